@@ -1,0 +1,38 @@
+# Two commands do all the set-up: `make run` and `make test`. The rest is for those who work on the project.
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: run test check bench lock java clean
+
+run: .venv/ready            ## the main job: policies side by side under one budget
+	@$(BIN)/freshkeeper demo
+
+test: .venv/ready java      ## everything that is tested
+	$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/ready          ## lint, format, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/ready          ## measured speed, as ratios
+	@for b in benchmarks/*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+.venv/ready: pyproject.toml constraints.txt
+	@echo "Setting up .venv (about a minute, once) ..."
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install it, or name another one (>= 3.11): make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+java:                       ## Java 17 for Spark, installed where that is possible
+	@command -v java >/dev/null || scripts/install-java || true
+
+lock:                       ## write constraints.txt anew from what pyproject.toml allows
+	rm -rf .venv && $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
+	touch .venv/ready
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The public face: the names that people import, and the `freshkeeper` command."""

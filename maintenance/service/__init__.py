@@ -1,0 +1,1 @@
+"""Sources of background data behind one seam."""

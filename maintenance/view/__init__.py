@@ -1,0 +1,1 @@
+"""The local view: columns, misses, eviction, and what is known of changes."""

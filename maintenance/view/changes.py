@@ -1,0 +1,66 @@
+"""The seam between the view and what is known of changes: a ChangeModel turns evidence into probabilities.
+
+A slot is the view's number for an SR. Models keep arrays by slot, grown as slots are admitted. All times are integer
+milliseconds. Models: `schedule.py` (exact and fixed schedules), `published.py` (last-modified and expiry),
+`survival.py` (a curve from observed intervals), `learned.py` (rates learned from what refreshes reveal).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from policies.arrays import Bools, Floats, Ids, Ints
+from policies.base import Knowledge
+
+UNKNOWN = -(2**62)
+"""A time that the source did not tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What successful fetches revealed, one row per SR."""
+
+    slots: Ids
+    now: int
+    previous: Ints
+    """when the copy that was replaced had been fetched; policies.base.NEVER where there was none"""
+    changed: Bools
+    """the value differs from the replaced copy's; False where there was none"""
+    modified: Ints
+    """when the source says the value last changed, or UNKNOWN"""
+    expires: Ints
+    """the first instant at which the source says the value no longer holds, or UNKNOWN"""
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """Probabilities over the next H evaluations, SR × H; entry m speaks of the instant of evaluation m (0 is now)."""
+
+    refreshed: Floats
+    """a copy fetched now is still fresh"""
+    kept: Floats
+    """the copy that the view holds is (still) fresh; 0 where there is none"""
+    change: Floats | None
+    """the SR changes between the evaluations m − 1 and m, whatever happened before; column 0 is 0"""
+
+
+class ChangeModel(Protocol):
+    """What is known of changes."""
+
+    knowledge: ClassVar[Knowledge]
+
+    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
+        """These slots now stand for these SRs, of which nothing is known yet."""
+        ...
+
+    def evict(self, slots: Ids) -> None:
+        """Forget what was known of these slots."""
+        ...
+
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+        """Probabilities for all slots at `instants` (H of them, the first is now); `change` only with `look_ahead`."""
+        ...
+
+    def observe(self, evidence: Evidence) -> None:
+        """Learn from what fetches revealed."""
+        ...

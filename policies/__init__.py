@@ -1,0 +1,1 @@
+"""Policies: what to fetch again under a budget. Pure arrays; knows no RDF, no window, no network."""

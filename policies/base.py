@@ -1,0 +1,235 @@
+"""What a policy is given and what it gives back: Round, Budget, Selection, and the Policy protocol.
+
+The words are SEMANTICS.md's: an SR is the unit of refresh, an SN joins with the window, H is the number of evaluations
+looked at, the current one (m = 0) included.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from scipy import sparse
+
+from policies.arrays import Bools, Floats, Ids, Ints
+
+NEVER = -(2**62)
+"""The refresh time of an SR of which the view holds no copy."""
+
+
+class Case(StrEnum):
+    """What an answer is made of: one edge (BGP), or all inputs of an SN (aggregate)."""
+
+    BGP = "bgp"
+    AGGREGATE = "aggregate"
+
+
+class Knowledge(StrEnum):
+    """How much is known of changes; a table or plot never mixes the levels."""
+
+    EXACT = "exact"
+    PUBLISHED = "published"
+    LEARNED = "learned"
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The bipartite maintenance graph in CSR both ways; an edge (i, j) says that SN i needs SR j."""
+
+    sn_start: Ints
+    sn_neighbours: Ids
+    sr_start: Ints
+    sr_neighbours: Ids
+
+    @property
+    def sns(self) -> int:
+        """How many SNs there are."""
+        return self.sn_start.size - 1
+
+    @property
+    def srs(self) -> int:
+        """How many SRs there are."""
+        return self.sr_start.size - 1
+
+    @classmethod
+    def from_edges(cls, sn: Ids | Ints, sr: Ids | Ints, sns: int, srs: int) -> "Graph":
+        """Build both directions from a list of distinct edges."""
+        forward = sparse.csr_array((np.ones(len(sn), np.int8), (sn, sr)), shape=(sns, srs))
+        backward = forward.T.tocsr()
+        return cls(
+            forward.indptr.astype(np.int64),
+            forward.indices.astype(np.int32),
+            backward.indptr.astype(np.int64),
+            backward.indices.astype(np.int32),
+        )
+
+    def inputs(self, sn: int) -> Ids:
+        """The SRs that SN `sn` needs."""
+        return self.sn_neighbours[self.sn_start[sn] : self.sn_start[sn + 1]]
+
+    def dependants(self, sr: int) -> Ids:
+        """The SNs that need SR `sr`."""
+        return self.sr_neighbours[self.sr_start[sr] : self.sr_start[sr + 1]]
+
+    @cached_property
+    def matrix(self) -> "sparse.csr_array[np.float64, tuple[int, int]]":
+        """The adjacency A, SN × SR, as ones."""
+        ones = np.ones(self.sn_neighbours.size)
+        return sparse.csr_array((ones, self.sn_neighbours, self.sn_start), shape=(self.sns, self.srs))
+
+    @cached_property
+    def transposed(self) -> "sparse.csr_array[np.float64, tuple[int, int]]":
+        """Aᵀ, SR × SN, as ones."""
+        ones = np.ones(self.sr_neighbours.size)
+        return sparse.csr_array((ones, self.sr_neighbours, self.sr_start), shape=(self.srs, self.sns))
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One evaluation as a policy sees it: who needs what, how often, and how long it would stay fresh.
+
+    `change[j, m]` is the probability that SR j changes between the evaluations m − 1 and m whatever happened before;
+    it is there for policies that look past the first change (those with a `horizon`), and None for the others.
+    `arrival_rate[i]` is the expected number of new window mappings of SN i per evaluation, each staying `span` of them.
+    """
+
+    graph: Graph
+    profile: Floats
+    demand: Floats
+    fresh_if_refreshed: Floats
+    fresh_if_kept: Floats
+    cost: Floats
+    last_refresh: Ints
+    case: Case = Case.BGP
+    knowledge: Knowledge = Knowledge.EXACT
+    now: int = 0
+    span: int = 1
+    change: Floats | None = None
+    arrival_rate: Floats | None = None
+    keys: Mapping[int, object] | None = None
+
+    @property
+    def horizon(self) -> int:
+        """H, the number of evaluations looked at."""
+        return int(self.demand.shape[1])
+
+    @cached_property
+    def candidates(self) -> Bools:
+        """C: SRs with an SN in the current window."""
+        return self.demand[:, 0] > 0
+
+    @cached_property
+    def stale(self) -> Bools:
+        """SRs whose copy is not known to be fresh now: the stale ones in `exact`, nearly all in `learned`."""
+        return self.fresh_if_kept[:, 0] < 1
+
+    @cached_property
+    def stale_candidates(self) -> Bools:
+        """The candidates that a refresh could help."""
+        return self.candidates & self.stale
+
+    @cached_property
+    def expected_profile(self) -> Floats:
+        """c̄: what is in the window plus expected arrivals, rate × evaluations ahead, saturating at ω/β."""
+        if self.arrival_rate is None:
+            return self.profile
+        return self.profile + np.outer(self.arrival_rate, self._arrived)
+
+    @cached_property
+    def expected_demand(self) -> Floats:
+        """w̄ = Aᵀ·c̄, with one product for the expected arrivals instead of H."""
+        if self.arrival_rate is None:
+            return self.demand
+        per_evaluation: Floats = np.asarray(self.graph.transposed @ self.arrival_rate)
+        return self.demand + np.outer(per_evaluation, self._arrived)
+
+    @property
+    def _arrived(self) -> Floats:
+        return np.minimum(np.arange(self.horizon, dtype=np.float64), self.span)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one evaluation may spend, in cost units: `available` now, γ at every one, a bank of capacity `bank`."""
+
+    available: float
+    per_evaluation: float
+    bank: float = 0.0
+
+    @property
+    def lost_if_unspent(self) -> float:
+        """What the bank has no room for: spend it now or never."""
+        return max(0.0, self.available - self.bank)
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The SRs to fetch again, best first, each with its score, and why in words."""
+
+    chosen: Ids
+    scores: Floats
+    reason: str = ""
+
+
+NOTHING = Selection(np.empty(0, np.int32), np.empty(0), "nothing to refresh")
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What came of a selection: per SR whether the fetch succeeded and whether the value had changed."""
+
+    srs: Ids
+    fetched: Bools
+    changed: Bools
+    now: int
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Chooses what to fetch again. Settings are the fields of a dataclass; what it handles is declared on the class.
+
+    Optional hooks, called where they exist: `observe(results)` after the fetch, `state()` and `restore(state)` around a
+    restart, `metrics()` for monitoring, `foresee(future)` for bounds that are given the whole trace.
+    """
+
+    name: ClassVar[str]
+    cases: ClassVar[frozenset[Case]]
+    knowledge: ClassVar[frozenset[Knowledge]]
+    carries_budget: ClassVar[bool]
+    is_bound: ClassVar[bool]
+
+    @property
+    def honest(self) -> bool:
+        """Whether it keeps within the budget; a policy that does not is marked in every table."""
+        ...
+
+    @property
+    def horizon(self) -> int | None:
+        """How many evaluations it looks ahead past the window, or None for the window's own."""
+        ...
+
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
+        """Choose SRs of the round within the budget."""
+        ...
+
+
+@dataclass(frozen=True)
+class Honest:
+    """What most policies declare: both cases, every knowledge level, within the budget, no look past the window."""
+
+    cases: ClassVar[frozenset[Case]] = frozenset(Case)
+    knowledge: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)
+    carries_budget: ClassVar[bool] = False
+    is_bound: ClassVar[bool] = False
+    honest: ClassVar[bool] = True
+    horizon: ClassVar[int | None] = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A policy's name with its settings, as a config or the command line gives them."""
+
+    name: str
+    values: Mapping[str, Any] = field(default_factory=dict)

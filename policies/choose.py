@@ -1,0 +1,83 @@
+"""Choosing the best under a budget: highest score first, ties at the cut-off broken by the run's generator."""
+
+import numpy as np
+
+from policies.arrays import Bools, Floats, Ids, Ints
+from policies.base import Selection
+
+SLACK = 1e-9
+"""Room for sums of prices that floating point cannot write exactly (ten times 0.1)."""
+
+
+def best(
+    scores: Floats, eligible: Bools, cost: Floats, available: float, rng: np.random.Generator, reason: str = ""
+) -> Selection:
+    """The eligible SRs of highest score that `available` pays for; where prices differ, of highest score per unit."""
+    pool = np.flatnonzero(eligible)
+    chosen = _affordable(scores[pool], pool, cost[pool], available, rng)
+    return Selection(chosen.astype(np.int32), scores[chosen], reason)
+
+
+def at_random(eligible: Bools, cost: Floats, available: float, rng: np.random.Generator, reason: str = "") -> Selection:
+    """Any of the eligible SRs, each order equally likely."""
+    return best(np.zeros(eligible.size), eligible, cost, available, rng, reason)
+
+
+def _affordable(scores: Floats, pool: Ints, cost: Floats, available: float, rng: np.random.Generator) -> Ints:
+    if not pool.size:
+        return pool
+    price = cost[0]
+    if (cost != price).any():
+        return _by_price(scores, pool, cost, available, rng)
+    count = pool.size if price <= 0 else min(pool.size, int((available + SLACK) // price))
+    return _top(scores, pool, count, rng)
+
+
+def _top(scores: Floats, pool: Ints, count: int, rng: np.random.Generator) -> Ints:
+    """The `count` highest, in descending order; partition first, so that only the chosen are sorted."""
+    if count <= 0:
+        return pool[:0]
+    if count < pool.size:
+        cut = np.partition(scores, pool.size - count)[pool.size - count]
+        above = np.flatnonzero(scores > cut)
+        level = np.flatnonzero(scores == cut)
+        if above.size + level.size > count:
+            level = rng.permutation(level)[: count - above.size]
+        keep = np.concatenate([above, level])
+        scores, pool = scores[keep], pool[keep]
+    return pool[np.argsort(-scores, kind="stable")]
+
+
+def _by_price(scores: Floats, pool: Ints, cost: Floats, available: float, rng: np.random.Generator) -> Ints:
+    """Greedy by score per unit of cost; what no longer fits is passed over."""
+    mixed = rng.permutation(pool.size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(cost > 0, scores / cost, np.inf)
+    order = mixed[np.argsort(-rate[mixed], kind="stable")]
+    left, taken = available + SLACK, []
+    for k, price in zip(order.tolist(), cost[order].tolist(), strict=True):
+        if price <= left:
+            left -= price
+            taken.append(k)
+    return pool[np.array(taken, dtype=np.int64)]
+
+
+def joined(first: Selection, second: Selection, reason: str = "") -> Selection:
+    """Two disjoint selections as one, the first ahead."""
+    return Selection(
+        np.concatenate([first.chosen, second.chosen]),
+        np.concatenate([first.scores, second.scores]),
+        reason or first.reason,
+    )
+
+
+def spent(selection: Selection, cost: Floats) -> float:
+    """What a selection costs."""
+    return float(cost[selection.chosen].sum())
+
+
+def without(eligible: Bools, chosen: Ids | Ints) -> Bools:
+    """The eligible SRs less those already chosen."""
+    rest = eligible.copy()
+    rest[chosen] = False
+    return rest

@@ -1,0 +1,72 @@
+"""Every error of ours, in one tree; the command line prints the message alone and exits with its code.
+
+FreshkeeperError
+├── ConfigError        a key, a name or a value that was given is wrong (exit code 2)
+│   ├── UnknownPolicyError  no such policy, or a plug-in that did not load
+│   └── UnknownSettingError a policy or a config has no such key
+├── InputError         data that came in is wrong: a trace, a stream, an arrival (exit code 2)
+│   └── TimeError      time went backwards, or an arrival lies after its evaluation
+├── PolicyError        a policy broke its contract
+│   ├── OverspentError      it chose more than the budget pays for
+│   └── BadSelectionError   strangers, duplicates, or a case or knowledge that it does not handle
+├── BudgetError        the ledger was asked for something it cannot give
+└── EndpointError      a source answered with something that is no answer
+"""
+
+from difflib import get_close_matches
+
+
+class FreshkeeperError(Exception):
+    """The root: catch this to catch all that freshkeeper raises on purpose."""
+
+    exit_code = 1
+
+
+class ConfigError(FreshkeeperError):
+    """A key, a name or a value that was given is wrong."""
+
+    exit_code = 2
+
+
+class UnknownPolicyError(ConfigError):
+    """No such policy, or a plug-in that did not load."""
+
+
+class UnknownSettingError(ConfigError):
+    """A policy or a config has no such key."""
+
+
+class InputError(FreshkeeperError):
+    """Data that came in is wrong."""
+
+    exit_code = 2
+
+
+class TimeError(InputError):
+    """Time went backwards, or an arrival lies after its evaluation."""
+
+
+class PolicyError(FreshkeeperError):
+    """A policy broke its contract."""
+
+
+class OverspentError(PolicyError):
+    """A policy chose more than the budget pays for."""
+
+
+class BadSelectionError(PolicyError):
+    """A selection with strangers or duplicates, or a round that the policy does not handle."""
+
+
+class BudgetError(FreshkeeperError):
+    """The ledger was asked for something it cannot give."""
+
+
+class EndpointError(FreshkeeperError):
+    """A source answered with something that is no answer."""
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The words that end an error about an unknown name: a near match, or all that there are."""
+    match = get_close_matches(name, known, n=1)
+    return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(sorted(known))}"

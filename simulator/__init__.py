@@ -1,0 +1,1 @@
+"""The simulated world: workloads, traces, experiments, bounds and reports."""
