@@ -4,11 +4,11 @@ The words are SEMANTICS.md's: an SR is the unit of refresh, an SN joins with the
 looked at, the current one (m = 0) included.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -91,7 +91,7 @@ class Round:
     """One evaluation as a policy sees it: who needs what, how often, and how long it would stay fresh.
 
     `change[j, m]` is the probability that SR j changes between the evaluations m − 1 and m whatever happened before;
-    it is there for policies that look past the first change (those with a `horizon`), and None for the others.
+    it is there for policies that look past the first change (those that say `looks_ahead`), and None for the others.
     `arrival_rate[i]` is the expected number of new window mappings of SN i per evaluation, each staying `span` of them.
     """
 
@@ -108,7 +108,7 @@ class Round:
     span: int = 1
     change: Floats | None = None
     arrival_rate: Floats | None = None
-    keys: Mapping[int, object] | None = None
+    keys: Sequence[object] = ()
 
     @property
     def horizon(self) -> int:
@@ -124,6 +124,11 @@ class Round:
     def stale(self) -> Bools:
         """SRs whose copy is not known to be fresh now: the stale ones in `exact`, nearly all in `learned`."""
         return self.fresh_if_kept[:, 0] < 1
+
+    @cached_property
+    def missing(self) -> Bools:
+        """SRs whose copy is more likely stale than fresh: the inputs that an aggregate waits for."""
+        return self.fresh_if_kept[:, 0] < 0.5
 
     @cached_property
     def stale_candidates(self) -> Bools:
@@ -200,14 +205,17 @@ class Policy(Protocol):
     carries_budget: ClassVar[bool]
     is_bound: ClassVar[bool]
 
+    looks_ahead: ClassVar[bool]
+    """it reads `Round.change`"""
+
     @property
     def honest(self) -> bool:
         """Whether it keeps within the budget; a policy that does not is marked in every table."""
         ...
 
     @property
-    def horizon(self) -> int | None:
-        """How many evaluations it looks ahead past the window, or None for the window's own."""
+    def reach(self) -> int:
+        """How far it looks, in windows: H is `reach` times ω/β."""
         ...
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
@@ -219,17 +227,20 @@ class Policy(Protocol):
 class Honest:
     """What most policies declare: both cases, every knowledge level, within the budget, no look past the window."""
 
+    name: ClassVar[str] = ""
+
     cases: ClassVar[frozenset[Case]] = frozenset(Case)
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)
     carries_budget: ClassVar[bool] = False
     is_bound: ClassVar[bool] = False
-    honest: ClassVar[bool] = True
-    horizon: ClassVar[int | None] = None
+    looks_ahead: ClassVar[bool] = False
 
+    @property
+    def honest(self) -> bool:
+        """Within the budget."""
+        return True
 
-@dataclass(frozen=True)
-class Settings:
-    """A policy's name with its settings, as a config or the command line gives them."""
-
-    name: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    @property
+    def reach(self) -> int:
+        """The window itself."""
+        return 1

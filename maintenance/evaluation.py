@@ -1,0 +1,118 @@
+"""What one evaluation decided, did and answered; the rows of the journal."""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from policies.arrays import Bools, Floats, Ids, Ints
+from policies.base import Budget, Round, Selection
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The choice of one evaluation, before anything is fetched."""
+
+    k: int
+    now: int
+    round: Round
+    selection: Selection
+    budget: Budget
+    window_mappings: int
+    decide_us: float
+
+
+@dataclass(frozen=True, eq=False)
+class Refreshes:
+    """One row per SR that was asked for: what came of it."""
+
+    srs: Ids
+    keys: list[Hashable]
+    gain: Floats
+    changed: Bools
+    errors: list[str | None]
+    read_at: Ints
+    requests: int
+    spent: float
+    fetch_ms: float
+
+    @property
+    def failed(self) -> int:
+        """How many fetches failed."""
+        return sum(error is not None for error in self.errors)
+
+
+class Answer(NamedTuple):
+    """One edge of the join: an SN in the window with one of its SRs; in case 2 one input of the SN's aggregate."""
+
+    sn: Hashable
+    sr: Hashable
+    value: object
+    weight: int
+    """how many window mappings of the SN there are"""
+    refreshed: int
+    """when the copy used was fetched"""
+    fresh: float
+    """the probability that the answer (case 2: the whole aggregate) is fresh"""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The join of the window with the view, in columns; iterate for rows."""
+
+    sn: Ints
+    sr: Ids
+    weight: Ints
+    refreshed: Ints
+    fresh: Floats
+    sn_keys: list[Hashable]
+    sr_keys: list[Hashable]
+    values: list[object]
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return self.sn.size
+
+    def __iter__(self) -> Iterator[Answer]:
+        """Row by row."""
+        numbers = zip(self.weight.tolist(), self.refreshed.tolist(), self.fresh.tolist(), strict=True)
+        for sn, sr, value, (weight, refreshed, fresh) in zip(
+            self.sn_keys, self.sr_keys, self.values, numbers, strict=True
+        ):
+            yield Answer(sn, sr, value, weight, refreshed, fresh)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row of the journal's evaluations: what can be said without knowing the truth."""
+
+    k: int
+    t_ms: int
+    results: float
+    expected_fresh: float
+    window_mappings: int
+    candidates: int
+    stale: int
+    budget: float
+    spent: float
+    carried: float
+    decide_us: float
+    fetch_ms: float
+    errors: int
+
+    @property
+    def expected_freshness(self) -> float:
+        """The share of answers expected to be fresh; 1 where there are none."""
+        return self.expected_fresh / self.results if self.results else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One evaluation from end to end."""
+
+    record: Record
+    refreshes: Refreshes
+    answers: Answers | None
+    demand: Floats
+    """w_j(0), the answers that each SR takes part in now"""
+    profile: Floats
+    """c_i(0), the window mappings of each SN now"""

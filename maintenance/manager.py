@@ -1,0 +1,246 @@
+"""One evaluation from end to end: the only place where window, view, graph, policy, budget and source meet.
+
+    arrivals ─▶ window ─▶ graph ─▶ round ─▶ policy ─▶ selection ─▶ endpoint ─▶ view ─▶ answers and a record
+
+`evaluate` does it all. `decide`, `fetch` and `conclude` are its three parts, for those who fetch in their own way.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from maintenance.arrivals import ArrivalRates
+from maintenance.budget import BudgetRule, Ledger
+from maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
+from maintenance.graph import MaintenanceGraph
+from maintenance.selection import check_handles, check_selection
+from maintenance.service.endpoint import Copy, Endpoint, Expanded
+from maintenance.view.changes import Beliefs, ChangeModel, Evidence
+from maintenance.view.table import Miss, View
+from maintenance.window import Window, WindowSpec
+from policies.arrays import Bools, Floats, Ids, Ints
+from policies.base import NEVER, Case, Policy, Results, Round
+from policies.completion import weighted_product
+from policies.errors import InputError, TimeError
+
+LONGEST_HORIZON = 64
+"""H is cut here: a window of more steps is planned for only so far ahead."""
+
+
+@dataclass(eq=False)
+class Manager:
+    """Keeps a local view of one source fresh for one window, within a budget."""
+
+    window: WindowSpec
+    endpoint: Endpoint
+    policy: Policy
+    budget: BudgetRule
+    model: ChangeModel
+    case: Case = Case.BGP
+    capacity: int | None = None
+    seed: int | np.random.SeedSequence = 0
+    answers: bool = True
+    """whether evaluations carry their answers; without, only their numbers"""
+    timer: Callable[[], int] = time.perf_counter_ns
+    view: View = field(init=False)
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Wire the parts, and refuse a policy that cannot work here."""
+        check_handles(self.policy, self.case, self.model.knowledge)
+        self.horizon = max(1, min(LONGEST_HORIZON, self.window.span * self.policy.reach))
+        self.content = Window(self.window, self.horizon)
+        self.graph = MaintenanceGraph(self.content)
+        self.view = View(self.graph, self.model, self.capacity)
+        self.ledger = Ledger(self.budget, overdraft=not self.policy.honest)
+        self.rates = ArrivalRates()
+        self._rng = np.random.default_rng(self.seed)
+        self._cost = np.empty(0)
+        self._now: int | None = None
+        self._pace: tuple[int, int] | None = None
+
+    def evaluate(self, now: int, mappings: Iterable[tuple[int, Hashable]] = ()) -> Evaluation:
+        """Evaluate at `now`, after the arrivals (time, SN) since the last evaluation."""
+        pairs = list(mappings)
+        times = self._times(now, [at for at, _ in pairs])
+        return self.evaluate_slots(now, times, self.view.sn_slots([sn for _, sn in pairs]))
+
+    def evaluate_slots(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> Evaluation:
+        """The same for arrivals whose SNs are slots of the view already."""
+        decision = self.decide(now, at, sns, identity)
+        return self.conclude(decision, self.fetch(decision))
+
+    def decide(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> Decision:
+        """Move the window, build the round, let the policy choose; nothing is fetched or spent yet."""
+        began = self.timer()
+        self._check_time(now)
+        self._advance(now, at, sns, identity)
+        budget = self.ledger.open()
+        round = self._round(now)
+        selection = self.policy.select(round, budget, self._rng)
+        check_selection(self.policy, round, selection, budget)
+        taken = (self.timer() - began) / 1e3
+        return Decision(self._k, now, round, selection, budget, self.content.size, taken)
+
+    def fetch(self, decision: Decision) -> Refreshes:
+        """Fetch what was chosen, pay for it, and put what came into the view."""
+        began = self.timer()
+        chosen = decision.selection.chosen
+        keys = [self.view.srs.keys[slot] for slot in chosen.tolist()]
+        plain = [key for key in keys if not isinstance(key, Miss)]
+        fetched = self.endpoint.fetch(plain, decision.now) if plain else None
+        if fetched is not None:
+            self.ledger.spend(fetched.spent)
+        copies = iter(fetched.copies if fetched else ())
+        requests, spent = (fetched.requests, fetched.spent) if fetched else (0, 0.0)
+        outcome: list[Copy | Expanded] = []
+        for key in keys:
+            if isinstance(key, Miss):
+                expanded = self.endpoint.expand(key.sn, decision.now)
+                self.ledger.spend(expanded.spent)
+                requests, spent = requests + expanded.requests, spent + expanded.spent
+                outcome.append(expanded)
+            else:
+                outcome.append(next(copies))
+        changed = self.receive(chosen, keys, outcome, decision.now)
+        taken = (self.timer() - began) / 1e6
+        errors = [result.error for result in outcome]
+        read_at = np.full(chosen.size, decision.now)
+        gain = decision.selection.scores
+        return Refreshes(chosen, keys, gain, changed, errors, read_at, requests, spent, taken)
+
+    def receive(self, srs: Ids, keys: Sequence[Hashable], outcome: Sequence[Copy | Expanded], read_at: int) -> Bools:
+        """Put what was fetched into the view, now or late; tells which values had changed."""
+        good = np.array([result.error is None for result in outcome], bool)
+        plain = good & np.array([not isinstance(key, Miss) for key in keys], bool)
+        copies = [result for result in outcome if isinstance(result, Copy) and result.error is None]
+        changed = np.zeros(len(keys), bool)
+        changed[plain] = self._store(srs[plain], copies, read_at)
+        for key, result in zip(keys, outcome, strict=True):
+            if isinstance(key, Miss) and isinstance(result, Expanded) and result.error is None:
+                self._store(self.view.complete(key.sn, list(result.copies)), list(result.copies.values()), read_at)
+        if hasattr(self.policy, "observe"):
+            self.policy.observe(Results(srs, good, changed, read_at))
+        return changed
+
+    def conclude(self, decision: Decision, refreshes: Refreshes) -> Evaluation:
+        """Join the window with the view as it is now."""
+        fresh = self._fresh_now(decision)
+        grown = any(isinstance(key, Miss) for key in refreshes.keys)
+        demand = self.graph.demand(1)[:, 0] if grown else decision.round.demand[:, 0]
+        profile = decision.round.profile[:, 0]
+        answers = self._answers(profile, fresh) if self.answers else None
+        results, expected = self._expectation(decision, demand, profile, fresh, grown)
+        record = Record(
+            decision.k, decision.now, results, expected, decision.window_mappings,
+            int(decision.round.candidates.sum()), int(decision.round.stale_candidates.sum()),
+            decision.budget.available, refreshes.spent, float(self.ledger.available),
+            decision.decide_us, refreshes.fetch_ms, refreshes.failed,
+        )  # fmt: skip
+        self.rates.forget(self.view.evict(self.rates.per_evaluation(self.view.sns.width)))
+        return Evaluation(record, refreshes, answers, demand, profile)
+
+    def _times(self, now: int, times: list[int]) -> Ints:
+        self._check_time(now)
+        at = np.array(times, dtype=np.int64)
+        if at.size and at.max() > now:
+            raise TimeError(f"an arrival at {at.max()} lies after the evaluation at {now}: hand it to a later one")
+        return at
+
+    def _check_time(self, now: int) -> None:
+        if self._now is not None and now <= self._now:
+            raise TimeError(f"time goes backwards: evaluation at {now} after the one at {self._now}")
+        if not self.window.count:
+            self.window.index(now)
+
+    def _advance(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None) -> None:
+        if sns.size and (int(sns.max()) >= self.view.sns.width or int(sns.min()) < 0):
+            raise InputError(f"an arrival names SN slot {int(sns.max())}; the view has {self.view.sns.width} slots")
+        self.graph.extend(self.view.sns.width, self.view.srs.width)
+        self.content.insert(at, sns, identity)
+        before = self.content.k
+        self._k = self.content.due() if self.window.count else self.window.index(now)
+        movement = self.content.advance(self._k)
+        self.graph.apply(movement)
+        self.rates.extend(self.view.sns.width)
+        self.rates.observe(movement.entered_sn, 1 if before is None else self._k - before)
+        self._pace = self._pace or (now, self._k)
+        self._now = now
+
+    def _instants(self, now: int) -> Ints:
+        """The evaluations ahead; those of a count window at the pace seen so far."""
+        step = self.window.step
+        if self.window.count:
+            began, first = self._pace or (now, self._k)
+            step = max(1, (now - began) // max(1, self._k - first))
+        return now + step * np.arange(self.horizon)
+
+    def _round(self, now: int) -> Round:
+        beliefs: Beliefs = self.model.beliefs(self._instants(now), self.view.last_refresh, self.policy.looks_ahead)
+        return Round(
+            graph=self.graph.snapshot(),
+            profile=self.content.profile(self.graph.sns),
+            demand=self.graph.demand(),
+            fresh_if_refreshed=beliefs.refreshed,
+            fresh_if_kept=beliefs.kept,
+            cost=self._costs(),
+            last_refresh=self.view.last_refresh.copy(),
+            case=self.case,
+            knowledge=self.model.knowledge,
+            now=now,
+            span=self.window.span,
+            change=beliefs.change,
+            arrival_rate=self.rates.per_evaluation(self.graph.sns),
+            keys=self.view.srs.keys,
+        )
+
+    def _costs(self) -> Floats:
+        if self._cost.size < self.graph.srs:
+            self._cost = np.full(self.graph.srs, self.endpoint.price.per_request + self.endpoint.price.per_key)
+        return self._cost[: self.graph.srs]
+
+    def _store(self, slots: Ids, copies: Sequence[Copy], now: int) -> Bools:
+        previous = self.view.last_refresh[slots]
+        changed = self.view.store(slots, [copy.value for copy in copies], now)
+        modified = np.array([copy.modified for copy in copies], dtype=np.int64)
+        expires = np.array([copy.expires for copy in copies], dtype=np.int64)
+        self.model.observe(Evidence(slots, now, previous, changed, modified, expires))
+        return changed
+
+    def _fresh_now(self, decision: Decision) -> Floats:
+        """The probability that each copy is fresh at the evaluation: 1 for what was read at it."""
+        fresh = np.zeros(self.view.last_refresh.size)
+        kept = decision.round.fresh_if_kept[:, 0]
+        fresh[: kept.size] = kept
+        fresh[self.view.last_refresh == decision.now] = 1.0
+        fresh[self.view.last_refresh == NEVER] = 0.0
+        return fresh
+
+    def _expectation(
+        self, decision: Decision, demand: Floats, profile: Floats, fresh: Floats, grown: bool
+    ) -> tuple[float, float]:
+        """How many answers there are, and how many are expected to be fresh."""
+        if self.case is Case.BGP:
+            return float(demand.sum()), float(demand @ fresh)
+        graph = self.graph.snapshot() if grown else decision.round.graph
+        counted = profile * (np.diff(graph.sn_start)[: profile.size] > 0)
+        return float(counted.sum()), float(weighted_product(graph, fresh[:, None], profile[:, None]).sum())
+
+    def _answers(self, profile: Floats, fresh: Floats) -> Answers:
+        present = np.flatnonzero(profile > 0)
+        sn, sr = self.graph.edges_of(present)
+        held = self.view.last_refresh[sr] != NEVER
+        sn, sr = sn[held], sr[held]
+        if self.case is Case.AGGREGATE:
+            whole = weighted_product(self.graph.snapshot(), fresh[:, None], np.ones((self.graph.sns, 1)))
+            certainty = whole[sn]
+        else:
+            certainty = fresh[sr]
+        names = self.view.sns.keys
+        return Answers(
+            sn, sr, profile[sn].astype(np.int64), self.view.last_refresh[sr], certainty,
+            [names[n] for n in sn.tolist()], [self.view.srs.keys[n] for n in sr.tolist()],
+            [self.view.values[n] for n in sr.tolist()],
+        )  # fmt: skip

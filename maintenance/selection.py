@@ -1,0 +1,46 @@
+"""What a policy may not do, checked before anything is fetched or spent."""
+
+import numpy as np
+
+from policies.base import Budget, Case, Knowledge, Policy, Round, Selection
+from policies.choose import SLACK
+from policies.errors import BadSelectionError, OverspentError
+
+
+def check_handles(policy: Policy, case: Case, knowledge: Knowledge) -> None:
+    """Refuse a policy that does not declare the case or the knowledge level."""
+    if case not in policy.cases:
+        raise BadSelectionError(f"the policy {policy.name!r} does not handle case {case}, only {_listed(policy.cases)}")
+    if knowledge not in policy.knowledge:
+        raise BadSelectionError(
+            f"the policy {policy.name!r} does not work with {knowledge} knowledge, only {_listed(policy.knowledge)}"
+        )
+
+
+def check_selection(policy: Policy, round: Round, selection: Selection, budget: Budget) -> None:
+    """Refuse strangers, duplicates, scores that do not fit, and spending beyond the budget."""
+    chosen = np.asarray(selection.chosen)
+    if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
+        raise BadSelectionError(f"the policy {policy.name!r} must choose SR numbers, not {selection.chosen!r}")
+    strangers = chosen[(chosen < 0) | (chosen >= round.graph.srs)]
+    if strangers.size:
+        raise BadSelectionError(
+            f"the policy {policy.name!r} chose SR {int(strangers[0])}, but the round has SRs 0 to {round.graph.srs - 1}"
+        )
+    numbers, times = np.unique(chosen, return_counts=True)
+    if (times > 1).any():
+        raise BadSelectionError(f"the policy {policy.name!r} chose SR {int(numbers[times > 1][0])} more than once")
+    if len(selection.scores) != chosen.size:
+        raise BadSelectionError(
+            f"the policy {policy.name!r} gave {len(selection.scores)} scores for {chosen.size} choices"
+        )
+    cost = float(round.cost[chosen].sum())
+    if policy.honest and cost > budget.available + SLACK:
+        raise OverspentError(
+            f"the policy {policy.name!r} chose {chosen.size} SRs for {cost:g} cost units; "
+            f"the budget of this evaluation is {budget.available:g}"
+        )
+
+
+def _listed(values: frozenset[Case] | frozenset[Knowledge]) -> str:
+    return ", ".join(sorted(values))

@@ -1,0 +1,30 @@
+"""A source in memory: a table of edges and a table of values that a script, a test or the simulated world changes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
+
+
+@dataclass(eq=False)
+class InMemory:
+    """One request per key; a key that is not there has the value None."""
+
+    edges: Mapping[Key, Iterable[Key]]
+    values: dict[Key, object]
+    price: Price = field(default_factory=Price)
+    requests: int = 0
+
+    def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
+        """Look every key up."""
+        del now
+        self.requests += len(keys)
+        copies = [Copy(self.values.get(key)) for key in keys]
+        return Fetched(copies, len(keys) * (self.price.per_request + self.price.per_key), len(keys))
+
+    def expand(self, sn: Key, now: int) -> Expanded:
+        """Look an SN's edges up, and the values with them."""
+        del now
+        self.requests += 1
+        copies = {key: Copy(self.values.get(key)) for key in self.edges.get(sn, ())}
+        return Expanded(copies, self.price.per_request + self.price.per_key, 1)

@@ -1,0 +1,56 @@
+"""What every policy must keep to, as checks that its author can run: `check(policy, round, budget)`.
+
+The test suite runs them on generated rounds for every registered policy; `freshkeeper policies --check` for a new one.
+"""
+
+import numpy as np
+
+from policies.base import Budget, Policy, Round, Selection
+from policies.errors import PolicyError
+
+SEED = 7
+
+
+def check(policy: Policy, round: Round, budget: Budget) -> Selection:
+    """Run every check on one round; the first that fails is an error that says what is wrong."""
+    before = fingerprint(round)
+    selection = policy.select(round, budget, np.random.default_rng(SEED))
+    for name, holds in (
+        ("chose an SR twice", np.unique(selection.chosen).size == selection.chosen.size),
+        ("chose an SR that the round does not have", _known(selection, round)),
+        ("spent more than the budget", _within(policy, selection, round, budget)),
+        ("did not give one score per choice", len(selection.scores) == len(selection.chosen)),
+        ("chose what is certainly fresh", _useful(selection, round)),
+        ("changed the round that it was given", fingerprint(round) == before),
+        ("chose differently for the same seed", _repeats(policy, selection, round, budget)),
+    ):
+        if not holds:
+            raise PolicyError(f"the policy {policy.name!r} {name}: chose {selection.chosen.tolist()}")
+    return selection
+
+
+def fingerprint(round: Round) -> tuple[bytes, ...]:
+    """The content of a round's arrays, to tell whether anybody wrote to them."""
+    graph = round.graph
+    arrays = (
+        round.profile, round.demand, round.fresh_if_refreshed, round.fresh_if_kept, round.cost, round.last_refresh,
+        round.change, round.arrival_rate, graph.sn_start, graph.sn_neighbours, graph.sr_start, graph.sr_neighbours,
+    )  # fmt: skip
+    return tuple(array.tobytes() for array in arrays if array is not None)
+
+
+def _known(selection: Selection, round: Round) -> bool:
+    return bool(((selection.chosen >= 0) & (selection.chosen < round.graph.srs)).all())
+
+
+def _within(policy: Policy, selection: Selection, round: Round, budget: Budget) -> bool:
+    return not policy.honest or float(round.cost[selection.chosen].sum()) <= budget.available + 1e-9
+
+
+def _useful(selection: Selection, round: Round) -> bool:
+    return bool((round.fresh_if_kept[selection.chosen, 0] < 1).all()) if selection.chosen.size else True
+
+
+def _repeats(policy: Policy, selection: Selection, round: Round, budget: Budget) -> bool:
+    again = policy.select(round, budget, np.random.default_rng(SEED))
+    return np.array_equal(again.chosen, selection.chosen)

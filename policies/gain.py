@@ -1,0 +1,42 @@
+"""`gain`: refresh what gains the most answers, counting those that are still to arrive. Ours, beyond 002."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from policies import choose
+from policies.arrays import Floats
+from policies.base import Budget, Case, Honest, Round, Selection
+
+
+@dataclass(frozen=True)
+class Gain(Honest):
+    """score_j = Σ_m w̄_j(m)·(fresh_if_refreshed − fresh_if_kept), over `windows` windows ahead.
+
+    w̄ is what is in the window plus expected arrivals (`expect`). With `expect` off, one window and exact knowledge, a
+    stale copy's fresh_if_kept is 0 and the score is ibm's. An SR that nothing in the window needs may be refreshed
+    ahead of the arrivals that will.
+    """
+
+    name: ClassVar[str] = "gain"
+    cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
+    expect: bool = True
+    windows: int = 2
+
+    @property
+    def reach(self) -> int:
+        """As many windows ahead as set."""
+        return self.windows
+
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
+        """Choose by gain."""
+        scores = expected_gain(round, self.expect)
+        return choose.best(scores, scores > 0, round.cost, budget.available, rng, "most answers gained")
+
+
+def expected_gain(round: Round, expect: bool) -> Floats:
+    """Σ_m w̄_j(m)·(fresh_if_refreshed − fresh_if_kept)."""
+    demand = round.expected_demand if expect else round.demand
+    scores: Floats = np.einsum("jm,jm->j", demand, round.fresh_if_refreshed - round.fresh_if_kept)
+    return scores

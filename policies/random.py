@@ -1,0 +1,20 @@
+"""`random`: refresh stale candidates at random; the first baseline of 002 §6."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from policies import choose
+from policies.base import Budget, Honest, Round, Selection
+
+
+@dataclass(frozen=True)
+class Random(Honest):
+    """Any stale candidates, each equally likely; in `learned`, where staleness is not known, any candidates."""
+
+    name: ClassVar[str] = "random"
+
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
+        """Draw without replacement."""
+        return choose.at_random(round.stale_candidates, round.cost, budget.available, rng, "drawn at random")

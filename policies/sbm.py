@@ -1,0 +1,49 @@
+"""`sbm`: selectivity-based maintenance, 002 §5.1: refresh what most answers of this evaluation depend on."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from policies import choose
+from policies.arrays import Floats, Ids, Ints
+from policies.base import Budget, Case, Honest, Round, Selection
+from policies.completion import complete, start
+
+
+@dataclass(frozen=True)
+class Sbm(Honest):
+    """Case 1: score_j = w_j(0), formula (11). Case 2: repeatedly the SN with the fewest missing inputs.
+
+    Departures in case 2: an input that is already fresh is not missing; `weighted` ranks SNs by c_i per missing input,
+    where the paper ignores c_i; what cannot complete an SN goes to stale candidates at random, as in the paper.
+    """
+
+    name: ClassVar[str] = "sbm"
+    weighted: bool = False
+
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
+        """Choose by selectivity."""
+        if round.case is Case.BGP:
+            scores = round.demand[:, 0]
+            return choose.best(
+                scores, round.stale_candidates, round.cost, budget.available, rng, "most answers of this evaluation"
+            )
+        return cheapest_first(round, budget, rng, np.zeros(round.graph.sns), self.weighted)
+
+
+def cheapest_first(round: Round, budget: Budget, rng: np.random.Generator, second: Floats, weighted: bool) -> Selection:
+    """SBM_Agg: the SN with the smallest residual degree first, equal ones by `second`; the remainder at random."""
+    count = round.profile[:, 0]
+
+    def by_degree(residual: Ints, _: Floats, sns: Ids | Ints) -> Floats:
+        return -count[sns] / residual if weighted else residual.astype(np.float64)
+
+    state = start(round, budget.available)
+    complete(state, by_degree, second, rng)
+    taken = np.array(state.taken, dtype=np.int32)
+    scores = round.demand[:, 0]
+    rest = choose.at_random(
+        choose.without(round.stale_candidates, taken), round.cost, state.left, rng, "fewest missing inputs first"
+    )
+    return choose.joined(Selection(taken, scores[taken]), rest, rest.reason)

@@ -1,0 +1,112 @@
+"""The maintenance graph: what is kept up to date equals what is built from scratch."""
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from maintenance.graph import MaintenanceGraph
+from maintenance.rows import Rows
+from maintenance.window import Window, WindowSpec
+
+SNS, SRS = 5, 6
+
+
+class GraphMachine(RuleBasedStateMachine):
+    """Any sequence of arrivals, evaluations, added and removed edges, and a reload."""
+
+    def __init__(self):
+        super().__init__()
+        self.spec = WindowSpec(range=7, step=2)
+        self.window = Window(self.spec, horizon=3)
+        self.graph = MaintenanceGraph(self.window)
+        self.graph.extend(SNS, SRS)
+        self.edges, self.arrived, self.k = set(), [], 0
+
+    @rule(sn=st.integers(0, SNS - 1), sr=st.integers(0, SRS - 1))
+    def add(self, sn, sr):
+        assert self.graph.add_edge(sn, sr) == ((sn, sr) not in self.edges)
+        self.edges.add((sn, sr))
+
+    @precondition(lambda self: self.edges)
+    @rule(data=st.data())
+    def remove(self, data):
+        edge = data.draw(st.sampled_from(sorted(self.edges)))
+        self.graph.remove_edge(*edge)
+        self.edges.remove(edge)
+
+    @rule(sns=st.lists(st.integers(0, SNS - 1), max_size=6), back=st.integers(0, 3), named=st.booleans())
+    def arrive(self, sns, back, named):
+        at = np.full(len(sns), self.spec.instant(self.k + 1) - back)
+        self.window.insert(at, np.array(sns, dtype=np.int64), [("n", sn) for sn in sns] if named else None)
+
+    @rule(steps=st.integers(1, 5))
+    def evaluate(self, steps):
+        self.k += steps
+        self.graph.apply(self.window.advance(self.k))
+
+    @precondition(lambda self: self.edges)
+    @rule()
+    def reload(self):
+        sn, sr = np.array(sorted(self.edges), dtype=np.int32).T
+        self.graph.load(sn, sr, SNS, SRS)
+
+    @rule()
+    def look(self):
+        snapshot = self.graph.snapshot()
+        seen = {(sn, int(sr)) for sn in range(SNS) for sr in snapshot.inputs(sn)}
+        assert seen == self.edges == {(int(sn), sr) for sr in range(SRS) for sn in snapshot.dependants(sr)}
+
+    @invariant()
+    def demand_is_adjacency_times_profile(self):
+        adjacency = np.zeros((SNS, SRS))
+        for sn, sr in self.edges:
+            adjacency[sn, sr] = 1
+        profile = self.window.profile(SNS)
+        assert self.graph.demand().tolist() == (adjacency.T @ profile).tolist()
+        assert self.graph.demand_from_scratch(profile).tolist() == (adjacency.T @ profile).tolist()
+        assert self.graph.edges == len(self.edges)
+
+
+GraphMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+test_any_history = GraphMachine.TestCase
+
+
+def test_a_snapshot_does_not_change_with_the_graph():
+    graph = MaintenanceGraph(Window(WindowSpec(range=4, step=1), horizon=4))
+    graph.load(np.array([0, 0, 1]), np.array([0, 1, 1]), 2, 3)
+    before = graph.snapshot()
+    graph.add_edge(1, 2)
+    graph.remove_edge(0, 0)
+    assert (before.inputs(0).tolist(), before.inputs(1).tolist()) == ([0, 1], [1])
+    assert (graph.snapshot().inputs(0).tolist(), graph.snapshot().inputs(1).tolist()) == ([1], [1, 2])
+
+
+def test_an_edge_named_twice_is_one_edge():
+    graph = MaintenanceGraph(Window(WindowSpec(range=4, step=1), horizon=4))
+    graph.load(np.array([0, 0]), np.array([1, 1]), 1, 2)
+    assert graph.edges == 1
+
+
+def test_rows_keep_their_memory_in_proportion_to_their_edges():
+    rows = Rows()
+    rows.extend(10)
+    for _ in range(300):
+        for row in range(10):
+            for n in range(8):
+                rows.append(row, n)
+        for row in range(10):
+            for n in range(8):
+                rows.discard(row, n)
+    assert rows.neighbours.size < 1000
+
+
+def test_horizons_beyond_four_columns_come_out_right():
+    window = Window(WindowSpec(range=11, step=1), horizon=11)
+    graph = MaintenanceGraph(window)
+    graph.load(np.array([0, 1, 1]), np.array([0, 0, 1]), 2, 2)
+    window.insert(np.array([1, 4, 9]), np.array([0, 1, 1]))
+    graph.apply(window.advance(9))
+    profile = window.profile(2)
+    assert graph.demand_from_scratch(profile).tolist() == graph.demand().tolist()
+    assert graph.demand()[0].tolist() == [3, 3, 3, 2, 2, 2, 1, 1, 1, 1, 1]

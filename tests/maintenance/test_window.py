@@ -1,0 +1,143 @@
+"""Windows: lifetimes by hand, and the incremental profile against a plain count."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maintenance.window import Closure, Window, WindowSpec
+from policies.errors import ConfigError, TimeError
+
+
+def at(*times):
+    return np.array(times, dtype=np.int64)
+
+
+def test_lifetimes_of_section_5_2():
+    spec = WindowSpec(range=150, step=30, start=100)
+    assert spec.lifetime(at(100), spec.index(100)) == [5]
+    assert spec.lifetime(at(100), spec.index(160)) == [3]
+
+
+def test_a_left_open_window_lets_go_of_its_first_instant():
+    spec = WindowSpec(range=4, step=2)
+    assert spec.lifetime(at(6, 7, 8, 10), spec.index(10)).tolist() == [0, 1, 1, 2]
+
+
+def test_a_right_open_window_keeps_its_first_instant_and_not_its_last():
+    spec = WindowSpec(range=4, step=2, closure=Closure.RIGHT_OPEN)
+    assert spec.first(at(6, 10)).tolist() == [4, 6]
+    assert spec.lifetime(at(6, 8), spec.index(10)).tolist() == [1, 2]
+
+
+def test_elements_in_the_gap_between_windows_are_counted_as_passed_over():
+    window = Window(WindowSpec(range=1, step=10), horizon=1)
+    window.insert(at(5, 10), at(0, 0))
+    window.advance(1)
+    assert (window.size, window.passed_over) == (1, 1)
+
+
+def test_the_same_mapping_arriving_again_keeps_its_latest_time():
+    window = Window(WindowSpec(range=4, step=1), horizon=4)
+    window.insert(at(1, 1), at(0, 1), identity=["a", "b"])
+    window.advance(1)
+    window.insert(at(2), at(0), identity=["a"])
+    window.advance(2)
+    assert window.profile(2).tolist() == [[1, 1, 1, 1], [1, 1, 1, 0]]
+    window.insert(at(1), at(0), identity=["a"])
+    window.advance(3)
+    assert window.profile(2).tolist() == [[1, 1, 1, 0], [1, 1, 0, 0]]
+
+
+def test_a_count_window_is_a_time_window_over_ordinals():
+    window = Window(WindowSpec(range=3, step=2, count=True), horizon=2)
+    window.insert(at(50, 60), at(0, 1))
+    assert window.due() == 1
+    window.advance(1)
+    assert window.profile(3).tolist() == [[1, 0], [1, 1], [0, 0]]
+    window.insert(at(70, 80, 90), at(2, 2, 0))
+    assert window.due() == 2
+    window.advance(2)
+    assert window.profile(3).tolist() == [[0, 0], [1, 0], [2, 1]]
+
+
+@pytest.mark.parametrize(("wrong", "named"), [((0, 1), "range"), ((1, 0), "step"), ((1, -3), "step")])
+def test_a_window_that_is_none_is_refused(wrong, named):
+    with pytest.raises(ConfigError, match=f"window's {named} must be positive"):
+        WindowSpec(*wrong)
+
+
+def test_time_does_not_go_backwards():
+    window = Window(WindowSpec(range=4, step=1), horizon=4)
+    window.advance(3)
+    with pytest.raises(TimeError, match="evaluation 3 after evaluation 3"):
+        window.advance(3)
+
+
+def test_an_instant_off_the_grid_is_told_its_neighbours():
+    with pytest.raises(TimeError, match="they are at 30 and 40"):
+        WindowSpec(range=10, step=10).index(35)
+
+
+specs = st.builds(
+    WindowSpec,
+    range=st.integers(1, 40),
+    step=st.integers(1, 12),
+    start=st.integers(-5, 5),
+    closure=st.sampled_from(Closure),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(specs, st.lists(st.tuples(st.integers(0, 120), st.integers(0, 3)), max_size=40), st.integers(1, 50), st.data())
+def test_the_profile_equals_a_plain_count(spec, arrivals, horizon, data):
+    """Whatever the order of arrivals, early or late, and however many evaluations are skipped."""
+    window = Window(spec, horizon)
+    inserted, pending, k = [], list(arrivals), int(spec.first(at(0))[0]) - 1
+    for _ in range(6):
+        k += data.draw(st.integers(1, 4))
+        take = data.draw(st.integers(0, len(pending)))
+        now, pending = pending[:take], pending[take:]
+        window.insert(at(*[t for t, _ in now]), at(*[sn for _, sn in now]))
+        inserted += now
+        window.advance(k)
+        expected = np.zeros((4, horizon))
+        for t, sn in inserted:
+            for m in range(min(horizon, spec.span)):
+                expected[sn, m] += spec.first(at(t))[0] <= k and spec.last(at(t))[0] >= k + m
+        assert window.profile(4).tolist() == expected.tolist()
+        assert window.size == expected[:, 0].sum()
+
+
+def in_window(spec, t, instant):
+    if spec.closure is Closure.LEFT_OPEN:
+        return instant - spec.range < t <= instant
+    return instant - spec.range <= t < instant
+
+
+@given(specs, st.integers(-50, 200))
+def test_first_and_last_evaluation_agree_with_the_definition(spec, t):
+    ks = [k for k in range(-80, 300) if in_window(spec, t, spec.instant(k))]
+    first, last = int(spec.first(at(t))[0]), int(spec.last(at(t))[0])
+    assert ks == list(range(first, last + 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 2), st.integers(0, 4)), max_size=30))
+def test_identities_hold_one_mapping_each(arrivals):
+    """A mapping is (identity, SN); each counts once, at its latest time."""
+    spec = WindowSpec(range=10, step=3)
+    window = Window(spec, horizon=4)
+    latest = {}
+    arrivals = sorted(arrivals)
+    for k in range(1, 24):
+        due = [a for a in arrivals if spec.instant(k - 1) < a[0] <= spec.instant(k)]
+        names = [(sn, name) for _, sn, name in due]
+        window.insert(at(*[t for t, _, _ in due]), at(*[sn for _, sn, _ in due]), identity=names)
+        latest.update({(sn, name): t for t, sn, name in due})
+        window.advance(k)
+        expected = np.zeros((3, 4))
+        for (sn, _), t in latest.items():
+            for m in range(4):
+                expected[sn, m] += in_window(spec, t, spec.instant(k + m)) and t <= spec.instant(k)
+        assert window.profile(3).tolist() == expected.tolist()
