@@ -84,9 +84,9 @@ class MaintenanceGraph:
             self._rows[row] = 0
         self._touch(movement.entered_sn, movement.entered_row, 1)
 
-    def demand(self, horizon: int | None = None) -> Floats:
+    def demand(self, horizon: int) -> Floats:
         """W, SR × H: how many answers SR j takes part in, m evaluations from now."""
-        return still_there(self._rows, self.window.order(), self.srs, horizon or self.window.horizon)
+        return still_there(self._rows, self.window.order(), self.srs, horizon)
 
     def demand_from_scratch(self, profile: Floats) -> Floats:
         """W = Aᵀ·C in one pass over the edges."""

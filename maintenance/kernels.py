@@ -1,4 +1,4 @@
-"""The two loops over edges, compiled: everything else is numpy.
+"""The loops over mappings and edges, compiled: everything else is numpy.
 
 scipy's sparse × dense product takes 9 times as long for four columns as for one; these take less than twice. A row i of
 the adjacency is neighbours[start[i] : stop[i]]; rows need not touch one another, so edges can come and go.
@@ -11,6 +11,13 @@ from policies.arrays import Floats, Ids, Ints
 
 
 @njit(cache=True, nogil=True)
+def tally(sns: Ints, rows: Ints, counts: Ids, sign: int) -> None:
+    """Every mapping adds `sign` to its SN, in the row of its last evaluation."""
+    for a in range(sns.size):
+        counts[rows[a], sns[a]] += sign
+
+
+@njit(cache=True, nogil=True)
 def touch(start: Ints, stop: Ints, neighbours: Ids, sns: Ints, rows: Ints, counts: Ids, sign: int) -> None:
     """Every mapping adds `sign` to each neighbour of its SN, in the row of its last evaluation."""
     for a in range(sns.size):
@@ -20,8 +27,18 @@ def touch(start: Ints, stop: Ints, neighbours: Ids, sns: Ints, rows: Ints, count
 
 
 @njit(cache=True, nogil=True)
+def gather_one(start: Ints, stop: Ints, neighbours: Ids, count: Floats, demand: Floats) -> None:
+    """w = Aᵀ·c for a single column: SR j sums the counts of the SNs that need it."""
+    for j in range(start.size):
+        w = 0.0
+        for p in range(start[j], stop[j]):
+            w += count[neighbours[p]]
+        demand[j, 0] = w
+
+
+@njit(cache=True, nogil=True)
 def gather(start: Ints, stop: Ints, neighbours: Ids, profile: Floats, demand: Floats) -> None:
-    """W = Aᵀ·C for four columns: SR j sums the profile rows of the SNs that need it."""
+    """The same for four columns at once."""
     for j in range(start.size):
         w0 = w1 = w2 = w3 = 0.0
         for p in range(start[j], stop[j]):
@@ -39,11 +56,15 @@ def gather(start: Ints, stop: Ints, neighbours: Ids, profile: Floats, demand: Fl
 def product(start: Ints, stop: Ints, neighbours: Ids, profile: Floats) -> Floats:
     """W = Aᵀ·C from scratch, four columns of the horizon at a time."""
     horizon = profile.shape[1]
+    if horizon == 1:
+        demand = np.empty((start.size, 1))
+        gather_one(start, stop, neighbours, np.ascontiguousarray(profile[:, 0]), demand)
+        return demand
     blocks = []
     for m in range(0, horizon, 4):
         four = np.zeros((profile.shape[0], 4))
         four[:, : min(4, horizon - m)] = profile[:, m : m + 4]
-        block = np.empty((start.size, 4))
-        gather(start, stop, neighbours, four, block)
+        block = np.empty((4, start.size))
+        gather(start, stop, neighbours, four, block.T)
         blocks.append(block)
-    return np.hstack(blocks)[:, :horizon] if len(blocks) > 1 else blocks[0][:, :horizon]
+    return (np.vstack(blocks) if len(blocks) > 1 else blocks[0])[:horizon].T

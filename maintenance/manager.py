@@ -51,7 +51,7 @@ class Manager:
         """Wire the parts, and refuse a policy that cannot work here."""
         check_handles(self.policy, self.case, self.model.knowledge)
         self.horizon = max(1, min(LONGEST_HORIZON, self.window.span * self.policy.reach))
-        self.content = Window(self.window, self.horizon)
+        self.content = Window(self.window, LONGEST_HORIZON)
         self.graph = MaintenanceGraph(self.content)
         self.view = View(self.graph, self.model, self.capacity)
         self.ledger = Ledger(self.budget, overdraft=not self.policy.honest)
@@ -181,8 +181,8 @@ class Manager:
         beliefs: Beliefs = self.model.beliefs(self._instants(now), self.view.last_refresh, self.policy.looks_ahead)
         return Round(
             graph=self.graph.snapshot(),
-            profile=self.content.profile(self.graph.sns),
-            demand=self.graph.demand(),
+            profile=self.content.profile(self.graph.sns, self.horizon),
+            demand=self.graph.demand(self.horizon),
             fresh_if_refreshed=beliefs.refreshed,
             fresh_if_kept=beliefs.kept,
             cost=self._costs(),

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from maintenance import kernels
 from policies.arrays import Bools, Floats, Ids, Ints
 from policies.errors import ConfigError, TimeError
 
@@ -93,7 +94,8 @@ class Window:
     """The content of one sliding window as a profile C, SN × H, kept up to date as mappings arrive and leave."""
 
     spec: WindowSpec
-    horizon: int
+    ring: int
+    """how many evaluations ahead are kept apart; what stays longer is one row, `far`"""
     k: int | None = None
     passed_over: int = 0
     """mappings that no evaluation will see: too late, or in the gap between two windows"""
@@ -101,7 +103,7 @@ class Window:
     """mappings in the present window"""
     seen: int = 0
     """elements so far, the ordinals of a count window"""
-    _rows: Ints = field(init=False)
+    _rows: Ids = field(init=False)
     _waiting: dict[int, list[tuple[Ints, Ints]]] = field(default_factory=dict)
     _beyond: dict[int, list[Ints]] = field(default_factory=dict)
     _held: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
@@ -112,8 +114,8 @@ class Window:
 
     def __post_init__(self) -> None:
         """One row per evaluation ahead that the window can reach, and `far`."""
-        self.ring = min(self.spec.span, self.horizon)
-        self._rows = np.zeros((self.ring + 1, 0), np.int64)
+        self.ring = min(self.spec.span, self.ring)
+        self._rows = np.zeros((self.ring + 1, 0), np.int32)
 
     @property
     def far(self) -> int:
@@ -124,7 +126,7 @@ class Window:
         """Make room for SNs numbered below `sns`."""
         lacking = sns - self._rows.shape[1]
         if lacking > 0:
-            room = np.zeros((self.ring + 1, max(lacking, self._rows.shape[1])), np.int64)
+            room = np.zeros((self.ring + 1, max(lacking, self._rows.shape[1])), np.int32)
             self._rows = np.hstack([self._rows, room])
 
     def insert(self, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> None:
@@ -136,10 +138,10 @@ class Window:
             self.admit_sns(int(sns.max()) + 1)
         upcoming = self.k + 1 if self.k is not None else -(2**62)
         first, last = np.maximum(self.spec.first(at), upcoming), self.spec.last(at)
-        seen = last >= first
-        self.passed_over += int(sns.size - seen.sum())
+        seen: Ints = np.flatnonzero(last >= first)
+        self.passed_over += int(sns.size - seen.size)
         if identity is not None:
-            seen = self._latest(first, last, sns, identity, np.flatnonzero(seen))
+            seen = self._latest(first, last, sns, identity, seen)
         self._schedule(first[seen], last[seen], sns[seen])
 
     def due(self) -> int:
@@ -150,8 +152,8 @@ class Window:
         """Move to evaluation k: empty what expired, let in what is due."""
         if self.k is not None and k <= self.k:
             raise TimeError(f"time goes backwards: evaluation {k} after evaluation {self.k}")
-        for last, sn in self._replaced:
-            self._withdraw(last, sn)
+        for held in self._replaced:
+            self._withdraw(*held)
         self._replaced.clear()
         emptied = self._expire(k)
         self.k = k
@@ -165,10 +167,10 @@ class Window:
                 self._enter(np.full(sns.size, due), sns)
         return self._told(emptied)
 
-    def profile(self, sns: int, horizon: int | None = None) -> Floats:
+    def profile(self, sns: int, horizon: int) -> Floats:
         """C: entry (i, m) counts the mappings of SN i that are still in the window m evaluations from now."""
         self.admit_sns(sns)
-        return still_there(self._rows, self.order(), sns, horizon or self.horizon)
+        return still_there(self._rows, self.order(), sns, horizon)
 
     def present(self, sns: int) -> Bools:
         """Which SNs have a mapping in the window, or one that waits for it."""
@@ -180,7 +182,7 @@ class Window:
 
     def column(self, sn: int) -> Ids:
         """How many mappings of one SN each row holds."""
-        return self._rows[:, sn].astype(np.int32)
+        return self._rows[:, sn]
 
     def held(self) -> tuple[Ints, Ints]:
         """Every mapping in the window, as its SN and its row."""
@@ -213,7 +215,7 @@ class Window:
         self._move(sns, np.where(beyond, self.far, last % self.ring), out=False)
 
     def _move(self, sns: Ints, rows: Ints, out: bool) -> None:
-        np.add.at(self._rows, (rows, sns), -1 if out else 1)
+        kernels.tally(sns, rows, self._rows, -1 if out else 1)
         (self._left if out else self._entered).append((sns, rows))
 
     def _expire(self, k: int) -> tuple[int, ...]:
@@ -275,12 +277,15 @@ class Window:
         return Movement(left_sn, left_row, emptied, entered_sn, entered_row)
 
 
-def still_there(rows: Ints | Ids, order: Ints, width: int, horizon: int) -> Floats:
+def still_there(rows: Ids, order: Ints, width: int, horizon: int) -> Floats:
     """Suffix sums over the ring: column m counts what has its last evaluation at m or later, `far` included."""
-    counts = np.zeros((horizon, width))
-    total = rows[-1, :width].astype(np.float64)
-    for m in range(min(len(order), horizon) - 1, -1, -1):
-        total = np.add(total, rows[order[m], :width], out=counts[m])
+    counts = np.empty((horizon, width))
+    counts[len(order) :] = 0.0
+    total = rows[-1, :width].copy()
+    for m in range(len(order) - 1, -1, -1):
+        total += rows[order[m], :width]
+        if m < horizon:
+            counts[m] = total
     return counts.T
 
 

@@ -215,7 +215,7 @@ class Policy(Protocol):
 
     @property
     def reach(self) -> int:
-        """How far it looks, in windows: H is `reach` times ω/β."""
+        """How far it looks, in windows: H is `reach` times ω/β, and 1 where that is 0."""
         ...
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:

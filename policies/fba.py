@@ -37,9 +37,9 @@ class Fba(Honest):
         view = outlook(round, round.demand)
         pool = budget.per_evaluation * span if self.literal else budget.available + budget.per_evaluation * (span - 1)
         price = price_of(view, round.cost, pool)
-        scores = view.gain[:, 0]
+        scores = view.worth[:, 0]
         worthwhile = round.stale_candidates & (scores >= price * round.cost)
-        available = float("inf") if self.literal else budget.available
+        available = float(round.cost.sum()) if self.literal else budget.available
         now = choose.best(scores, worthwhile, round.cost, available, rng, "worth more than what waiting would buy")
         if self.literal:
             return now

@@ -22,7 +22,7 @@ class Gain(Honest):
     name: ClassVar[str] = "gain"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     expect: bool = True
-    windows: int = 2
+    windows: int = 3
 
     @property
     def reach(self) -> int:

@@ -16,6 +16,11 @@ class Lru(Honest):
 
     name: ClassVar[str] = "lru"
 
+    @property
+    def reach(self) -> int:
+        """This evaluation alone."""
+        return 0
+
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Score every SR by the age of its copy."""
         return choose.best(age(round), round.stale_candidates, round.cost, budget.available, rng, "oldest copies first")

@@ -31,7 +31,7 @@ class Oracle(Honest):
         del rng
         pool = np.flatnonzero(round.missing & round.candidates)
         model = pulp.LpProblem("refresh", pulp.LpMaximize)
-        u = {int(j): pulp.LpVariable(f"u{j}", cat="Binary") for j in pool}
+        u = {int(j): model.add_variable(f"u{j}", cat="Binary") for j in pool}
         objective = self._edges(round, u) if round.case is Case.BGP else self._aggregates(round, u, model)
         model += pulp.lpSum(objective)
         model += pulp.lpSum(float(round.cost[j]) * u[j] for j in u) <= budget.available
@@ -53,7 +53,7 @@ class Oracle(Honest):
         for i, inputs in needed:
             if not inputs.size:
                 continue
-            f = pulp.LpVariable(f"f{i}", lowBound=0, upBound=1)
+            f = model.add_variable(f"f{i}", lowBound=0, upBound=1)
             for j in inputs.tolist():
                 model += f <= u[j]
             terms.append(float(value[i]) * f)

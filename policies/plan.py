@@ -7,8 +7,10 @@ import numpy as np
 
 from policies import choose
 from policies.base import Budget, Case, Honest, Round, Selection
-from policies.gain import expected_gain
 from policies.outlook import outlook, price_of
+
+TRIFLE = 1e-9
+"""Less than this is rounding, not gain."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,12 @@ class Plan(Honest):
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Refresh what is worth more now than later."""
         demand = round.expected_demand if self.expect else round.demand
-        view = outlook(round, demand)
+        view = outlook(round, demand, tail=True)
         pool = budget.available + (round.horizon - 1) * budget.per_evaluation
         price = price_of(view, round.cost, pool) * round.cost
-        gain = expected_gain(round, self.expect)
-        later = view.gain[:, 1:2].sum(axis=1) - np.einsum("jm,jm->j", demand[:, 1:], round.fresh_if_kept[:, 1:])
-        urgency = np.maximum(gain - price, 0.0) - np.maximum(later - price, 0.0)
-        now = choose.best(urgency, urgency > 0, round.cost, budget.available, rng, "worth more now than later")
-        rest = choose.without(gain > 0, now.chosen)
+        gain = view.gain_now
+        urgency = np.maximum(gain - price, 0.0) - np.maximum(view.gain_later - price, 0.0)
+        now = choose.best(urgency, urgency > TRIFLE, round.cost, budget.available, rng, "worth more now than later")
+        rest = choose.without(gain > TRIFLE, now.chosen)
         spare = budget.lost_if_unspent - choose.spent(now, round.cost)
         return choose.joined(now, choose.best(gain, rest, round.cost, spare, rng))

@@ -15,6 +15,11 @@ class Random(Honest):
 
     name: ClassVar[str] = "random"
 
+    @property
+    def reach(self) -> int:
+        """This evaluation alone."""
+        return 0
+
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Draw without replacement."""
         return choose.at_random(round.stale_candidates, round.cost, budget.available, rng, "drawn at random")

@@ -22,6 +22,11 @@ class Sbm(Honest):
     name: ClassVar[str] = "sbm"
     weighted: bool = False
 
+    @property
+    def reach(self) -> int:
+        """This evaluation alone."""
+        return 0
+
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by selectivity."""
         if round.case is Case.BGP:

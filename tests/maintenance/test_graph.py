@@ -18,7 +18,7 @@ class GraphMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.spec = WindowSpec(range=7, step=2)
-        self.window = Window(self.spec, horizon=3)
+        self.window = Window(self.spec, ring=3)
         self.graph = MaintenanceGraph(self.window)
         self.graph.extend(SNS, SRS)
         self.edges, self.arrived, self.k = set(), [], 0
@@ -62,8 +62,8 @@ class GraphMachine(RuleBasedStateMachine):
         adjacency = np.zeros((SNS, SRS))
         for sn, sr in self.edges:
             adjacency[sn, sr] = 1
-        profile = self.window.profile(SNS)
-        assert self.graph.demand().tolist() == (adjacency.T @ profile).tolist()
+        profile = self.window.profile(SNS, 4)
+        assert self.graph.demand(4).tolist() == (adjacency.T @ profile).tolist()
         assert self.graph.demand_from_scratch(profile).tolist() == (adjacency.T @ profile).tolist()
         assert self.graph.edges == len(self.edges)
 
@@ -73,7 +73,7 @@ test_any_history = GraphMachine.TestCase
 
 
 def test_a_snapshot_does_not_change_with_the_graph():
-    graph = MaintenanceGraph(Window(WindowSpec(range=4, step=1), horizon=4))
+    graph = MaintenanceGraph(Window(WindowSpec(range=4, step=1), ring=4))
     graph.load(np.array([0, 0, 1]), np.array([0, 1, 1]), 2, 3)
     before = graph.snapshot()
     graph.add_edge(1, 2)
@@ -83,7 +83,7 @@ def test_a_snapshot_does_not_change_with_the_graph():
 
 
 def test_an_edge_named_twice_is_one_edge():
-    graph = MaintenanceGraph(Window(WindowSpec(range=4, step=1), horizon=4))
+    graph = MaintenanceGraph(Window(WindowSpec(range=4, step=1), ring=4))
     graph.load(np.array([0, 0]), np.array([1, 1]), 1, 2)
     assert graph.edges == 1
 
@@ -102,11 +102,11 @@ def test_rows_keep_their_memory_in_proportion_to_their_edges():
 
 
 def test_horizons_beyond_four_columns_come_out_right():
-    window = Window(WindowSpec(range=11, step=1), horizon=11)
+    window = Window(WindowSpec(range=11, step=1), ring=11)
     graph = MaintenanceGraph(window)
     graph.load(np.array([0, 1, 1]), np.array([0, 0, 1]), 2, 2)
     window.insert(np.array([1, 4, 9]), np.array([0, 1, 1]))
     graph.apply(window.advance(9))
-    profile = window.profile(2)
-    assert graph.demand_from_scratch(profile).tolist() == graph.demand().tolist()
-    assert graph.demand()[0].tolist() == [3, 3, 3, 2, 2, 2, 1, 1, 1, 1, 1]
+    profile = window.profile(2, 11)
+    assert graph.demand_from_scratch(profile).tolist() == graph.demand(11).tolist()
+    assert graph.demand(11)[0].tolist() == [3, 3, 3, 2, 2, 2, 1, 1, 1, 1, 1]

@@ -1,0 +1,164 @@
+"""How long a decision takes: from scratch and step by step, in units of scipy's CSR·vector product on the same graph.
+
+Asked for: from scratch sbm ≤ 2 units and ibm ≤ 4; a step with a quarter of the window new ≤ 1.5 and with 1 % new ≤ 0.3;
+growth from 1 M to 10 M edges ≤ 12-fold; networkx ≥ 100 times slower; a whole evaluation at 002's size ≤ 0.5 ms;
+peak memory at 10 M edges ≤ 1 GB.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+from stopwatch import ratios, seconds, show
+
+from maintenance.graph import MaintenanceGraph
+from maintenance.window import Window, WindowSpec
+from policies.base import Budget, Round
+from policies.ibm import Ibm
+from policies.sbm import Sbm
+
+NODES, MAPPINGS, HORIZON, GAMMA = 100_000, 100_000, 4, 1_000
+SPEC = WindowSpec(range=HORIZON, step=1)
+
+
+class Scene:
+    """A loaded graph with a full window, ready for the next step."""
+
+    def __init__(self, edges: int) -> None:
+        self.rng = np.random.default_rng(1)
+        self.window = Window(SPEC, ring=HORIZON)
+        self.graph = MaintenanceGraph(self.window)
+        ids = (self.rng.integers(0, NODES, edges, dtype=np.int32) for _ in range(2))
+        self.graph.load(*ids, NODES, NODES)
+        for k in range(1, HORIZON + 1):
+            self.arrive(k, MAPPINGS // HORIZON)
+            self.graph.apply(self.window.advance(k))
+
+    def arrive(self, k: int, count: int) -> None:
+        """Mappings of random SNs at evaluation k."""
+        self.window.insert(np.full(count, k), self.rng.integers(0, NODES, count))
+
+    def round(self) -> Round:
+        """A round in which half of the copies are stale, each with a life of its own."""
+        life = self.rng.integers(1, HORIZON + 1, NODES)[:, None]
+        refreshed = (np.arange(HORIZON) < life).astype(np.float64, order="F")
+        stale = self.rng.random(NODES)[:, None] < 0.5
+        return Round(
+            graph=self.graph.snapshot(),
+            profile=self.window.profile(NODES, HORIZON),
+            demand=self.graph.demand(HORIZON),
+            fresh_if_refreshed=refreshed,
+            fresh_if_kept=np.asfortranarray(np.where(stale, 0.0, refreshed)),
+            cost=np.ones(NODES),
+            last_refresh=np.zeros(NODES, np.int64),
+        )
+
+    def step(self, share: float) -> tuple[float, float]:
+        """Seconds of one step in which `share` of the window is new, and how many mappings that were."""
+        count = int(MAPPINGS * share)
+
+        def arrivals() -> None:
+            self.new = self.rng.integers(0, NODES, count)
+
+        def run() -> None:
+            k = (self.window.k or 0) + 1
+            self.window.insert(np.full(count, k), self.new)
+            self.graph.apply(self.window.advance(k))
+            self.graph.demand(HORIZON)
+
+        return seconds(run, before=arrivals), count
+
+
+def measure(edges: int) -> dict[str, float]:
+    """All times on one graph, in seconds."""
+    scene = Scene(edges)
+    round = scene.round()
+    adjacency, count = round.graph.transposed, round.profile[:, 0].copy()
+    rng, budget = np.random.default_rng(2), Budget(GAMMA, GAMMA)
+
+    def scratch(policy: Sbm | Ibm, columns: int) -> None:
+        demand = scene.graph.demand_from_scratch(round.profile[:, :columns])
+        policy.select(replace(round, demand=demand), budget, rng)
+
+    return {
+        "unit": seconds(lambda: adjacency @ count, 25),
+        "sbm": seconds(lambda: scratch(Sbm(), 1)),
+        "ibm": seconds(lambda: scratch(Ibm(), HORIZON)),
+        "quarter": scene.step(0.25)[0],
+        "hundredth": scene.step(0.01)[0],
+        "kept_sbm": seconds(lambda: Sbm().select(replace(round), budget, rng)),
+    }
+
+
+def plain_networkx(edges: int) -> float:
+    """The same sbm decision written with networkx, on a graph that is there already."""
+    rng = np.random.default_rng(1)
+    graph = nx.Graph()
+    sn, sr = (rng.integers(0, NODES, edges) for _ in range(2))
+    graph.add_edges_from(zip((("sn", n) for n in sn.tolist()), (("sr", n) for n in sr.tolist()), strict=True))
+    count = {("sn", n): 0 for n in range(NODES)}
+    for n in rng.integers(0, NODES, MAPPINGS).tolist():
+        count["sn", n] += 1
+    srs = [node for node in graph if node[0] == "sr"]
+
+    def decide() -> list[object]:
+        score = {sr: sum(count[sn] for sn in graph[sr]) for sr in srs}
+        return sorted(srs, key=score.__getitem__, reverse=True)[:GAMMA]
+
+    return seconds(decide, 2)
+
+
+def peak_memory(edges: int) -> float:
+    """The peak resident memory, in MB, of a process of its own that loads the graph, steps and decides."""
+    command = [sys.executable, __file__, "--peak", str(edges)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peak", type=int, help="only load, step and decide on so many edges, and print the peak in MB")
+    asked = parser.parse_args()
+    if asked.peak:
+        scene = Scene(asked.peak)
+        scene.step(0.25)
+        Ibm().select(scene.round(), Budget(GAMMA, GAMMA), np.random.default_rng(2))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return
+    report()
+
+
+def report() -> None:
+    """Both sizes, the comparison with networkx, the memory, and one evaluation at the paper's size."""
+    small, large = measure(1_000_000), measure(10_000_000)
+    library = plain_networkx(1_000_000)
+    memory = peak_memory(10_000_000)
+    names = {
+        "unit": "scipy CSR·vector, the unit",
+        "sbm": "sbm from scratch",
+        "ibm": "ibm from scratch",
+        "quarter": "step, a quarter of the window new",
+        "hundredth": "step, 1 % of the window new",
+        "kept_sbm": "sbm on a demand that was kept",
+    }
+    rows = [
+        [text, *(cell for size in (small, large) for cell in (f"{size[n] * 1e3:.2f}", f"{size[n] / size['unit']:.2f}"))]
+        for n, text in names.items()
+    ]
+    rows.append(["sbm with networkx", f"{library * 1e3:.0f}", f"{library / small['unit']:.0f}", "", ""])
+    rows.append(["peak memory, MB", "", "", f"{memory:.0f}", ""])
+    show("One decision, 100,000 SN × 100,000 SR, γ = 1,000", ["", "1 M: ms", "units", "10 M: ms", "units"], rows)
+    ratios(
+        {f"{name}_units_1m": small[name] / small["unit"] for name in names if name != "unit"}
+        | {f"{name}_units_10m": large[name] / large["unit"] for name in names if name != "unit"}
+        | {"growth_sbm": large["sbm"] / small["sbm"], "growth_ibm": large["ibm"] / small["ibm"]}
+        | {"networkx_over_sbm": library / small["sbm"], "peak_mb_10m": memory}
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""A small keeper over a source in memory, as somebody would embed it."""
+
+import numpy as np
+import pytest
+
+from maintenance.budget import BudgetRule
+from maintenance.manager import Manager
+from maintenance.service.memory import InMemory
+from maintenance.view.schedule import FixedSchedule
+from maintenance.window import WindowSpec
+from policies import registry
+
+EDGES = {"jazz": ["ann", "bob"], "rock": ["bob", "cyd"], "folk": ["dan"]}
+USERS = ["ann", "bob", "cyd", "dan"]
+
+
+@pytest.fixture
+def source():
+    """Four users whose numbers of followers somebody else changes."""
+    return InMemory(EDGES, {user: 100 for user in USERS})
+
+
+@pytest.fixture
+def keeper(source):
+    """A manager over the source: window of 4 s every second, one request per evaluation unless said otherwise."""
+
+    def make(policy="ibm", budget=1, warm=True, schedule=None, bank=0, **more):
+        numbers = {user: n for n, user in enumerate(USERS)}
+        interval, phase = schedule or ([1000] * 4, [0] * 4)
+        model = more.pop("model", None) or FixedSchedule(np.array(interval), np.array(phase), numbers)
+        made = registry.make(policy) if isinstance(policy, str) else policy
+        endpoint = more.pop("endpoint", source)
+        manager = Manager(WindowSpec(4000, 1000), endpoint, made, BudgetRule.of(budget, bank), model, **more)
+        if warm:
+            manager.view.load([(sn, sr) for sn, srs in EDGES.items() for sr in srs], dict(source.values), now=0)
+        return manager
+
+    return make

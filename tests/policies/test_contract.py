@@ -1,0 +1,91 @@
+"""One contract for all policies, in every case and at every knowledge level that they declare."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from policies import registry
+from policies.base import Budget, Case, Knowledge, Selection
+from policies.contract import check
+from policies.errors import PolicyError
+from policies.rounds import round_of
+
+DECLARED = [
+    pytest.param(name, case, knowledge, id=f"{name}-{case}-{knowledge}")
+    for name, policy in sorted(registry.available().items())
+    if name != "clairvoyant"
+    for case in sorted(policy.cases)
+    for knowledge in sorted(policy.knowledge)
+]
+VARIANTS = [("fba", {"literal": True}), ("sbm", {"weighted": True}), ("ibm", {"weighted": True}),
+            ("bundle", {"starts": 3}), ("gain", {"expect": False}), ("plan", {"expect": False}),
+            ("oracle", {"ahead": True})]  # fmt: skip
+budgets = st.builds(
+    Budget,
+    available=st.sampled_from([0.0, 1.0, 2.0, 3.0, 100.0]),
+    per_evaluation=st.sampled_from([0.0, 1.0, 2.5]),
+    bank=st.sampled_from([0.0, 2.0, 50.0]),
+)
+
+
+@pytest.mark.parametrize(("name", "case", "knowledge"), DECLARED)
+def test_every_policy_keeps_the_contract(make_rounds, name, case, knowledge):
+    keeps_it(make_rounds, registry.make(name), case, knowledge, 8 if name == "oracle" else 40)
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_every_variant_keeps_the_contract(make_rounds, name, variant):
+    policy = registry.make(name, variant)
+    for case in sorted(policy.cases):
+        keeps_it(make_rounds, policy, case, Knowledge.EXACT, 8 if name == "oracle" else 25)
+
+
+def keeps_it(make_rounds, policy, case, knowledge, examples):
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(make_rounds(case, knowledge), budgets)
+    def holds(round, budget):
+        check(policy, round, budget)
+
+    holds()
+
+
+@pytest.mark.parametrize("name", ["random", "lru", "sbm", "ibm"])
+def test_a_budget_for_all_refreshes_all_stale_candidates(make_rounds, name):
+    @settings(max_examples=30, deadline=None)
+    @given(make_rounds(Case.BGP, Knowledge.LEARNED))
+    def holds(round):
+        chosen = registry.make(name).select(round, Budget(1e6, 1e6), np.random.default_rng(1)).chosen
+        assert sorted(chosen.tolist()) == np.flatnonzero(round.stale_candidates).tolist()
+
+    holds()
+
+
+def test_equal_scores_are_broken_by_the_seed_and_only_by_it():
+    round = round_of([(0, sr) for sr in range(8)], [1], [1] * 8)
+    picks = {
+        seed: tuple(
+            sorted(registry.make("sbm").select(round, Budget(3, 3), np.random.default_rng(seed)).chosen.tolist())
+        )
+        for seed in range(20)
+    }
+    assert len(set(picks.values())) > 5
+
+
+class Broken(registry.find("random")):
+    """Chooses what its test tells it to."""
+
+    def select(self, round, budget, rng):
+        chosen = np.array(self.wrong, dtype=np.int32)
+        return Selection(chosen, np.zeros(chosen.size))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [([0, 0], "chose an SR twice"), ([9], "does not have"), ([0, 1], "spent more"), ([2], "certainly fresh")],
+)
+def test_the_contract_finds_what_is_broken(wrong, said):
+    Broken.wrong = wrong
+    round = round_of([(0, 0), (0, 1), (0, 2)], [1], [1, 1, 1], fresh=[2])
+    with pytest.raises(PolicyError, match=said):
+        check(Broken(), round, Budget(1, 1))
