@@ -7,7 +7,7 @@ milliseconds. Models: `schedule.py` (exact and fixed schedules), `published.py` 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from policies.arrays import Bools, Floats, Ids, Ints
 from policies.base import Knowledge
@@ -47,7 +47,10 @@ class Beliefs:
 class ChangeModel(Protocol):
     """What is known of changes."""
 
-    knowledge: ClassVar[Knowledge]
+    @property
+    def knowledge(self) -> Knowledge:
+        """How much it knows, for tables that must not mix the levels."""
+        ...
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
         """These slots now stand for these SRs, of which nothing is known yet."""

@@ -1,0 +1,115 @@
+"""Poisson processes: rates learned from what refreshes reveal (knowledge: learned), or published ones.
+
+An SR of rate λ is fresh for a time d with the probability exp(−λ·d); refreshed now it has d = β·m at evaluation m, kept
+with a copy of age a it has d = a + β·m.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from maintenance.view.changes import UNKNOWN, Beliefs, Evidence
+from maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired
+from maintenance.view.schedule import Numbering
+from policies.arrays import Floats, Ids, Ints
+from policies.base import NEVER, Knowledge
+from policies.errors import ConfigError, InputError
+
+
+class Learned:
+    """Rates learned online by an estimator; those of all SRs pooled stand in until an SR has been checked.
+
+    No rate is believed to be below `floor` times the pooled one: an entry that was quiet whenever it was looked at
+    loses the benefit of the doubt after some 1/floor mean change intervals without a look, and is looked at again.
+    With `LastModified()` it reads dates that sources tell, which tables have to call `published`.
+    """
+
+    def __init__(self, estimator: Estimator | None = None, floor: float = 0.01) -> None:
+        """`estimator` is ChangeBits() unless another is given."""
+        if not 0 <= floor <= 1:
+            raise ConfigError(f"floor is {floor}; it is a share of the pooled rate, between 0 and 1")
+        self._estimator: Estimator = ChangeBits() if estimator is None else estimator
+        self._floor = floor
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """`learned` from change bits, `published` from dates."""
+        return Knowledge.PUBLISHED if isinstance(self._estimator, LastModified) else Knowledge.LEARNED
+
+    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
+        """These slots start from the pooled rate."""
+        paired(slots, keys)
+        self._estimator.reset(slots)
+
+    def evict(self, slots: Ids) -> None:
+        """Forget what was learned of these slots."""
+        self._estimator.reset(slots)
+
+    def rates(self, slots: int) -> Floats:
+        """The rates per ms that are believed of the first so many slots."""
+        return np.maximum(self._estimator.rates(slots), self._floor * self._estimator.pooled)
+
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+        """exp(−λ·βm) and exp(−λ·(a + βm))."""
+        return exponential(self.rates(last_refresh.size), instants, last_refresh, look_ahead)
+
+    def observe(self, evidence: Evidence) -> None:
+        """Hand the checks to the estimator."""
+        self._estimator.observe(checks(evidence))
+
+
+class Poisson:
+    """Known rates per ms, by SR number; a slot whose key has no number never changes."""
+
+    knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
+
+    def __init__(self, rates: Floats, numbers: Mapping[Any, int] | None = None) -> None:
+        """`rates[j]` is the rate of SR j, `numbers` the number of each key (default: the keys are the numbers)."""
+        rates = np.asarray(rates, np.float64)
+        bad = ~(np.isfinite(rates) & (rates >= 0))
+        if bad.any():
+            worst = int(bad.argmax())
+            raise InputError(f"SR {worst} has the rate {rates[worst]} per ms; a rate is finite and not below 0")
+        self._rates = np.append(rates, 0.0)
+        self._numbering = Numbering(rates.size, numbers)
+
+    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
+        """These slots now stand for these SRs."""
+        self._numbering.admit(slots, keys)
+
+    def evict(self, slots: Ids) -> None:
+        """These slots stand for nothing."""
+        self._numbering.evict(slots)
+
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+        """exp(−λ·βm) and exp(−λ·(a + βm))."""
+        rates = self._rates[self._numbering.of(last_refresh.size)]
+        return exponential(rates, instants, last_refresh, look_ahead)
+
+    def observe(self, evidence: Evidence) -> None:
+        """Nothing is left to learn."""
+
+
+def exponential(rates: Floats, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+    """Beliefs of Poisson processes, one rate per slot; a Poisson process does not remember, so `kept` is a product."""
+    ahead = (instants - instants[0]).astype(np.float64)
+    refreshed = np.exp(np.multiply.outer(-rates, ahead))
+    age = np.maximum(instants[0] - last_refresh, 0)
+    survived = np.where(last_refresh == NEVER, 0.0, np.exp(-rates * age))
+    kept = survived[:, None] * refreshed
+    change = -np.expm1(np.multiply.outer(-rates, np.diff(ahead, prepend=0.0))) if look_ahead else None
+    return Beliefs(refreshed, kept, change)
+
+
+def checks(evidence: Evidence) -> Checks:
+    """Evidence as an estimator takes it: intervals and ages instead of times.
+
+    A version told to be younger than the replaced copy is a change, even if the value came out the same.
+    """
+    held = evidence.previous != NEVER
+    tau = np.where(held, evidence.now - evidence.previous, 0)
+    told = evidence.modified != UNKNOWN
+    newer = held & told & (evidence.modified > evidence.previous)
+    age = np.where(told, np.maximum(evidence.now - evidence.modified, 0), -1)
+    return Checks(evidence.slots, np.maximum(tau, 0), evidence.changed | newer, age)

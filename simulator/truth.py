@@ -1,0 +1,89 @@
+"""The truth about a trace: what changed when, and so which answers of an evaluation are really fresh."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from maintenance.evaluation import Evaluation
+from maintenance.manager import Manager
+from maintenance.view.changes import Beliefs, ChangeModel, Evidence
+from maintenance.view.schedule import STRANGER, FixedSchedule, Numbering, RecordedChanges
+from policies.arrays import Bools, Ids, Ints
+from policies.base import Case, Graph, Knowledge
+from simulator.trace import Trace
+
+Schedule: TypeAlias = FixedSchedule | RecordedChanges
+
+
+def schedule_of(trace: Trace) -> Schedule:
+    """All changes of a trace: by formula where it knows fixed schedules, else as they were recorded."""
+    known = trace.schedule
+    if known is not None and known.phase_ms is not None:
+        return FixedSchedule(known.interval_ms, known.phase_ms)
+    return RecordedChanges(trace.changes.sr.astype(np.int64), trace.changes.t_ms, trace.srs)
+
+
+@dataclass(eq=False)
+class Watched:
+    """A change model that also remembers which SR of the trace each slot stands for."""
+
+    model: ChangeModel
+    numbering: Numbering
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """The model's."""
+        return self.model.knowledge
+
+    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
+        """Both take note."""
+        self.numbering.admit(slots, keys)
+        self.model.admit(slots, keys)
+
+    def evict(self, slots: Ids) -> None:
+        """Both forget."""
+        self.numbering.evict(slots)
+        self.model.evict(slots)
+
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+        """The model's."""
+        return self.model.beliefs(instants, last_refresh, look_ahead)
+
+    def observe(self, evidence: Evidence) -> None:
+        """The model learns."""
+        self.model.observe(evidence)
+
+
+@dataclass(eq=False)
+class Truth:
+    """Counts answers and fresh answers by version, misses included: an SN that the view lacks has its answers too."""
+
+    schedule: Schedule
+    graph: Graph
+    numbering: Numbering = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing is in the view yet."""
+        self.numbering = Numbering(self.schedule.srs)
+        self.degree = np.diff(self.graph.sn_start)
+
+    def measure(self, manager: Manager, evaluation: Evaluation) -> tuple[float, float]:
+        """How many answers the evaluation has, and how many of them are fresh."""
+        now, profile = evaluation.record.t_ms, evaluation.profile
+        fresh = self.fresh_slots(manager, now)
+        numbers = np.array(manager.view.sns.keys[: profile.size], dtype=np.int64)
+        if manager.case is Case.BGP:
+            return float(profile @ self.degree[numbers]), float(evaluation.demand @ fresh[: evaluation.demand.size])
+        stale = np.asarray(manager.graph.snapshot().matrix @ (~fresh).astype(np.float64))[: profile.size]
+        needs = self.degree[numbers] > 0
+        return float(profile[needs].sum()), float(profile[needs & (stale < 0.5)].sum())
+
+    def fresh_slots(self, manager: Manager, now: int) -> Bools:
+        """Which copies are fresh at `now`: fetched, and not changed since."""
+        refreshed = manager.view.last_refresh
+        number = self.numbering.of(refreshed.size)
+        last = self.schedule.last_change(now)
+        fresh: Bools = (number != STRANGER) & (last[number] <= refreshed)
+        return fresh

@@ -1,0 +1,190 @@
+"""The simulated world, driven by simpy: a stream that arrives, evaluations that fall due, a remote that takes its time.
+
+It drives the same manager and policies as production. Without latency an evaluation is `Manager.evaluate`, which is
+002's instantaneous semantics; with latency every request is a process of its own that waits for a place and for the
+rate limit, may fail, and may come back after its evaluation's deadline: it is in the view then, but came late.
+"""
+
+from collections.abc import Generator, Hashable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+import simpy
+from pydantic import BaseModel, ConfigDict, Field
+
+from maintenance.evaluation import Decision, Evaluation, Refreshes
+from maintenance.manager import Manager
+from maintenance.service.endpoint import Copy, Expanded
+from maintenance.view.table import Miss
+from policies.arrays import Ints
+from simulator.remote import Remote
+from simulator.trace import Arrivals, Trace
+
+Process: TypeAlias = Generator[Any, Any, None]
+
+
+class RemoteSettings(BaseModel):
+    """How the remote behaves; by default it answers at once and never fails, as in 002."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    latency_ms: float = Field(default=0.0, ge=0, allow_inf_nan=False, description="mean time from asking to answer")
+    latency_law: Literal["constant", "exponential", "lognormal"] = Field(
+        default="constant", description="law of the latency around its mean; lognormal has σ = 1"
+    )
+    concurrency: int | None = Field(default=None, ge=1, description="requests under way at once; null: any number")
+    requests_per_second: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="rate limit that requests wait for; null: none"
+    )
+    failure_rate: float = Field(default=0.0, ge=0, le=1, description="share of requests that fail, paid all the same")
+    deadline_ms: int | None = Field(
+        default=None, ge=0, description="how long an evaluation waits for its refreshes; null: half a step"
+    )
+
+    @property
+    def instantaneous(self) -> bool:
+        """Whether requests take no time and always succeed."""
+        return not self.latency_ms and not self.failure_rate and self.requests_per_second is None
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """The latency of one request, in ms."""
+        if self.latency_law == "exponential":
+            return float(rng.exponential(self.latency_ms))
+        if self.latency_law == "lognormal":
+            return float(self.latency_ms * rng.lognormal(-0.5, 1.0))
+        return self.latency_ms
+
+
+@dataclass(frozen=True)
+class Request:
+    """One refresh on its way: what it is for, what came of it and when."""
+
+    position: int
+    outcome: Copy | Expanded
+    read_at: int
+    took_ms: float
+
+
+@dataclass(eq=False)
+class World:
+    """One run of one policy over one trace."""
+
+    trace: Trace
+    manager: Manager
+    remote: Remote
+    settings: RemoteSettings
+    evaluations: int
+    rng: np.random.Generator
+    done: list[Evaluation] = field(default_factory=list)
+    late: list[tuple[Decision, Request, Refreshes]] = field(default_factory=list)
+    """refreshes that came after their evaluation's deadline"""
+    events: int = 0
+
+    def run(self) -> Generator[Evaluation, None, None]:
+        """Let time pass; gives every evaluation when it is concluded."""
+        window = self.manager.window
+        self._env = simpy.Environment(initial_time=window.start)
+        self._places = simpy.Resource(self._env, capacity=self.settings.concurrency or 10**9)
+        self._stream: simpy.Store = simpy.Store(self._env)
+        self._next_start = float(window.start)
+        self._env.process(self._arrivals())
+        self._env.process(self._evaluations())
+        given = 0
+        while self._env.peek() < float("inf"):
+            self._env.step()
+            while given < len(self.done):
+                yield self.done[given]
+                given += 1
+
+    def _arrivals(self) -> Process:
+        """The stream hands over what arrived by each evaluation."""
+        window, before = self.manager.window, -1
+        for k in range(1, self.evaluations + 1):
+            now = window.instant(k)
+            yield self._env.timeout(now - self._env.now)
+            batch = self.trace.arrivals_between(before, now)
+            before = now
+            self.events += len(batch)
+            self._stream.put(batch)
+
+    def _evaluations(self) -> Process:
+        """An evaluation falls due when its arrivals are in."""
+        for k in range(1, self.evaluations + 1):
+            batch: Arrivals = yield self._stream.get()
+            now, sns = self.manager.window.instant(k), self._slots(batch)
+            self.events += 1
+            if self.settings.instantaneous:
+                self.done.append(self.manager.evaluate_slots(now, batch.t_ms, sns))
+                continue
+            decision = self.manager.decide(now, batch.t_ms, sns)
+            self._env.process(self._evaluate(decision))
+
+    def _slots(self, batch: Arrivals) -> Ints:
+        """In a warm view the slots are the numbers of the trace; a cold one finds misses among them."""
+        if self.manager.view.sns.width == self.trace.sns and not self.manager.view.sns.free:
+            return batch.sn.astype(np.int64)
+        return self.manager.view.sn_slots(batch.sn.tolist())
+
+    def _evaluate(self, decision: Decision) -> Process:
+        """Send the requests, wait for them until the deadline, answer with what has come."""
+        deadline = self.settings.deadline_ms
+        wait = self.manager.window.step // 2 if deadline is None else deadline
+        srs = decision.selection.chosen
+        keys = [self.manager.view.srs.keys[slot] for slot in srs.tolist()]
+        self.manager.ledger.spend(float(decision.round.cost[srs].sum()))
+        came: list[Request] = []
+        over = self._env.timeout(wait)
+        sent = [self._env.process(self._request(decision, n, key, over, came)) for n, key in enumerate(keys)]
+        yield self._env.all_of(sent) | over
+        refreshes = self._received(decision, keys, sorted(came, key=lambda request: request.position))
+        self.done.append(self.manager.conclude(decision, refreshes))
+
+    def _request(
+        self, decision: Decision, position: int, key: Hashable, over: simpy.Event, came: list[Request]
+    ) -> Process:
+        asked = self._env.now
+        with self._places.request() as place:
+            yield place
+            yield self._env.timeout(self._rate_limit())
+            read_at = int(self._env.now)
+            failed = self.rng.random() < self.settings.failure_rate
+            outcome = self._answer(key, read_at) if not failed else Copy(error="failed")
+            yield self._env.timeout(self.settings.draw(self.rng))
+        self.events += 1
+        request = Request(position, outcome, read_at, self._env.now - asked)
+        if over.processed:
+            self.late.append((decision, request, self._received(decision, [key], [request], slice(position, None))))
+        else:
+            came.append(request)
+
+    def _rate_limit(self) -> float:
+        """How long to wait for the next start that the rate limit allows."""
+        if self.settings.requests_per_second is None:
+            return 0.0
+        start = max(self._env.now, self._next_start)
+        self._next_start = start + 1000.0 / self.settings.requests_per_second
+        return float(start - self._env.now)
+
+    def _answer(self, key: Hashable, now: int) -> Copy | Expanded:
+        if isinstance(key, Miss):
+            return self.remote.expand(key.sn, now)
+        return self.remote.fetch([key], now).copies[0]
+
+    def _received(
+        self, decision: Decision, keys: list[Hashable], came: list[Request], chosen: slice = slice(None)
+    ) -> Refreshes:
+        """Put what came into the view, each copy with the time at which it was read."""
+        places = [request.position - (chosen.start or 0) for request in came]
+        srs = decision.selection.chosen[chosen][places]
+        known = [keys[place] for place in places]
+        changed = np.zeros(len(came), bool)
+        for n, request in enumerate(came):
+            changed[n] = self.manager.receive(srs[n : n + 1], [known[n]], [request.outcome], request.read_at)[0]
+        return Refreshes(
+            srs, known, decision.selection.scores[chosen][places], changed,
+            [request.outcome.error for request in came],
+            np.array([request.read_at for request in came], dtype=np.int64),
+            len(came), float(decision.round.cost[srs].sum()),
+            max((request.took_ms for request in came), default=0.0),
+        )  # fmt: skip
