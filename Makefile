@@ -3,12 +3,12 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 
-.PHONY: run test check bench lock java clean
+.PHONY: run test check bench lock java chromium clean
 
 run: .venv/ready            ## the main job: policies side by side under one budget
 	@$(BIN)/freshkeeper demo
 
-test: .venv/ready java      ## everything that is tested
+test: .venv/ready java chromium  ## everything that is tested
 	$(BIN)/python -m pytest $(ARGS)
 
 check: .venv/ready          ## lint, format, types and import rules
@@ -30,6 +30,9 @@ bench: .venv/ready          ## measured speed, as ratios
 
 java:                       ## Java 17 for Spark, installed where that is possible
 	@command -v java >/dev/null || scripts/install-java || true
+
+chromium:                   ## a browser that looks at the report page, installed where that is possible
+	@command -v chromium >/dev/null || scripts/install-chromium || true
 
 lock:                       ## write constraints.txt anew from what pyproject.toml allows
 	rm -rf .venv && $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --editable '.[dev]'

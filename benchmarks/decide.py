@@ -20,6 +20,9 @@ from maintenance.window import Window, WindowSpec
 from policies.base import Budget, Round
 from policies.ibm import Ibm
 from policies.sbm import Sbm
+from simulator.config import resolve, settings_of
+from simulator.run import Task
+from simulator.workload import generate
 
 NODES, MAPPINGS, HORIZON, GAMMA = 100_000, 100_000, 4, 1_000
 SPEC = WindowSpec(range=HORIZON, step=1)
@@ -29,6 +32,7 @@ class Scene:
     """A loaded graph with a full window, ready for the next step."""
 
     def __init__(self, edges: int) -> None:
+        """A window's worth of arrivals."""
         self.rng = np.random.default_rng(1)
         self.window = Window(SPEC, ring=HORIZON)
         self.graph = MaintenanceGraph(self.window)
@@ -48,13 +52,13 @@ class Scene:
         refreshed = (np.arange(HORIZON) < life).astype(np.float64, order="F")
         stale = self.rng.random(NODES)[:, None] < 0.5
         return Round(
-            graph=self.graph.snapshot(),
-            profile=self.window.profile(NODES, HORIZON),
             demand=self.graph.demand(HORIZON),
             fresh_if_refreshed=refreshed,
             fresh_if_kept=np.asfortranarray(np.where(stale, 0.0, refreshed)),
             cost=np.ones(NODES),
             last_refresh=np.zeros(NODES, np.int64),
+            build=lambda: self.graph.structure(HORIZON, None),
+            foresee=lambda: np.zeros((NODES, HORIZON)),
         )
 
     def step(self, share: float) -> tuple[float, float]:
@@ -77,11 +81,12 @@ def measure(edges: int) -> dict[str, float]:
     """All times on one graph, in seconds."""
     scene = Scene(edges)
     round = scene.round()
-    adjacency, count = round.graph.transposed, round.profile[:, 0].copy()
+    adjacency, profile = round.graph.transposed, round.profile
+    count = profile[:, 0].copy()
     rng, budget = np.random.default_rng(2), Budget(GAMMA, GAMMA)
 
     def scratch(policy: Sbm | Ibm, columns: int) -> None:
-        demand = scene.graph.demand_from_scratch(round.profile[:, :columns])
+        demand = scene.graph.demand_from_scratch(profile[:, :columns])
         policy.select(replace(round, demand=demand), budget, rng)
 
     return {
@@ -121,7 +126,9 @@ def peak_memory(edges: int) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peak", type=int, help="only load, step and decide on so many edges, and print the peak in MB")
+    parser.add_argument(
+        "--peak", type=int, help="only load, step and decide on so many edges, and print the peak in MB"
+    )
     asked = parser.parse_args()
     if asked.peak:
         scene = Scene(asked.peak)
@@ -130,6 +137,14 @@ def main() -> None:
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return
     report()
+
+
+def evaluation_at_paper_size() -> float:
+    """Seconds of one whole evaluation, decision and bookkeeping, with 002's default workload and ibm."""
+    experiment = resolve({"policies": "ibm", "evaluations": 400, "bound": "never"})
+    workload = experiment.workload.model_copy(update={"duration_ms": 400_000})
+    task = Task(settings_of(experiment)[0], 0, generate(workload, 0), 400)
+    return seconds(lambda: task.run(experiment.policies[0]), 3) / 400
 
 
 def report() -> None:
@@ -151,12 +166,15 @@ def report() -> None:
     ]
     rows.append(["sbm with networkx", f"{library * 1e3:.0f}", f"{library / small['unit']:.0f}", "", ""])
     rows.append(["peak memory, MB", "", "", f"{memory:.0f}", ""])
+    whole = evaluation_at_paper_size()
+    rows.append(["one whole evaluation at 002's size", f"{whole * 1e3:.3f}", "", "", ""])
     show("One decision, 100,000 SN × 100,000 SR, γ = 1,000", ["", "1 M: ms", "units", "10 M: ms", "units"], rows)
     ratios(
         {f"{name}_units_1m": small[name] / small["unit"] for name in names if name != "unit"}
         | {f"{name}_units_10m": large[name] / large["unit"] for name in names if name != "unit"}
         | {"growth_sbm": large["sbm"] / small["sbm"], "growth_ibm": large["ibm"] / small["ibm"]}
         | {"networkx_over_sbm": library / small["sbm"], "peak_mb_10m": memory}
+        | {"evaluation_over_half_a_millisecond": whole / 0.5e-3}
     )
 
 

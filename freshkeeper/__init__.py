@@ -5,6 +5,7 @@ A ten-line example is in the README; `docs/writing-a-policy.md` shows how to add
 
 from maintenance.budget import BudgetRule, Ledger
 from maintenance.evaluation import Answer, Answers, Evaluation, Record
+from maintenance.inspection import to_networkx
 from maintenance.manager import Manager
 from maintenance.service.embedded import Embedded
 from maintenance.service.endpoint import Copy, Endpoint, Expanded, Fetched, Price
@@ -60,4 +61,5 @@ __all__ = [
     "check_policy",
     "policy",
     "round_of",
+    "to_networkx",
 ]

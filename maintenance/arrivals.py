@@ -1,10 +1,10 @@
-"""How often each SN arrives, learned from the window: expected new mappings per evaluation, with a fading memory."""
+"""How often each SN arrives, and each SR is needed anew: expected per evaluation, with a fading memory."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from policies.arrays import Floats, Ints
+from policies.arrays import Floats
 from policies.errors import ConfigError
 
 
@@ -13,7 +13,7 @@ class ArrivalRates:
     """Discounted counts over a discounted number of evaluations; `memory` is how many evaluations count in effect."""
 
     memory: float = 200.0
-    _counts: Floats = field(default_factory=lambda: np.zeros(0))
+    counts: Floats = field(default_factory=lambda: np.zeros(0))
     _evaluations: float = 0.0
 
     def __post_init__(self) -> None:
@@ -21,22 +21,18 @@ class ArrivalRates:
         if self.memory <= 1:
             raise ConfigError(f"the memory of arrival rates must be more than 1 evaluation, not {self.memory}")
 
-    def extend(self, sns: int) -> None:
-        """Make room for SNs numbered below `sns`."""
-        if sns > self._counts.size:
-            self._counts = np.concatenate([self._counts, np.zeros(max(sns, 2 * self._counts.size) - self._counts.size)])
+    def extend(self, width: int) -> None:
+        """Make room for numbers below `width`."""
+        if width > self.counts.size:
+            room = max(width, 2 * self.counts.size) - self.counts.size
+            self.counts = np.concatenate([self.counts, np.zeros(room)])
 
-    def observe(self, entered: Ints, evaluations: int = 1) -> None:
-        """Mappings of these SNs came in since the last evaluation."""
-        fade = (1.0 - 1.0 / self.memory) ** evaluations
-        self._counts *= fade
-        self._evaluations = self._evaluations * fade + evaluations
-        np.add.at(self._counts, entered, 1.0)
+    def fade(self, evaluations: int) -> float:
+        """Let so many evaluations pass; the factor by which the counts are to be faded before what arrived is added."""
+        factor = (1.0 - 1.0 / self.memory) ** evaluations
+        self._evaluations = self._evaluations * factor + evaluations
+        return factor
 
-    def forget(self, sns: list[int]) -> None:
-        """These slots stand for other SNs from now on."""
-        self._counts[sns] = 0.0
-
-    def per_evaluation(self, sns: int) -> Floats:
-        """Expected new mappings of each SN per evaluation."""
-        return self._counts[:sns] / max(self._evaluations, 1.0)
+    def per_evaluation(self, width: int) -> Floats:
+        """Expected new ones of each per evaluation."""
+        return self.counts[:width] / max(self._evaluations, 1.0)

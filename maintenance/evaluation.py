@@ -15,7 +15,14 @@ class Decision:
     k: int
     now: int
     round: Round
+    srs: Ints
+    """the slots of the round's SRs"""
+    sns: Ints
+    """the slots of the SNs in the window"""
+    counts: Ints
+    """how many mappings each of them has there"""
     selection: Selection
+    """the choice, by slot"""
     budget: Budget
     window_mappings: int
     decide_us: float
@@ -112,7 +119,7 @@ class Evaluation:
     record: Record
     refreshes: Refreshes
     answers: Answers | None
-    demand: Floats
-    """w_j(0), the answers that each SR takes part in now"""
-    profile: Floats
-    """c_i(0), the window mappings of each SN now"""
+    sns: Ints
+    """the slots of the SNs in the window"""
+    counts: Ints
+    """how many mappings each of them has there"""

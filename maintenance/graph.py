@@ -10,9 +10,13 @@ import numpy as np
 
 from maintenance import kernels
 from maintenance.rows import Rows, both_ways, spread
-from maintenance.window import Movement, Window, still_there
+from maintenance.tallies import Tallies
+from maintenance.window import Movement, Window
 from policies.arrays import Floats, Ids, Ints
-from policies.base import Graph
+from policies.base import Graph, Scope, Structure
+
+SELDOM = 0.01
+"""New answers per evaluation below which an SR that the window does not need is left out of rounds."""
 
 
 @dataclass(eq=False)
@@ -23,12 +27,13 @@ class MaintenanceGraph:
     by_sn: Rows = field(default_factory=Rows)
     by_sr: Rows = field(default_factory=Rows)
     edges: int = 0
-    _rows: Ids = field(init=False)
+    tallies: Tallies = field(init=False)
+    """answers per SR and last evaluation"""
     _snapshot: Graph | None = None
 
     def __post_init__(self) -> None:
         """The same ring of rows as the window's."""
-        self._rows = np.zeros((self.window.ring + 1, 0), np.int32)
+        self.tallies = Tallies(self.window.ring)
 
     @property
     def sns(self) -> int:
@@ -46,21 +51,20 @@ class MaintenanceGraph:
             self.by_sn.extend(sns)
             self.by_sr.extend(srs)
             self._snapshot = None
-        self.window.admit_sns(sns)
-        lacking = srs - self._rows.shape[1]
-        if lacking > 0:
-            room = np.zeros((self._rows.shape[0], max(lacking, self._rows.shape[1])), np.int32)
-            self._rows = np.hstack([self._rows, room])
+        self.window.tallies.extend(sns)
+        self.tallies.extend(srs)
 
     def load(self, sn: Ids | Ints, sr: Ids | Ints, sns: int, srs: int) -> None:
         """Take all edges at once; what the window holds counts at once."""
         self.by_sn, self.by_sr = both_ways(sn, sr, sns, srs)
         self.edges = self.by_sn.used
-        self._rows = np.zeros((self.window.ring + 1, 0), np.int32)
+        self.tallies.clear()
         self._snapshot = None
         self.extend(sns, srs)
-        held = self.window.held()
-        self._touch(*held, 1)
+        self._touch(*self.window.held(), 1)
+        self.tallies.total[:] = self.tallies.rows.sum(axis=0)
+        arrived = self.window.tallies.rates.counts[:sns]
+        self.tallies.rates.counts[:srs] = np.asarray(self.snapshot().transposed @ arrived)
 
     def add_edge(self, sn: int, sr: int) -> bool:
         """Connect; False where they are connected."""
@@ -79,14 +83,37 @@ class MaintenanceGraph:
 
     def apply(self, movement: Movement) -> None:
         """Follow the window: what left, what expired, what entered."""
-        self._touch(movement.left_sn, movement.left_row, -1)
-        for row in movement.emptied:
-            self._rows[row] = 0
-        self._touch(movement.entered_sn, movement.entered_row, 1)
+        self.tallies.step(movement.emptied, movement.touched, movement.evaluations, lambda: self._follow(movement))
 
-    def demand(self, horizon: int) -> Floats:
-        """W, SR × H: how many answers SR j takes part in, m evaluations from now."""
-        return still_there(self._rows, self.window.order(), self.srs, horizon)
+    def active(self, scope: Scope) -> Ints | None:
+        """The SRs that a round of this scope holds; None where that is most of them, so that all may as well be."""
+        if scope is Scope.ALL:
+            return None
+        wanted = self.tallies.total[: self.srs] > 0
+        if scope is Scope.EXPECTED:
+            wanted |= self.tallies.rates.per_evaluation(self.srs) >= SELDOM
+        return None if 2 * np.count_nonzero(wanted) > self.srs else np.flatnonzero(wanted)
+
+    def demand(self, horizon: int, srs: Ints | None = None) -> Floats:
+        """W, SR × H: how many answers SR j takes part in, m evaluations from now; of all or some SRs."""
+        return self.tallies.still_there(self.window.k or 0, self.srs if srs is None else srs, horizon)
+
+    def arrivals(self, srs: Ints) -> Floats:
+        """In how many new answers each of these SRs is expected to take part per evaluation."""
+        return self.tallies.rates.per_evaluation(self.srs)[srs]
+
+    def structure(self, horizon: int, srs: Ints | None) -> Structure:
+        """What a policy sees beyond demand: all edges, or those of the SNs in the window among the chosen SRs."""
+        rates = self.window.tallies.rates.per_evaluation(self.sns)
+        if srs is None:
+            return Structure(self.snapshot(), self.window.profile(self.sns, horizon), rates)
+        sns = np.flatnonzero(self.window.counts(self.sns))
+        _, sr = self.edges_of(sns)
+        number = np.zeros(self.srs, np.int64)
+        number[srs] = np.arange(srs.size)
+        row = np.repeat(np.arange(sns.size), self.degrees(sns))
+        graph = Graph.from_edges(row, number[sr], sns.size, srs.size)
+        return Structure(graph, self.window.profile(sns, horizon), rates[sns])
 
     def demand_from_scratch(self, profile: Floats) -> Floats:
         """W = Aᵀ·C in one pass over the edges."""
@@ -98,16 +125,28 @@ class MaintenanceGraph:
             self._snapshot = Graph(*self.by_sn.csr(), *self.by_sr.csr())
         return self._snapshot
 
+    def degrees(self, sns: Ints) -> Ints:
+        """How many SRs each of some SNs needs."""
+        return self.by_sn.stop[sns] - self.by_sn.start[sns]
+
     def edges_of(self, sns: Ints) -> tuple[Ints, Ids]:
         """The edges of some SNs, as two columns."""
-        lengths = self.by_sn.stop[sns] - self.by_sn.start[sns]
+        lengths = self.degrees(sns)
         return np.repeat(sns, lengths), self.by_sn.neighbours[spread(self.by_sn.start[sns], lengths)]
+
+    def _follow(self, movement: Movement) -> None:
+        self._touch(movement.left_sn, movement.left_row, -1)
+        self._touch(movement.entered_sn, movement.entered_row, 1)
 
     def _touch(self, sns: Ints, rows: Ints, sign: int) -> None:
         if sns.size:
-            kernels.touch(self.by_sn.start, self.by_sn.stop, self.by_sn.neighbours, sns, rows, self._rows, sign)
+            by_sn = self.by_sn
+            kernels.touch(by_sn.start, by_sn.stop, by_sn.neighbours, sns, rows, self.tallies.rows, sign)
 
     def _changed(self, sn: int, sr: int, sign: int) -> None:
         self.edges += sign
         self._snapshot = None
-        self._rows[:, sr] += sign * self.window.column(sn)
+        mine, theirs = self.tallies, self.window.tallies
+        mine.rows[:, sr] += sign * theirs.rows[:, sn]
+        mine.total[sr] += sign * theirs.total[sn]
+        mine.rates.counts[sr] += sign * theirs.rates.counts[sn]

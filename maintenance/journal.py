@@ -52,6 +52,7 @@ SCHEMAS: dict[str, "pa.Schema"] = {
             ("latency_ms", pa.float64()),
             ("error", pa.string()),
             ("gain", pa.float64()),
+            ("late", pa.bool_()),
         ]
     ),
     "answers": pa.schema(
@@ -67,7 +68,7 @@ SCHEMAS: dict[str, "pa.Schema"] = {
             ("refreshed_ms", pa.int64()),
         ]
     ),
-    "changes": pa.schema([("seed", pa.int64()), ("sr", pa.string()), ("t_ms", pa.int64())]),
+    "changes": pa.schema([("setting", pa.string()), ("seed", pa.int64()), ("sr", pa.string()), ("t_ms", pa.int64())]),
 }
 
 

@@ -27,6 +27,15 @@ def touch(start: Ints, stop: Ints, neighbours: Ids, sns: Ints, rows: Ints, count
 
 
 @njit(cache=True, nogil=True)
+def settle(after: Ids, before: Ids, expired: Ids, total: Ids, arrivals: Floats, fade: float) -> None:
+    """After a step: what came into the rows, less what expired, moves the total and the discounted arrivals."""
+    for j in range(total.size):
+        came = after[j] - before[j]
+        total[j] += came - expired[j]
+        arrivals[j] = arrivals[j] * fade + came
+
+
+@njit(cache=True, nogil=True)
 def gather_one(start: Ints, stop: Ints, neighbours: Ids, count: Floats, demand: Floats) -> None:
     """w = Aᵀ·c for a single column: SR j sums the counts of the SNs that need it."""
     for j in range(start.size):
@@ -62,8 +71,9 @@ def product(start: Ints, stop: Ints, neighbours: Ids, profile: Floats) -> Floats
         return demand
     blocks = []
     for m in range(0, horizon, 4):
-        four = np.zeros((profile.shape[0], 4))
-        four[:, : min(4, horizon - m)] = profile[:, m : m + 4]
+        four = np.ascontiguousarray(profile[:, m : m + 4])
+        if four.shape[1] < 4:
+            four = np.hstack([four, np.zeros((four.shape[0], 4 - four.shape[1]))])
         block = np.empty((4, start.size))
         gather(start, stop, neighbours, four, block.T)
         blocks.append(block)

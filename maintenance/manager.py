@@ -8,10 +8,10 @@
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import overload
 
 import numpy as np
 
-from maintenance.arrivals import ArrivalRates
 from maintenance.budget import BudgetRule, Ledger
 from maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
 from maintenance.graph import MaintenanceGraph
@@ -21,8 +21,7 @@ from maintenance.view.changes import Beliefs, ChangeModel, Evidence
 from maintenance.view.table import Miss, View
 from maintenance.window import Window, WindowSpec
 from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import NEVER, Case, Policy, Results, Round
-from policies.completion import weighted_product
+from policies.base import NEVER, Case, Policy, Results, Round, Scope, Selection
 from policies.errors import InputError, TimeError
 
 LONGEST_HORIZON = 64
@@ -55,9 +54,7 @@ class Manager:
         self.graph = MaintenanceGraph(self.content)
         self.view = View(self.graph, self.model, self.capacity)
         self.ledger = Ledger(self.budget, overdraft=not self.policy.honest)
-        self.rates = ArrivalRates()
         self._rng = np.random.default_rng(self.seed)
-        self._cost = np.empty(0)
         self._now: int | None = None
         self._pace: tuple[int, int] | None = None
 
@@ -78,11 +75,25 @@ class Manager:
         self._check_time(now)
         self._advance(now, at, sns, identity)
         budget = self.ledger.open()
-        round = self._round(now)
+        srs, round = self._round(now)
         selection = self.policy.select(round, budget, self._rng)
         check_selection(self.policy, round, selection, budget)
+        chosen = Selection(srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
+        counts = self.content.counts(self.graph.sns)
+        present = np.flatnonzero(counts)
         taken = (self.timer() - began) / 1e3
-        return Decision(self._k, now, round, selection, budget, self.content.size, taken)
+        return Decision(
+            self._k,
+            now,
+            round,
+            srs,
+            present,
+            counts[present].astype(np.int64),
+            chosen,
+            budget,
+            self.content.size,
+            taken,
+        )
 
     def fetch(self, decision: Decision) -> Refreshes:
         """Fetch what was chosen, pay for it, and put what came into the view."""
@@ -127,20 +138,22 @@ class Manager:
 
     def conclude(self, decision: Decision, refreshes: Refreshes) -> Evaluation:
         """Join the window with the view as it is now."""
-        fresh = self._fresh_now(decision)
-        grown = any(isinstance(key, Miss) for key in refreshes.keys)
-        demand = self.graph.demand(1)[:, 0] if grown else decision.round.demand[:, 0]
-        profile = decision.round.profile[:, 0]
-        answers = self._answers(profile, fresh) if self.answers else None
-        results, expected = self._expectation(decision, demand, profile, fresh, grown)
+        sn, sr = self.graph.edges_of(decision.sns)
+        weight = np.repeat(decision.counts, self.graph.degrees(decision.sns))
+        fresh = self._fresh_now(decision)[sr]
+        if self.case is Case.AGGREGATE:
+            fresh, results, expected = self._aggregates(decision, fresh)
+        else:
+            results, expected = float(weight.sum()), float(weight @ fresh)
         record = Record(
             decision.k, decision.now, results, expected, decision.window_mappings,
             int(decision.round.candidates.sum()), int(decision.round.stale_candidates.sum()),
             decision.budget.available, refreshes.spent, float(self.ledger.available),
             decision.decide_us, refreshes.fetch_ms, refreshes.failed,
         )  # fmt: skip
-        self.rates.forget(self.view.evict(self.rates.per_evaluation(self.view.sns.width)))
-        return Evaluation(record, refreshes, answers, demand, profile)
+        answers = self._answers(sn, sr, weight, fresh) if self.answers else None
+        self.view.evict()
+        return Evaluation(record, refreshes, answers, decision.sns, decision.counts)
 
     def _times(self, now: int, times: list[int]) -> Ints:
         self._check_time(now)
@@ -160,12 +173,8 @@ class Manager:
             raise InputError(f"an arrival names SN slot {int(sns.max())}; the view has {self.view.sns.width} slots")
         self.graph.extend(self.view.sns.width, self.view.srs.width)
         self.content.insert(at, sns, identity)
-        before = self.content.k
         self._k = self.content.due() if self.window.count else self.window.index(now)
-        movement = self.content.advance(self._k)
-        self.graph.apply(movement)
-        self.rates.extend(self.view.sns.width)
-        self.rates.observe(movement.entered_sn, 1 if before is None else self._k - before)
+        self.graph.apply(self.content.advance(self._k))
         self._pace = self._pace or (now, self._k)
         self._now = now
 
@@ -177,29 +186,35 @@ class Manager:
             step = max(1, (now - began) // max(1, self._k - first))
         return now + step * np.arange(self.horizon)
 
-    def _round(self, now: int) -> Round:
-        beliefs: Beliefs = self.model.beliefs(self._instants(now), self.view.last_refresh, self.policy.looks_ahead)
-        return Round(
-            graph=self.graph.snapshot(),
-            profile=self.content.profile(self.graph.sns, self.horizon),
-            demand=self.graph.demand(self.horizon),
+    def _round(self, now: int) -> tuple[Ints, Round]:
+        """The slots that the round is about, and the round."""
+        active = self.graph.active(self.policy.scope)
+        srs = np.arange(self.graph.srs) if active is None else active
+        last_refresh = self.view.last_refresh[srs]
+        instants = self._instants(now)
+        beliefs: Beliefs = self.model.beliefs(instants, last_refresh, False, active)
+        price = self.endpoint.price.per_request + self.endpoint.price.per_key
+        expected = self.graph.arrivals(srs) if self.policy.scope is Scope.EXPECTED else None
+        return srs, Round(
+            demand=self.graph.demand(self.horizon, active),
             fresh_if_refreshed=beliefs.refreshed,
             fresh_if_kept=beliefs.kept,
-            cost=self._costs(),
-            last_refresh=self.view.last_refresh.copy(),
+            cost=np.full(srs.size, price),
+            last_refresh=last_refresh,
+            build=lambda: self.graph.structure(self.horizon, active),
+            expected_arrivals=expected,
+            foresee=lambda: self._changes(instants, last_refresh, active),
             case=self.case,
             knowledge=self.model.knowledge,
             now=now,
             span=self.window.span,
-            change=beliefs.change,
-            arrival_rate=self.rates.per_evaluation(self.graph.sns),
-            keys=self.view.srs.keys,
+            keys=Keys(self.view.srs.keys, srs),
         )
 
-    def _costs(self) -> Floats:
-        if self._cost.size < self.graph.srs:
-            self._cost = np.full(self.graph.srs, self.endpoint.price.per_request + self.endpoint.price.per_key)
-        return self._cost[: self.graph.srs]
+    def _changes(self, instants: Ints, last_refresh: Ints, active: Ints | None) -> Floats:
+        change = self.model.beliefs(instants, last_refresh, True, active).change
+        assert change is not None
+        return change
 
     def _store(self, slots: Ids, copies: Sequence[Copy], now: int) -> Bools:
         previous = self.view.last_refresh[slots]
@@ -210,37 +225,55 @@ class Manager:
         return changed
 
     def _fresh_now(self, decision: Decision) -> Floats:
-        """The probability that each copy is fresh at the evaluation: 1 for what was read at it."""
-        fresh = np.zeros(self.view.last_refresh.size)
-        kept = decision.round.fresh_if_kept[:, 0]
-        fresh[: kept.size] = kept
-        fresh[self.view.last_refresh == decision.now] = 1.0
-        fresh[self.view.last_refresh == NEVER] = 0.0
+        """The probability that each copy is fresh at the evaluation, by slot: 1 for what was read at it."""
+        refreshed = self.view.last_refresh
+        fresh = np.zeros(refreshed.size)
+        fresh[decision.srs] = decision.round.fresh_if_kept[:, 0]
+        fresh[refreshed >= decision.now] = 1.0
+        fresh[refreshed == NEVER] = 0.0
         return fresh
 
-    def _expectation(
-        self, decision: Decision, demand: Floats, profile: Floats, fresh: Floats, grown: bool
-    ) -> tuple[float, float]:
-        """How many answers there are, and how many are expected to be fresh."""
-        if self.case is Case.BGP:
-            return float(demand.sum()), float(demand @ fresh)
-        graph = self.graph.snapshot() if grown else decision.round.graph
-        counted = profile * (np.diff(graph.sn_start)[: profile.size] > 0)
-        return float(counted.sum()), float(weighted_product(graph, fresh[:, None], profile[:, None]).sum())
+    def _aggregates(self, decision: Decision, fresh: Floats) -> tuple[Floats, float, float]:
+        """An aggregate is fresh when all its inputs are; per edge, and how many there are and are expected fresh."""
+        degrees = self.graph.degrees(decision.sns)
+        connected = degrees > 0
+        starts = (np.cumsum(degrees) - degrees)[connected]
+        whole = np.zeros(degrees.size)
+        if starts.size:
+            whole[connected] = np.multiply.reduceat(fresh, starts)
+        counts = decision.counts[connected]
+        return np.repeat(whole, degrees), float(counts.sum()), float(counts @ whole[connected])
 
-    def _answers(self, profile: Floats, fresh: Floats) -> Answers:
-        present = np.flatnonzero(profile > 0)
-        sn, sr = self.graph.edges_of(present)
+    def _answers(self, sn: Ints, sr: Ids, weight: Ints, fresh: Floats) -> Answers:
         held = self.view.last_refresh[sr] != NEVER
         sn, sr = sn[held], sr[held]
-        if self.case is Case.AGGREGATE:
-            whole = weighted_product(self.graph.snapshot(), fresh[:, None], np.ones((self.graph.sns, 1)))
-            certainty = whole[sn]
-        else:
-            certainty = fresh[sr]
-        names = self.view.sns.keys
+        sns, srs, values = self.view.sns.keys, self.view.srs.keys, self.view.values
+        numbers = sr.tolist()
         return Answers(
-            sn, sr, profile[sn].astype(np.int64), self.view.last_refresh[sr], certainty,
-            [names[n] for n in sn.tolist()], [self.view.srs.keys[n] for n in sr.tolist()],
-            [self.view.values[n] for n in sr.tolist()],
+            sn, sr, weight[held], self.view.last_refresh[sr], fresh[held],
+            [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], [values[n] for n in numbers],
         )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Keys(Sequence[object]):
+    """The sources' keys of some slots, looked up only when somebody asks."""
+
+    keys: Sequence[object]
+    slots: Ints
+
+    def __len__(self) -> int:
+        """How many."""
+        return self.slots.size
+
+    @overload
+    def __getitem__(self, number: int) -> object: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[object]: ...
+
+    def __getitem__(self, number: int | slice) -> object:
+        """The key of a number, or of several."""
+        if isinstance(number, slice):
+            return [self.keys[slot] for slot in self.slots[number].tolist()]
+        return self.keys[int(self.slots[number])]

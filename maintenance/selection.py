@@ -22,10 +22,10 @@ def check_selection(policy: Policy, round: Round, selection: Selection, budget: 
     chosen = np.asarray(selection.chosen)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
         raise BadSelectionError(f"the policy {policy.name!r} must choose SR numbers, not {selection.chosen!r}")
-    strangers = chosen[(chosen < 0) | (chosen >= round.graph.srs)]
+    strangers = chosen[(chosen < 0) | (chosen >= round.srs)]
     if strangers.size:
         raise BadSelectionError(
-            f"the policy {policy.name!r} chose SR {int(strangers[0])}, but the round has SRs 0 to {round.graph.srs - 1}"
+            f"the policy {policy.name!r} chose SR {int(strangers[0])}, but the round has SRs 0 to {round.srs - 1}"
         )
     numbers, times = np.unique(chosen, return_counts=True)
     if (times > 1).any():

@@ -10,10 +10,12 @@ Positions are milliseconds for time windows and ordinals for count windows; the 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 import numpy as np
 
 from maintenance import kernels
+from maintenance.tallies import Selected, Tallies
 from policies.arrays import Bools, Floats, Ids, Ints
 from policies.errors import ConfigError, TimeError
 
@@ -75,18 +77,31 @@ class WindowSpec:
         return np.maximum(self.last(at) - k + 1, 0)
 
 
+NO_INTS: Ints = np.empty(0, np.int64)
+Moves: TypeAlias = list[tuple[Ints, Ints]]
+"""SNs and the rows that they leave or enter, in parts"""
+
+
 @dataclass(frozen=True, eq=False)
 class Movement:
-    """How the rows changed: counts taken out of rows, rows emptied, counts put in; in this order."""
+    """How the rows changed: rows emptied, counts taken out of others, counts put in; in this order."""
 
     left_sn: Ints
     left_row: Ints
     emptied: tuple[int, ...]
     entered_sn: Ints
     entered_row: Ints
+    evaluations: int
+    """how many evaluations have passed since the last one"""
+    touched: Ints
+    """the rows that mappings left or entered"""
 
-
-NO_INTS: Ints = np.empty(0, np.int64)
+    @classmethod
+    def of(cls, left: Moves, emptied: tuple[int, ...], entered: Moves, evaluations: int, ring: int) -> "Movement":
+        """From the moves of one step."""
+        (left_sn, left_row), (entered_sn, entered_row) = _joined(left), _joined(entered)
+        touched = np.bincount(left_row, minlength=ring + 1) + np.bincount(entered_row, minlength=ring + 1)
+        return cls(left_sn, left_row, emptied, entered_sn, entered_row, evaluations, np.flatnonzero(touched))
 
 
 @dataclass(eq=False)
@@ -103,7 +118,8 @@ class Window:
     """mappings in the present window"""
     seen: int = 0
     """elements so far, the ordinals of a count window"""
-    _rows: Ids = field(init=False)
+    tallies: Tallies = field(init=False)
+    """mappings per SN and last evaluation"""
     _waiting: dict[int, list[tuple[Ints, Ints]]] = field(default_factory=dict)
     _beyond: dict[int, list[Ints]] = field(default_factory=dict)
     _held: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
@@ -115,19 +131,12 @@ class Window:
     def __post_init__(self) -> None:
         """One row per evaluation ahead that the window can reach, and `far`."""
         self.ring = min(self.spec.span, self.ring)
-        self._rows = np.zeros((self.ring + 1, 0), np.int32)
+        self.tallies = Tallies(self.ring)
 
     @property
     def far(self) -> int:
         """The row of mappings that stay beyond the horizon."""
         return self.ring
-
-    def admit_sns(self, sns: int) -> None:
-        """Make room for SNs numbered below `sns`."""
-        lacking = sns - self._rows.shape[1]
-        if lacking > 0:
-            room = np.zeros((self.ring + 1, max(lacking, self._rows.shape[1])), np.int32)
-            self._rows = np.hstack([self._rows, room])
 
     def insert(self, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> None:
         """Mappings arrive; a mapping of the same `identity` arriving again keeps its latest position."""
@@ -135,14 +144,17 @@ class Window:
             at = np.arange(self.seen + 1, self.seen + sns.size + 1)
         self.seen += sns.size
         if sns.size:
-            self.admit_sns(int(sns.max()) + 1)
+            self.tallies.extend(int(sns.max()) + 1)
         upcoming = self.k + 1 if self.k is not None else -(2**62)
         first, last = np.maximum(self.spec.first(at), upcoming), self.spec.last(at)
         seen: Ints = np.flatnonzero(last >= first)
         self.passed_over += int(sns.size - seen.size)
         if identity is not None:
             seen = self._latest(first, last, sns, identity, seen)
-        self._schedule(first[seen], last[seen], sns[seen])
+        if seen.size == sns.size:
+            self._schedule(first, last, sns)
+        else:
+            self._schedule(first[seen], last[seen], sns[seen])
 
     def due(self) -> int:
         """The latest evaluation of a count window whose last element has arrived."""
@@ -153,46 +165,53 @@ class Window:
         if self.k is not None and k <= self.k:
             raise TimeError(f"time goes backwards: evaluation {k} after evaluation {self.k}")
         for held in self._replaced:
-            self._withdraw(*held)
+            if held[0] >= k:  # what is over leaves with its row
+                self._withdraw(*held)
         self._replaced.clear()
-        emptied = self._expire(k)
+        passed = 1 if self.k is None else k - self.k
+        emptied = self._over(k)
         self.k = k
         for due in sorted(e for e in self._waiting if e <= k):
             for last, sns in self._waiting.pop(due):
                 self._enter(last, sns)
         for due in sorted(e for e in self._beyond if e < k + self.ring):
             for sns in self._beyond.pop(due):
-                self._move(sns, np.full(sns.size, self.far), out=True)
+                self._left.append((sns, np.full(sns.size, self.far)))
                 self.size -= sns.size
                 self._enter(np.full(sns.size, due), sns)
-        return self._told(emptied)
+        movement = Movement.of(self._left, emptied, self._entered, passed, self.ring)
+        self._left, self._entered = [], []
+        expired = self.tallies.step(emptied, movement.touched, passed, lambda: self._count(movement))
+        self.size -= int(expired.sum())
+        return movement
 
-    def profile(self, sns: int, horizon: int) -> Floats:
+    def profile(self, sns: Selected, horizon: int) -> Floats:
         """C: entry (i, m) counts the mappings of SN i that are still in the window m evaluations from now."""
-        self.admit_sns(sns)
-        return still_there(self._rows, self.order(), sns, horizon)
+        if isinstance(sns, int):
+            self.tallies.extend(sns)
+        return self.tallies.still_there(self.k or 0, sns, horizon)
 
-    def present(self, sns: int) -> Bools:
+    def counts(self, sns: int) -> Ids:
+        """c_i(0), the mappings of each SN in the present window."""
+        return self.tallies.total[:sns]
+
+    def busy(self, sns: int) -> Bools:
         """Which SNs have a mapping in the window, or one that waits for it."""
-        here: Bools = self._rows[:, :sns].sum(axis=0) > 0
+        here: Bools = self.tallies.total[:sns] > 0
         for chunks in self._waiting.values():
             for _, waiting in chunks:
                 here[waiting] = True
         return here
 
-    def column(self, sn: int) -> Ids:
-        """How many mappings of one SN each row holds."""
-        return self._rows[:, sn]
-
     def held(self) -> tuple[Ints, Ints]:
         """Every mapping in the window, as its SN and its row."""
-        rows, sns = np.nonzero(self._rows)
-        counts = self._rows[rows, sns]
+        rows, sns = np.nonzero(self.tallies.rows)
+        counts = self.tallies.rows[rows, sns]
         return np.repeat(sns, counts), np.repeat(rows, counts)
 
-    def order(self) -> Ints:
-        """The ring's rows from this evaluation's on."""
-        return (np.arange(self.ring) + (self.k or 0)) % self.ring
+    def _count(self, movement: Movement) -> None:
+        kernels.tally(movement.left_sn, movement.left_row, self.tallies.rows, -1)
+        kernels.tally(movement.entered_sn, movement.entered_row, self.tallies.rows, 1)
 
     def _schedule(self, first: Ints, last: Ints, sns: Ints) -> None:
         """Let mappings wait for their first evaluation, nearly always the next one."""
@@ -206,28 +225,23 @@ class Window:
     def _enter(self, last: Ints, sns: Ints) -> None:
         """Count mappings in the rows of their last evaluation, or in `far`."""
         assert self.k is not None
-        alive = last >= self.k
-        last, sns = last[alive], sns[alive]
+        if last.size and last.min() < self.k:
+            alive = last >= self.k
+            last, sns = last[alive], sns[alive]
+        self.size += sns.size
+        if not last.size or last.max() < self.k + self.ring:
+            self._entered.append((sns, last % self.ring))
+            return
         beyond = last >= self.k + self.ring
         for due in np.unique(last[beyond]).tolist():
             self._beyond.setdefault(due, []).append(sns[last == due])
-        self.size += sns.size
-        self._move(sns, np.where(beyond, self.far, last % self.ring), out=False)
+        self._entered.append((sns, np.where(beyond, self.far, last % self.ring)))
 
-    def _move(self, sns: Ints, rows: Ints, out: bool) -> None:
-        kernels.tally(sns, rows, self._rows, -1 if out else 1)
-        (self._left if out else self._entered).append((sns, rows))
-
-    def _expire(self, k: int) -> tuple[int, ...]:
+    def _over(self, k: int) -> tuple[int, ...]:
+        """The rows of the evaluations that are over."""
         self._forget_names(k)
-        if self.k is None:
-            return ()
-        gone = range(self.k, min(k, self.k + self.ring))
-        emptied = tuple(e % self.ring for e in gone)
-        if emptied:
-            self.size -= int(self._rows[list(emptied)].sum())
-            self._rows[list(emptied)] = 0
-        return emptied
+        gone = range(0) if self.k is None else range(self.k, min(k, self.k + self.ring))
+        return tuple(e % self.ring for e in gone)
 
     def _forget_names(self, k: int) -> None:
         for e in [e for e in self._names if e < k]:
@@ -268,25 +282,7 @@ class Window:
                 self._beyond[last][n] = np.delete(sns, here[0])
                 row = self.far
                 break
-        self._move(np.array([sn]), np.array([row]), out=True)
-
-    def _told(self, emptied: tuple[int, ...]) -> Movement:
-        left_sn, left_row = _joined(self._left)
-        entered_sn, entered_row = _joined(self._entered)
-        self._left, self._entered = [], []
-        return Movement(left_sn, left_row, emptied, entered_sn, entered_row)
-
-
-def still_there(rows: Ids, order: Ints, width: int, horizon: int) -> Floats:
-    """Suffix sums over the ring: column m counts what has its last evaluation at m or later, `far` included."""
-    counts = np.empty((horizon, width))
-    counts[len(order) :] = 0.0
-    total = rows[-1, :width].copy()
-    for m in range(len(order) - 1, -1, -1):
-        total += rows[order[m], :width]
-        if m < horizon:
-            counts[m] = total
-    return counts.T
+        self._left.append((np.array([sn]), np.array([row])))
 
 
 def _joined(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:

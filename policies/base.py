@@ -4,7 +4,7 @@ The words are SEMANTICS.md's: an SR is the unit of refresh, an SN joins with the
 looked at, the current one (m = 0) included.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -32,6 +32,14 @@ class Knowledge(StrEnum):
     EXACT = "exact"
     PUBLISHED = "published"
     LEARNED = "learned"
+
+
+class Scope(StrEnum):
+    """Which SRs a round holds: what the window needs, also what arrivals will need, or the whole view by its slots."""
+
+    NEEDED = "needed"
+    EXPECTED = "expected"
+    ALL = "all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,33 +95,69 @@ class Graph:
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
-    """One evaluation as a policy sees it: who needs what, how often, and how long it would stay fresh.
-
-    `change[j, m]` is the probability that SR j changes between the evaluations m − 1 and m whatever happened before;
-    it is there for policies that look past the first change (those that say `looks_ahead`), and None for the others.
-    `arrival_rate[i]` is the expected number of new window mappings of SN i per evaluation, each staying `span` of them.
-    """
+class Structure:
+    """Who needs whom, and how often each SN is in the window: what case 2 and expectations need beyond demand."""
 
     graph: Graph
     profile: Floats
+    """C, SN × H"""
+    arrival_rate: Floats
+    """expected new window mappings of each SN per evaluation"""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One evaluation as a policy sees it: who needs what, how often, and how long it would stay fresh.
+
+    SRs are numbered within the round; it holds those that matter now, not the whole view. `expected_arrivals[j]` is how
+    many new answers SR j is expected to take part in per evaluation, each for `span` of them. `change[j, m]` is the
+    probability that SR j changes between the evaluations m − 1 and m whatever happened before, for policies that look
+    past the first change. It and the structure are made when a policy first looks at them, within `select`.
+    """
+
     demand: Floats
     fresh_if_refreshed: Floats
     fresh_if_kept: Floats
     cost: Floats
     last_refresh: Ints
+    build: Callable[[], Structure]
+    foresee: Callable[[], Floats]
+    expected_arrivals: Floats | None = None
     case: Case = Case.BGP
     knowledge: Knowledge = Knowledge.EXACT
     now: int = 0
     span: int = 1
-    change: Floats | None = None
-    arrival_rate: Floats | None = None
     keys: Sequence[object] = ()
+
+    @property
+    def srs(self) -> int:
+        """How many SRs the round has."""
+        return int(self.demand.shape[0])
 
     @property
     def horizon(self) -> int:
         """H, the number of evaluations looked at."""
         return int(self.demand.shape[1])
+
+    @cached_property
+    def structure(self) -> Structure:
+        """Graph, profile and arrival rates."""
+        return self.build()
+
+    @cached_property
+    def change(self) -> Floats:
+        """SR × H, column 0 is 0."""
+        return self.foresee()
+
+    @property
+    def graph(self) -> Graph:
+        """The bipartite maintenance graph."""
+        return self.structure.graph
+
+    @property
+    def profile(self) -> Floats:
+        """C: window mappings of SN i that are still there m evaluations from now, SN × H."""
+        return self.structure.profile
 
     @cached_property
     def candidates(self) -> Bools:
@@ -124,6 +168,12 @@ class Round:
     def stale(self) -> Bools:
         """SRs whose copy is not known to be fresh now: the stale ones in `exact`, nearly all in `learned`."""
         return self.fresh_if_kept[:, 0] < 1
+
+    @cached_property
+    def certain(self) -> bool:
+        """Whether staleness now and the next change are known: all probabilities are 0 or 1."""
+        both = (self.fresh_if_kept, self.fresh_if_refreshed)
+        return all(bool(((part == 0) | (part == 1)).all()) for part in both)
 
     @cached_property
     def missing(self) -> Bools:
@@ -138,17 +188,14 @@ class Round:
     @cached_property
     def expected_profile(self) -> Floats:
         """c̄: what is in the window plus expected arrivals, rate × evaluations ahead, saturating at ω/β."""
-        if self.arrival_rate is None:
-            return self.profile
-        return self.profile + np.outer(self.arrival_rate, self._arrived)
+        return self.profile + np.outer(self.structure.arrival_rate, self._arrived)
 
     @cached_property
     def expected_demand(self) -> Floats:
-        """w̄ = Aᵀ·c̄, with one product for the expected arrivals instead of H."""
-        if self.arrival_rate is None:
+        """w̄ = Aᵀ·c̄: the demand plus that of expected arrivals."""
+        if self.expected_arrivals is None:
             return self.demand
-        per_evaluation: Floats = np.asarray(self.graph.transposed @ self.arrival_rate)
-        return self.demand + np.outer(per_evaluation, self._arrived)
+        return self.demand + np.outer(self.expected_arrivals, self._arrived)
 
     @property
     def _arrived(self) -> Floats:
@@ -205,8 +252,8 @@ class Policy(Protocol):
     carries_budget: ClassVar[bool]
     is_bound: ClassVar[bool]
 
-    looks_ahead: ClassVar[bool]
-    """it reads `Round.change`"""
+    scope: ClassVar[Scope]
+    """which SRs its rounds hold"""
 
     @property
     def honest(self) -> bool:
@@ -233,7 +280,7 @@ class Honest:
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)
     carries_budget: ClassVar[bool] = False
     is_bound: ClassVar[bool] = False
-    looks_ahead: ClassVar[bool] = False
+    scope: ClassVar[Scope] = Scope.NEEDED
 
     @property
     def honest(self) -> bool:

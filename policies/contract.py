@@ -35,16 +35,17 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
 
 def fingerprint(round: Round) -> tuple[bytes, ...]:
     """The content of a round's arrays, to tell whether anybody wrote to them."""
-    graph = round.graph
+    graph, rate = round.graph, round.structure.arrival_rate
     arrays = (
         round.profile, round.demand, round.fresh_if_refreshed, round.fresh_if_kept, round.cost, round.last_refresh,
-        round.change, round.arrival_rate, graph.sn_start, graph.sn_neighbours, graph.sr_start, graph.sr_neighbours,
+        round.change, round.expected_arrivals, rate, graph.sn_start, graph.sn_neighbours, graph.sr_start,
+        graph.sr_neighbours,
     )  # fmt: skip
     return tuple(array.tobytes() for array in arrays if array is not None)
 
 
 def _strangers(selection: Selection, round: Round) -> bool:
-    return bool(((selection.chosen < 0) | (selection.chosen >= round.graph.srs)).any())
+    return bool(((selection.chosen < 0) | (selection.chosen >= round.srs)).any())
 
 
 def _cost(selection: Selection, round: Round) -> float:

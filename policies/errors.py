@@ -5,7 +5,9 @@ FreshkeeperError
 │   ├── UnknownPolicyError  no such policy, or a plug-in that did not load
 │   └── UnknownSettingError a policy or a config has no such key
 ├── InputError         data that came in is wrong: a trace, a stream, an arrival (exit code 2)
-│   └── TimeError      time went backwards, or an arrival lies after its evaluation
+│   ├── TimeError      time went backwards, or an arrival lies after its evaluation
+│   ├── RunError       a run directory that is none, or cannot be read (simulator/rundir.py)
+│   └── QuerySyntaxError, DialectError, SplitError   a query that cannot be (maintenance/query/errors.py)
 ├── PolicyError        a policy broke its contract
 │   ├── OverspentError      it chose more than the budget pays for
 │   └── BadSelectionError   strangers, duplicates, or a case or knowledge that it does not handle

@@ -23,7 +23,6 @@ class Fba(Honest):
     name: ClassVar[str] = "fba"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     carries_budget: ClassVar[bool] = True
-    looks_ahead: ClassVar[bool] = True
     literal: bool = False
 
     @property

@@ -7,7 +7,7 @@ import numpy as np
 
 from policies import choose
 from policies.arrays import Floats
-from policies.base import Budget, Case, Honest, Round, Selection
+from policies.base import Budget, Case, Honest, Round, Scope, Selection
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Gain(Honest):
 
     name: ClassVar[str] = "gain"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
+    scope: ClassVar[Scope] = Scope.EXPECTED
     expect: bool = True
     windows: int = 3
 
@@ -31,12 +32,11 @@ class Gain(Honest):
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by gain."""
-        scores = expected_gain(round, self.expect)
+        scores = expected_gain(round, round.expected_demand if self.expect else round.demand)
         return choose.best(scores, scores > 0, round.cost, budget.available, rng, "most answers gained")
 
 
-def expected_gain(round: Round, expect: bool) -> Floats:
+def expected_gain(round: Round, demand: Floats) -> Floats:
     """Σ_m w̄_j(m)·(fresh_if_refreshed − fresh_if_kept)."""
-    demand = round.expected_demand if expect else round.demand
     scores: Floats = np.einsum("jm,jm->j", demand, round.fresh_if_refreshed - round.fresh_if_kept)
     return scores

@@ -15,7 +15,6 @@ import numpy as np
 
 from policies.arrays import Floats
 from policies.base import Round
-from policies.errors import PolicyError
 
 LONGEST_LIFE = 64.0
 """Evaluations that the tail counts at most, for what is not seen to change at all."""
@@ -43,25 +42,37 @@ class Outlook:
 def outlook(round: Round, demand: Floats, tail: bool = False) -> Outlook:
     """Values under a demand (w or w̄), by recursion from the last column."""
     change = round.change
-    if change is None:
-        raise PolicyError("the round says nothing of changes ahead: the policy must declare `looks_ahead = True`")
     behind = demand[:, -1] * (_life(change) - 1.0) if tail else np.zeros(demand.shape[0])
-    worth, kept = np.empty_like(demand), np.empty_like(demand)
-    worth[:, -1] = demand[:, -1] + behind
-    kept[:, -1] = worth[:, -1] * round.fresh_if_kept[:, -1]
+    # One evaluation after the other, so each one's numbers must lie side by side: H × SR here, SR × H outside.
+    needed, stays = np.ascontiguousarray(demand.T), np.subtract(1.0, change.T, order="C")
+    worth, kept = np.empty_like(needed), needed * round.fresh_if_kept.T
+    worth[-1] = needed[-1] + behind
+    kept[-1] += behind * round.fresh_if_kept[:, -1]
     for m in range(demand.shape[1] - 2, -1, -1):
-        worth[:, m] = demand[:, m] + (1.0 - change[:, m + 1]) * worth[:, m + 1]
-        kept[:, m] = demand[:, m] * round.fresh_if_kept[:, m] + kept[:, m + 1]
+        worth[m] = needed[m] + stays[m + 1] * worth[m + 1]
+        kept[m] += kept[m + 1]
     begins = change.copy()
     begins[:, 0] = 1.0 - round.fresh_if_kept[:, 0]
-    return Outlook(worth, kept, begins)
+    return Outlook(worth.T, kept.T, begins)
+
+
+def worth_now(round: Round, demand: Floats) -> Floats:
+    """The worth of a copy fetched now, tail included, from fresh_if_refreshed alone: Σ_m w(m)·F(m) and what follows."""
+    last = round.fresh_if_refreshed[:, -1]
+    stays = last ** (1.0 / max(1, round.horizon - 1))
+    within: Floats = np.einsum("jm,jm->j", demand, round.fresh_if_refreshed)
+    return within + demand[:, -1] * last * (_capped(1.0 - stays) - 1.0)
 
 
 def _life(change: Floats) -> Floats:
     """The mean number of evaluations from one change to the next, over the horizon."""
     ahead = change[:, 1:]
-    mean = ahead.mean(axis=1) if ahead.shape[1] else np.ones(change.shape[0])
-    life: Floats = 1.0 / np.maximum(mean, 1.0 / LONGEST_LIFE)
+    return _capped(ahead.mean(axis=1) if ahead.shape[1] else np.ones(change.shape[0]))
+
+
+def _capped(chance: Floats) -> Floats:
+    """One over the chance of a change per evaluation."""
+    life: Floats = 1.0 / np.maximum(chance, 1.0 / LONGEST_LIFE)
     return life
 
 

@@ -6,8 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from policies import choose
-from policies.base import Budget, Case, Honest, Round, Selection
-from policies.outlook import outlook, price_of
+from policies.arrays import Floats
+from policies.base import Budget, Case, Honest, Round, Scope, Selection
+from policies.gain import expected_gain
+from policies.outlook import outlook, price_of, worth_now
 
 TRIFLE = 1e-9
 """Less than this is rounding, not gain."""
@@ -15,18 +17,24 @@ TRIFLE = 1e-9
 
 @dataclass(frozen=True)
 class Plan(Honest):
-    """Refresh j now iff (G_j(0) − λ)⁺ − (G_j(1) − λ)⁺ > 0, best first.
+    """Known staleness: refresh j now iff (G_j(0) − λ)⁺ − (G_j(1) − λ)⁺ > 0, best first.
 
     G_j(0) is the gain of refreshing now and G_j(1) of doing the same one evaluation later, both over H = `windows`
     windows with expected arrivals. λ is the price of a refresh: over H evaluations collect one candidate per staleness
     period of each SR, known or expected, and take the gain of the last one that the pool (bank + (H − 1)·γ) pays for.
-    What the bank has no room for is used up, by gain.
+    What the bank has no room for is used up, by gain; without a bank that is everything, and this is `gain`.
+
+    Uncertain staleness: waiting always makes a refresh look better, because the copy ages, so G(1) says nothing.
+    Refresh the highest worth_j·(1 − F + F·ln F) instead, F being the probability that the copy is fresh. It is the
+    price at which refreshing now and an instant later come out even: the present loss times the age, less what was
+    already lost since the last refresh (for a Poisson rate λ and age a: (w/λ)·(1 − (1 + λa)·e^(−λa))). A young copy
+    scores lower than by its gain alone, in favour of old ones. The bank is of no use then.
     """
 
     name: ClassVar[str] = "plan"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     carries_budget: ClassVar[bool] = True
-    looks_ahead: ClassVar[bool] = True
+    scope: ClassVar[Scope] = Scope.EXPECTED
     expect: bool = True
     windows: int = 3
 
@@ -38,12 +46,25 @@ class Plan(Honest):
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Refresh what is worth more now than later."""
         demand = round.expected_demand if self.expect else round.demand
+        if not round.certain:
+            index = worth_now(round, demand) * aged(round.fresh_if_kept[:, 0])
+            return choose.best(index, index > 0, round.cost, budget.available, rng, "oldest for its worth")
+        if budget.bank <= 0:
+            gain = expected_gain(round, demand)
+            return choose.best(gain, gain > TRIFLE, round.cost, budget.available, rng, "most answers gained")
         view = outlook(round, demand, tail=True)
+        gain = view.gain_now
         pool = budget.available + (round.horizon - 1) * budget.per_evaluation
         price = price_of(view, round.cost, pool) * round.cost
-        gain = view.gain_now
         urgency = np.maximum(gain - price, 0.0) - np.maximum(view.gain_later - price, 0.0)
         now = choose.best(urgency, urgency > TRIFLE, round.cost, budget.available, rng, "worth more now than later")
         rest = choose.without(gain > TRIFLE, now.chosen)
         spare = budget.lost_if_unspent - choose.spent(now, round.cost)
         return choose.joined(now, choose.best(gain, rest, round.cost, spare, rng))
+
+
+def aged(fresh: Floats) -> Floats:
+    """1 − F + F·ln F: 0 for a copy that is certainly fresh, 1 for one that is certainly stale."""
+    faded = -np.log(np.maximum(fresh, np.finfo(np.float64).tiny))
+    index: Floats = -np.expm1(-faded) - faded * np.exp(-faded)
+    return np.where(faded < 1e-4, faded * faded / 2.0, index)

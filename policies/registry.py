@@ -30,6 +30,11 @@ OURS = {
 }
 """In the order in which tables show them: baselines, 002's, ours, bounds."""
 
+DECLARED = (
+    "name", "cases", "knowledge", "carries_budget", "is_bound", "scope", "honest", "reach", "select",
+)  # fmt: skip
+"""What a class must have to be a policy; `Honest` has the usual of all but name and select."""
+
 
 @cache
 def plugins() -> dict[str, EntryPoint]:
@@ -87,8 +92,7 @@ def _load(path: str) -> type[Policy]:
         found = getattr(import_module(module), name)
     except Exception as error:  # importing somebody's module may fail in any way
         raise UnknownPolicyError(f"the policy {path!r} did not load: {type(error).__name__}: {error}") from error
-    wanted = ("name", "cases", "knowledge", "carries_budget", "is_bound", "looks_ahead", "honest", "reach", "select")
-    lacking = [part for part in wanted if not hasattr(found, part)]
+    lacking = [part for part in DECLARED if not hasattr(found, part)]
     if not isinstance(found, type) or lacking:
         raise UnknownPolicyError(f"{path!r} is not a policy class: it lacks {', '.join(lacking) or 'being a class'}")
     return found

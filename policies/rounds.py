@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from policies.arrays import Floats
-from policies.base import NEVER, Case, Graph, Knowledge, Round
+from policies.base import NEVER, Case, Graph, Knowledge, Round, Structure
 
 
 def round_of(
@@ -45,9 +45,8 @@ def from_parts(
     knowledge: Knowledge = Knowledge.EXACT,
 ) -> Round:
     """A round from its matrices; the demand is Aᵀ·C."""
+    rate = profile[:, 0] / profile.shape[1]
     return Round(
-        graph=graph,
-        profile=profile,
         demand=np.asarray(graph.transposed @ profile),
         fresh_if_refreshed=refreshed,
         fresh_if_kept=kept,
@@ -56,6 +55,7 @@ def from_parts(
         case=case,
         knowledge=knowledge,
         span=profile.shape[1],
-        change=change,
-        arrival_rate=profile[:, 0] / profile.shape[1],
+        foresee=lambda: change,
+        build=lambda: Structure(graph, profile, rate),
+        expected_arrivals=np.asarray(graph.transposed @ rate),
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
 from maintenance.view.changes import UNKNOWN
+from maintenance.view.schedule import BEFORE
 from policies.arrays import Ints
 from policies.base import Graph
 from simulator.truth import Schedule
@@ -50,6 +51,7 @@ class Remote:
             self._expiries = self.schedule.next_change(now) if self.tells_expiry else None
         numbers = np.array(keys, dtype=np.int64)
         values: list[int] = self._versions[numbers].tolist()
-        modified = values if self.tells_modified else [UNKNOWN] * len(values)
+        dates = [value if value > BEFORE else UNKNOWN for value in values]
+        modified = dates if self.tells_modified else [UNKNOWN] * len(values)
         expires = [UNKNOWN] * len(values) if self._expiries is None else self._expiries[numbers].tolist()
         return [Copy(*copy) for copy in zip(values, modified, expires, strict=True)]

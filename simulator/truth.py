@@ -47,9 +47,9 @@ class Watched:
         self.numbering.evict(slots)
         self.model.evict(slots)
 
-    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """The model's."""
-        return self.model.beliefs(instants, last_refresh, look_ahead)
+        return self.model.beliefs(instants, last_refresh, look_ahead, slots)
 
     def observe(self, evidence: Evidence) -> None:
         """The model learns."""
@@ -71,14 +71,17 @@ class Truth:
 
     def measure(self, manager: Manager, evaluation: Evaluation) -> tuple[float, float]:
         """How many answers the evaluation has, and how many of them are fresh."""
-        now, profile = evaluation.record.t_ms, evaluation.profile
-        fresh = self.fresh_slots(manager, now)
-        numbers = np.array(manager.view.sns.keys[: profile.size], dtype=np.int64)
+        counts, keys = evaluation.counts, manager.view.sns.keys
+        degree = self.degree[np.array([keys[sn] for sn in evaluation.sns.tolist()], dtype=np.int64)]
+        _, sr = manager.graph.edges_of(evaluation.sns)
+        fresh = self.fresh_slots(manager, evaluation.record.t_ms)[sr]
+        held = manager.graph.degrees(evaluation.sns)
         if manager.case is Case.BGP:
-            return float(profile @ self.degree[numbers]), float(evaluation.demand @ fresh[: evaluation.demand.size])
-        stale = np.asarray(manager.graph.snapshot().matrix @ (~fresh).astype(np.float64))[: profile.size]
-        needs = self.degree[numbers] > 0
-        return float(profile[needs].sum()), float(profile[needs & (stale < 0.5)].sum())
+            return float(counts @ degree), float(np.repeat(counts, held) @ fresh)
+        connected = held > 0
+        starts = (np.cumsum(held) - held)[connected]
+        whole = np.logical_and.reduceat(fresh, starts) if starts.size else np.zeros(0, bool)
+        return float(counts[degree > 0].sum()), float(counts[connected] @ whole)
 
     def fresh_slots(self, manager: Manager, now: int) -> Bools:
         """Which copies are fresh at `now`: fetched, and not changed since."""

@@ -132,7 +132,7 @@ class World:
         wait = self.manager.window.step // 2 if deadline is None else deadline
         srs = decision.selection.chosen
         keys = [self.manager.view.srs.keys[slot] for slot in srs.tolist()]
-        self.manager.ledger.spend(float(decision.round.cost[srs].sum()))
+        self.manager.ledger.spend(srs.size * self._price)
         came: list[Request] = []
         over = self._env.timeout(wait)
         sent = [self._env.process(self._request(decision, n, key, over, came)) for n, key in enumerate(keys)]
@@ -157,6 +157,10 @@ class World:
             self.late.append((decision, request, self._received(decision, [key], [request], slice(position, None))))
         else:
             came.append(request)
+
+    @property
+    def _price(self) -> float:
+        return self.remote.price.per_request + self.remote.price.per_key
 
     def _rate_limit(self) -> float:
         """How long to wait for the next start that the rate limit allows."""
@@ -185,6 +189,6 @@ class World:
             srs, known, decision.selection.scores[chosen][places], changed,
             [request.outcome.error for request in came],
             np.array([request.read_at for request in came], dtype=np.int64),
-            len(came), float(decision.round.cost[srs].sum()),
+            len(came), len(came) * self._price,
             max((request.took_ms for request in came), default=0.0),
         )  # fmt: skip

@@ -60,8 +60,11 @@ class ChangeModel(Protocol):
         """Forget what was known of these slots."""
         ...
 
-    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
-        """Probabilities for all slots at `instants` (H of them, the first is now); `change` only with `look_ahead`."""
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
+        """Probabilities at `instants` (H of them, the first is now); `change` only with `look_ahead`.
+
+        `last_refresh` is that of all slots from 0 on, or of the `slots` that are asked for, in ascending order.
+        """
         ...
 
     def observe(self, evidence: Evidence) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maintenance.view.changes import UNKNOWN, Beliefs, Evidence
-from maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired
+from maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired, reaching
 from maintenance.view.schedule import Numbering
 from policies.arrays import Floats, Ids, Ints
 from policies.base import NEVER, Knowledge
@@ -46,13 +46,13 @@ class Learned:
         """Forget what was learned of these slots."""
         self._estimator.reset(slots)
 
-    def rates(self, slots: int) -> Floats:
-        """The rates per ms that are believed of the first so many slots."""
-        return np.maximum(self._estimator.rates(slots), self._floor * self._estimator.pooled)
+    def rates(self, slots: int, which: Ints | None = None) -> Floats:
+        """The rates per ms that are believed of the first so many slots, or of some of them."""
+        return np.maximum(self._estimator.rates(slots, which), self._floor * self._estimator.pooled)
 
-    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """exp(−λ·βm) and exp(−λ·(a + βm))."""
-        return exponential(self.rates(last_refresh.size), instants, last_refresh, look_ahead)
+        return exponential(self.rates(*reaching(last_refresh, slots)), instants, last_refresh, look_ahead)
 
     def observe(self, evidence: Evidence) -> None:
         """Hand the checks to the estimator."""
@@ -82,9 +82,9 @@ class Poisson:
         """These slots stand for nothing."""
         self._numbering.evict(slots)
 
-    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """exp(−λ·βm) and exp(−λ·(a + βm))."""
-        rates = self._rates[self._numbering.of(last_refresh.size)]
+        rates = self._rates[self._numbering.of(*reaching(last_refresh, slots))]
         return exponential(rates, instants, last_refresh, look_ahead)
 
     def observe(self, evidence: Evidence) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from maintenance.view.changes import UNKNOWN, Beliefs, Evidence
 from maintenance.view.learned import checks, exponential
-from maintenance.view.rates import LastModified, grown, paired, span
+from maintenance.view.rates import LastModified, grown, paired, reaching, span
 from policies.arrays import Bools, Floats, Ids, Ints
 from policies.base import NEVER, Knowledge
 
@@ -60,12 +60,13 @@ class Published:
         self._interval[slots] = length
         self._count(slots, length, (seen.changed | (evidence.previous == NEVER))[whole])
 
-    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """Certainty up to the expiry, and after it where the source is periodic; the rate for the rest."""
-        slots = last_refresh.size
-        self._reserve(slots)
-        by_rate = exponential(self._rates(slots), instants, last_refresh, look_ahead)
-        expires, interval = self._expires[:slots], self._interval[:slots]
+        count, which = reaching(last_refresh, slots)
+        self._reserve(count)
+        part = slice(count) if which is None else which
+        by_rate = exponential(self._rates(count, which), instants, last_refresh, look_ahead)
+        expires, interval = self._expires[part], self._interval[part]
         told = (expires != UNKNOWN) & (last_refresh != NEVER)
         recurs = told & (interval > 0) & self._periodic
         kept = np.where(told[:, None], instants < expires[:, None], by_rate.kept)
@@ -82,13 +83,14 @@ class Published:
         self._all_validities += float(np.count_nonzero(new))
         self._all_validity += float(length[new].sum())
 
-    def _rates(self, slots: int) -> Floats:
+    def _rates(self, slots: int, which: Ints | None) -> Floats:
         """One over the mean validity, (Σ + mean)/(n + 1), for SRs that expire; the last-modified rate for others."""
-        rates = self._estimator.rates(slots)
+        rates = self._estimator.rates(slots, which)
         if not self._all_validities:
             return rates
-        count = self._validities[:slots]
-        mean = (self._validity[:slots] + self._all_validity / self._all_validities) / (count + 1.0)
+        part = slice(slots) if which is None else which
+        count = self._validities[part]
+        mean = (self._validity[part] + self._all_validity / self._all_validities) / (count + 1.0)
         return np.where(count > 0, 1.0 / mean, rates)
 
     def _reserve(self, slots: int) -> None:

@@ -51,6 +51,11 @@ def span(slots: Ids) -> int:
     return int(slots.max(initial=-1)) + 1
 
 
+def reaching(last_refresh: Ints, slots: Ints | None) -> tuple[int, Ints | None]:
+    """How many slots there must be for these to be among them, and which are meant; None for all."""
+    return (last_refresh.size, None) if slots is None else (int(slots[-1]) + 1 if slots.size else 0, slots)
+
+
 def paired(slots: Ids, keys: Sequence[object]) -> None:
     """Refuse slots that come without a key each."""
     if len(slots) != len(keys):
@@ -77,8 +82,8 @@ class Estimator(Protocol):
         """λ̄, the rate of all SRs together."""
         ...
 
-    def rates(self, slots: int) -> Floats:
-        """The rates of the first so many slots."""
+    def rates(self, slots: int, which: Ints | None = None) -> Floats:
+        """The rates of the first so many slots, or of some of them."""
         ...
 
     def reset(self, slots: Ids) -> None:
@@ -206,10 +211,11 @@ class ChangeBits:
         """The rate that single slots are drawn to: λ̄, to within a tenth."""
         return self._prior
 
-    def rates(self, slots: int) -> Floats:
-        """The rates of the first so many slots; λ̄ for those that were never checked."""
+    def rates(self, slots: int, which: Ints | None = None) -> Floats:
+        """The rates of the first so many slots, or of some; λ̄ for those that were never checked."""
         self._reserve(slots)
-        return np.where(self._known[:slots], self._rate[:slots], self._pooled)
+        part = slice(slots) if which is None else which
+        return np.where(self._known[part], self._rate[part], self._pooled)
 
     def reset(self, slots: Ids) -> None:
         """Forget these slots; what they taught of all SRs stays."""
@@ -316,10 +322,11 @@ class LastModified:
         typical = self._all_quiet / self._all_checks
         return (self._all_changes + self._weight) / (self._all_quiet + self._weight * typical / HALF)
 
-    def rates(self, slots: int) -> Floats:
-        """The rates of the first so many slots; λ̄ for those that were never checked."""
+    def rates(self, slots: int, which: Ints | None = None) -> Floats:
+        """The rates of the first so many slots, or of some; λ̄ for those that were never checked."""
         self._reserve(slots)
-        return self._drawn(self._changes[:slots], self._quiet[:slots])
+        part = slice(slots) if which is None else which
+        return self._drawn(self._changes[part], self._quiet[part])
 
     def reset(self, slots: Ids) -> None:
         """Forget these slots; what they taught of all SRs stays."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from maintenance.view.changes import Beliefs, Evidence
-from maintenance.view.rates import grown, paired, span
+from maintenance.view.rates import grown, paired, reaching, span
 from policies.arrays import Floats, Ids, Ints
 from policies.base import NEVER, Knowledge
 from policies.errors import InputError
@@ -48,11 +48,11 @@ class Numbering:
         self.of(span(slots))
         self._by_slot[slots] = STRANGER
 
-    def of(self, slots: int) -> Ints:
-        """The numbers of the first so many slots."""
+    def of(self, slots: int, which: Ints | None = None) -> Ints:
+        """The numbers of the first so many slots, or of some of them."""
         if slots > self._by_slot.size:
             self._by_slot = grown(self._by_slot, slots, STRANGER)
-        return self._by_slot[:slots]
+        return self._by_slot[:slots] if which is None else self._by_slot[which]
 
 
 class FixedSchedule:
@@ -107,9 +107,9 @@ class FixedSchedule:
         """These slots stand for nothing."""
         self._numbering.evict(slots)
 
-    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """Certainties: fresh while the next change lies ahead, and kept only if fetched since the last one."""
-        number = self._numbering.of(last_refresh.size)
+        number = self._numbering.of(*reaching(last_refresh, slots))
         interval, phase = self._interval[number], self._phase[number]
         now = instants[0]
         last = now - (now - phase) % interval
@@ -194,10 +194,10 @@ class RecordedChanges:
         """These slots stand for nothing."""
         self._numbering.evict(slots)
 
-    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """Certainties: fresh while the next change lies ahead, and kept only if fetched since the last one."""
         self._advance(int(instants[0]))
-        number = self._numbering.of(last_refresh.size)
+        number = self._numbering.of(*reaching(last_refresh, slots))
         upcoming = self._next[number][:, None]
         refreshed = upcoming > instants
         kept = refreshed & (last_refresh >= self._last[number])[:, None]

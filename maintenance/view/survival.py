@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from maintenance.view.changes import UNKNOWN, Beliefs, Evidence
-from maintenance.view.rates import PRIOR_INTERVAL, expected_age, grown, paired, span
+from maintenance.view.rates import PRIOR_INTERVAL, expected_age, grown, paired, reaching, span
 from policies.arrays import Bools, Floats, Ids, Ints
 from policies.base import NEVER, Knowledge
 from policies.errors import ConfigError, InputError
@@ -143,21 +143,22 @@ class Survival:
         self._since[slots] = self._until[slots] = 0
         self._owner[np.isin(self._owner, slots)] = -1
 
-    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """Kept: no change since the fetch; refreshed: the kept version if it is still there, else one met just now.
 
         kept[m] = S(a + βm)/S(a − (now − r)) where the age a is told, E(now − r + βm) where it is not;
         refreshed[m] = kept[m] + (1 − kept[0])·E(βm) where it is told, E(βm) where it is not.
         """
-        slots = last_refresh.size
-        self._reserve(slots)
-        curve, held = self._curve[:slots, None], last_refresh != NEVER
+        count, which = reaching(last_refresh, slots)
+        self._reserve(count)
+        part = np.arange(count) if which is None else which
+        curve, held = self._curve[part, None], last_refresh != NEVER
         ahead = (instants - instants[0]).astype(np.float64)
         anew = self._anew(ahead)[curve[:, 0]]
-        kept = np.zeros((slots, instants.size))
-        told = np.flatnonzero(held & self._told[:slots])
-        unknown = np.flatnonzero(held & ~self._told[:slots])
-        kept[told] = self._conditional(told, instants, last_refresh)
+        kept = np.zeros((part.size, instants.size))
+        told = np.flatnonzero(held & self._told[part])
+        unknown = np.flatnonzero(held & ~self._told[part])
+        kept[told] = self._conditional(part[told], instants, last_refresh[told])
         age = np.maximum(instants - last_refresh[unknown, None], 0).astype(np.float64)
         kept[unknown] = self._curves.residual(curve[unknown], age)
         refreshed = anew.copy()
@@ -195,7 +196,7 @@ class Survival:
     def _conditional(self, told: Ints, instants: Ints, last_refresh: Ints) -> Floats:
         """S at the age of each instant over S at the age of the fetch."""
         curve, born = self._curve[told, None], self._born[told, None]
-        fetched = self._curves.log_survival(curve, (last_refresh[told, None] - born).astype(np.float64))
+        fetched = self._curves.log_survival(curve, (last_refresh[:, None] - born).astype(np.float64))
         later = self._curves.log_survival(curve, (instants - born).astype(np.float64))
         chance: Floats = np.exp(np.minimum(later - fetched, 0.0))
         return chance

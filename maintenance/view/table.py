@@ -12,7 +12,7 @@ import numpy as np
 from maintenance.graph import MaintenanceGraph
 from maintenance.view.changes import ChangeModel
 from maintenance.view.slots import Slots
-from policies.arrays import Bools, Floats, Ids, Ints
+from policies.arrays import Bools, Ids, Ints
 from policies.base import NEVER
 from policies.errors import ConfigError
 
@@ -94,20 +94,18 @@ class View:
             self._release_sr(placeholder)
         return inputs
 
-    def evict(self, arrival_rate: Floats) -> list[int]:
-        """Let go of SNs that are out of every window, least demanded first, until the SRs fit; returns their slots."""
+    def evict(self) -> None:
+        """Let go of SNs that are out of every window, least demanded first, until the SRs fit the capacity."""
         if self.capacity is None or len(self.srs) <= self.capacity:
-            return []
-        present = self.graph.window.present(self.sns.width)
-        idle = [slot for slot in self.sns.numbers.values() if not present[slot]]
-        before, released = len(self.srs), []
-        for slot in sorted(idle, key=lambda slot: (arrival_rate[slot], slot)):
+            return
+        window, before = self.graph.window, len(self.srs)
+        busy, often = window.busy(self.sns.width), window.tallies.rates.counts
+        idle = [slot for slot in self.sns.numbers.values() if not busy[slot]]
+        for slot in sorted(idle, key=lambda slot: (often[slot], slot)):
             if len(self.srs) <= self.capacity:
                 break
             self._release_sn(slot)
-            released.append(slot)
         self.evicted += before - len(self.srs)
-        return released
 
     def _miss(self, key: Hashable) -> int:
         slot, _ = self.sns.take(key)
@@ -143,10 +141,12 @@ class View:
             self.graph.remove_edge(slot, sr)
             if not self.graph.by_sr.of(sr).size:
                 self._release_sr(sr)
+        self.graph.window.tallies.rates.counts[slot] = 0.0
         self.sns.release(slot)
 
     def _release_sr(self, slot: int) -> None:
         self.model.evict(np.array([slot], dtype=np.int32))
+        self.graph.tallies.rates.counts[slot] = 0.0
         self.srs.release(slot)
         self.values[slot] = None
         self.last_refresh[slot] = NEVER

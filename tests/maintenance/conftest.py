@@ -17,7 +17,7 @@ USERS = ["ann", "bob", "cyd", "dan"]
 @pytest.fixture
 def source():
     """Four users whose numbers of followers somebody else changes."""
-    return InMemory(EDGES, {user: 100 for user in USERS})
+    return InMemory(EDGES, dict.fromkeys(USERS, 100))
 
 
 @pytest.fixture

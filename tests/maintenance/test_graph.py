@@ -66,6 +66,23 @@ class GraphMachine(RuleBasedStateMachine):
         assert self.graph.demand(4).tolist() == (adjacency.T @ profile).tolist()
         assert self.graph.demand_from_scratch(profile).tolist() == (adjacency.T @ profile).tolist()
         assert self.graph.edges == len(self.edges)
+        assert self.graph.demand(1)[:, 0].tolist() == self.graph.demand(4)[:, 0].tolist()
+        assert self.window.counts(SNS).tolist() == profile[:, 0].tolist()
+
+    @invariant()
+    def expected_arrivals_are_adjacency_times_rate(self):
+        adjacency = self.graph.snapshot().matrix.toarray()
+        expected = adjacency.T @ self.window.tallies.rates.per_evaluation(SNS)
+        assert np.allclose(self.graph.arrivals(np.arange(SRS)), expected, atol=1e-9)
+
+    @invariant()
+    def a_round_of_some_srs_is_the_whole_one_without_the_others(self):
+        srs = np.flatnonzero(self.graph.demand(1)[:, 0])
+        sns = np.flatnonzero(self.window.counts(SNS))
+        whole, part = self.graph.structure(3, None), self.graph.structure(3, srs)
+        assert part.profile.tolist() == whole.profile[sns].tolist()
+        assert part.graph.matrix.toarray().tolist() == whole.graph.matrix.toarray()[np.ix_(sns, srs)].tolist()
+        assert self.graph.demand(3, srs).tolist() == self.graph.demand(3)[srs].tolist()
 
 
 GraphMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)

@@ -13,7 +13,6 @@ from policies.base import NEVER, Budget, Case, Selection
 from policies.errors import BadSelectionError, BudgetError, ConfigError, OverspentError, TimeError
 from policies.random import Random
 
-
 USERS = ("ann", "bob", "cyd", "dan")
 
 
@@ -102,7 +101,9 @@ class Faulty(InMemory):
 
     def fetch(self, keys, now):
         good = super().fetch(keys, now)
-        copies = [Copy(error="timed out") if key == "bob" else copy for key, copy in zip(keys, good.copies)]
+        copies = [
+            Copy(error="timed out") if key == "bob" else copy for key, copy in zip(keys, good.copies, strict=True)
+        ]
         return dataclasses.replace(good, copies=copies)
 
 
@@ -199,7 +200,7 @@ def test_a_policy_that_breaks_its_contract_is_stopped_before_anything_is_fetched
     object.__setattr__(policy, "chosen", chosen)
     manager = keeper(policy=policy)
     with pytest.raises(error, match=said):
-        manager.evaluate(1000, [(1000, "jazz")])
+        manager.evaluate(1000, [(1000, "jazz"), (1000, "rock")])
     assert (source.requests, manager.ledger.spent) == (0, 0)
     object.__setattr__(policy, "chosen", [0])
     assert manager.evaluate(2000, []).record.spent == 1

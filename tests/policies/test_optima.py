@@ -28,8 +28,8 @@ def objective(round, refreshed):
 
 
 def brute_force(round, budget):
-    srs = range(round.graph.srs)
-    size = min(budget, round.graph.srs)
+    srs = range(round.srs)
+    size = min(budget, round.srs)
     return max(objective(round, pick) for pick in combinations(srs, size))
 
 
@@ -69,13 +69,13 @@ def test_no_greedy_beats_the_oracle_in_case_2(small_round):
 def test_an_oracle_with_prices_stays_within_them_and_is_the_best(small_round):
     for seed in range(40):
         round = small_round(seed)
-        cost = np.random.default_rng(seed).choice([1.0, 2.0, 3.0], round.graph.srs)
+        cost = np.random.default_rng(seed).choice([1.0, 2.0, 3.0], round.srs)
         round.cost[:] = cost
         pick = chosen("oracle", round, 4)
         affordable = (
             objective(round, some)
             for size in range(5)
-            for some in combinations(range(round.graph.srs), size)
+            for some in combinations(range(round.srs), size)
             if cost[list(some)].sum() <= 4
         )
         assert cost[pick].sum() <= 4

@@ -58,6 +58,7 @@ class ChunkedArray:
 class RecordBatch:
     schema: Schema
     num_rows: int
+    def column(self, i: int | str) -> Array: ...
 
 class Table:
     schema: Schema

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from os import PathLike
 from types import TracebackType
 
@@ -7,6 +8,11 @@ def read_table(
     source: str | PathLike[str], *, columns: list[str] | None = None, partitioning: None = None
 ) -> Table: ...
 def write_table(table: Table, where: str | PathLike[str], *, compression: str = "snappy") -> None: ...
+
+class ParquetFile:
+    schema_arrow: Schema
+    def __init__(self, source: str | PathLike[str]) -> None: ...
+    def iter_batches(self, batch_size: int = 65536, *, columns: list[str] | None = None) -> Iterator[RecordBatch]: ...
 
 class ParquetWriter:
     def __init__(self, where: str | PathLike[str], schema: Schema, *, compression: str = "snappy") -> None: ...

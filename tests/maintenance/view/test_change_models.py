@@ -225,3 +225,14 @@ def test_it_holds_through_any_coming_and_going(name, doings, seed):
             model.observe(evidence(rng, now, last_refresh, one))
             last_refresh[slot] = now
         check(model, now, last_refresh)
+
+
+@pytest.mark.parametrize("some", [[], [0], [1, 4], [0, 2, 3, 5]])
+def test_some_slots_are_believed_what_all_are(make, some):
+    model, rng = admitted(make()), np.random.default_rng(3)
+    now, last_refresh = lived(model, rng)
+    instants, slots = now + STEP * np.arange(4), np.array(some, dtype=np.int64)
+    whole = model.beliefs(instants, last_refresh, look_ahead=True)
+    part = model.beliefs(instants, last_refresh[slots], True, slots)
+    for name in ("refreshed", "kept", "change"):
+        assert getattr(part, name).tolist() == getattr(whole, name)[slots].tolist(), name

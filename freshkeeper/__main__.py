@@ -1,0 +1,43 @@
+"""The `freshkeeper` command: verbs, their help, and errors as one line without a traceback."""
+
+import sys
+from pathlib import Path
+
+import typer
+
+from freshkeeper.commands import config, demo, policies, reports, simulate, trace
+from freshkeeper.screen import complain
+from policies.errors import FreshkeeperError
+
+app = typer.Typer(
+    help="Keep the background data that streams are joined with as fresh as a request budget allows.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("simulate")(simulate.simulate)
+app.command("report")(reports.report)
+app.command("compare")(reports.compare)
+app.command("check")(reports.check)
+app.command("policies")(policies.policies)
+app.command("demo")(demo.demo)
+app.add_typer(trace.app, name="trace")
+app.add_typer(config.app, name="config")
+
+
+def main() -> None:
+    """Run the command; an error of ours is one line on standard error and an exit code."""
+    sys.path.append(str(Path.cwd()))  # so that --policy module:Class finds modules where the command is run
+    try:
+        app()
+    except FreshkeeperError as error:
+        complain(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        complain("stopped; what is finished is kept")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

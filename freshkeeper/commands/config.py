@@ -1,0 +1,55 @@
+"""`freshkeeper config init|validate|schema`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from freshkeeper.screen import say
+from policies.errors import ConfigError
+
+app = typer.Typer(help="Configs: write one, check one, print the schema.", no_args_is_help=True)
+
+
+@app.command()
+def init(
+    out: Annotated[Path, typer.Argument(help="the file to write")] = Path("experiment.yaml"),
+    overwrite: Annotated[bool, typer.Option(help="replace a file that is there")] = False,
+) -> None:
+    """Write a config with every key, its default and what it means.
+
+    Example: `freshkeeper config init mine.yaml`
+    """
+    from simulator.reference import reference
+
+    if out.exists() and not overwrite:
+        raise ConfigError(f"{out} is there already; say --overwrite or name another file")
+    out.write_text(reference())
+    say(f"{out}: every key with its default; try `freshkeeper simulate {out}`")
+
+
+@app.command()
+def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) -> None:
+    """Check a config and say what it would run.
+
+    Example: `freshkeeper config validate configs/fig2a.yaml`
+    """
+    from simulator.config import load, settings_of
+    from simulator.experiment import runnable
+
+    experiment = load(file)
+    settings = settings_of(experiment)
+    runs = sum(len(policies) for policies in runnable(experiment, settings).values()) * len(experiment.seed_list)
+    say(f"{file} is good: {len(settings)} settings, {len(experiment.seed_list)} seeds, {runs} runs")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of configs, for editors.
+
+    Example: `freshkeeper config schema > schema.json`
+    """
+    from simulator.config import Experiment
+
+    print(json.dumps(Experiment.model_json_schema(), indent=2))

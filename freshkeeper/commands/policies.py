@@ -1,0 +1,67 @@
+"""`freshkeeper policies`."""
+
+import inspect
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Annotated, Any
+
+import typer
+
+from freshkeeper.screen import print_json, say, show, table
+
+
+def policies(
+    check: Annotated[
+        str, typer.Option(metavar="NAME", help="run the contract on a policy: a name or module:Class")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="print the list as JSON")] = False,
+) -> None:
+    """List the policies, plug-ins included, or check one of them against the contract.
+
+    Example: `freshkeeper policies --check mine:Newest`
+    """
+    from policies import registry
+
+    if check:
+        _check(check)
+        return
+    listed = [_described(name, registry.tried(name)) for name in registry.names()]
+    if as_json:
+        print_json(listed)
+        return
+    rows = [[entry["name"], entry["cases"], entry["knowledge"], entry["settings"], entry["about"]] for entry in listed]
+    show(table("", ["policy", "cases", "knowledge", "settings", "what it does"], rows, words=5))
+
+
+def _described(name: str, found: Any) -> dict[str, str]:
+    if isinstance(found, Exception):
+        return {"name": name, "cases": "", "knowledge": "", "settings": "", "about": str(found), "error": str(found)}
+    module = inspect.getmodule(found)
+    about = (inspect.getdoc(module) or inspect.getdoc(found) or "").splitlines()[0].split(": ", 1)[-1]
+    return {
+        "name": name,
+        "cases": ", ".join(sorted(found.cases)),
+        "knowledge": ", ".join(sorted(found.knowledge)),
+        "settings": ", ".join(_settings(found)),
+        "about": about,
+    }
+
+
+def _settings(found: Any) -> list[str]:
+    known = fields(found) if is_dataclass(found) else ()
+    return [f"{f.name}={f.default}" for f in known if f.init and f.default is not MISSING]
+
+
+def _check(name: str) -> None:
+    from policies.base import Budget
+    from policies.contract import check
+    from policies.examples import examples
+    from policies.registry import make
+
+    policy = make(name)
+    done = 0
+    for case in sorted(policy.cases):
+        for knowledge in sorted(policy.knowledge):
+            for n, round in enumerate(examples(case, knowledge)):
+                check(policy, round, Budget(float(n % 4), 2.0, float(n % 3)))
+                done += 1
+    say(f"{policy.name} keeps the contract on {done} rounds")

@@ -1,0 +1,65 @@
+"""`freshkeeper report`, `compare` and `check`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from freshkeeper.screen import print_json, say, show, table
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="a run directory")],
+    out: Annotated[Path | None, typer.Option(help="the page to write; default: report.html in the run")] = None,
+    png: Annotated[Path | None, typer.Option(help="also write every plot as PNG into this directory")] = None,
+) -> None:
+    """Write the page of a run: one offline HTML file.
+
+    Example: `freshkeeper report runs/fig2a --png plots`
+    """
+    from simulator.report import write_report
+
+    print(write_report(run, out, png))
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="a run directory")],
+    second: Annotated[Path, typer.Argument(help="another one")],
+    as_json: Annotated[bool, typer.Option("--json", help="print the differences as JSON")] = False,
+) -> None:
+    """What two runs differ in, second less first, paired by seed where they share seeds.
+
+    Example: `freshkeeper compare runs/a runs/b`
+    """
+    from simulator.compare import HEADS
+    from simulator.compare import compare as differences
+
+    found = differences(first, second)
+    if as_json:
+        print_json(found.as_json())
+        return
+    show(table(f"{second} less {first}", HEADS, found.rows, words=4))
+    for line in found.lines:
+        say(line)
+
+
+def check(
+    run: Annotated[Path, typer.Argument(help="a run directory or a journal")],
+    warn: Annotated[float, typer.Option(help="below this: exit 1")] = 0.95,
+    error: Annotated[float, typer.Option(help="below this: exit 2")] = 0.90,
+    policy: Annotated[str, typer.Option(help="look at this policy alone")] = "",
+    last: Annotated[int | None, typer.Option(min=1, help="look at the last so many evaluations alone")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the verdict as JSON")] = False,
+) -> None:
+    """Is it fresh enough? Exit 0: yes; 1: below --warn; 2: below --error; 3: could not tell.
+
+    Example: `freshkeeper check runs/fig2a --warn .95 --error .90`
+    """
+    from simulator.check import check as verdict
+
+    code, lines = verdict(run, warn, error, policy, last)
+    if as_json:
+        print_json({"exit": code, "lines": lines})
+    else:
+        print("\n".join(lines))
+    raise typer.Exit(code)

@@ -1,0 +1,93 @@
+"""`freshkeeper trace generate|describe|convert`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from freshkeeper.options import assignments
+from freshkeeper.screen import print_json, say, show, table
+from policies.errors import ConfigError
+
+app = typer.Typer(help="Traces: who arrived, who needs whom, what changed.", no_args_is_help=True)
+
+
+@app.command()
+def generate(
+    out: Annotated[Path, typer.Argument(help="the directory to write")],
+    config: Annotated[Path | None, typer.Option(help="a config whose workload is drawn")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a key of the workload")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="which draw")] = 0,
+    form: Annotated[str, typer.Option("--format", help="csv, csv.gz or parquet")] = "csv",
+    overwrite: Annotated[bool, typer.Option(help="replace tables that are there")] = False,
+) -> None:
+    """Draw a synthetic trace and write it.
+
+    Example: `freshkeeper trace generate out/skewed --set degree_skew=0.7 --set edges=500`
+    """
+    from simulator import config as configs
+    from simulator.trace import write_trace
+    from simulator.workload import generate as draw
+
+    changes = {f"workload.{key}": value for key, value in assignments(change).items()}
+    experiment = configs.load(config, changes) if config else configs.resolve({}, changes)
+    trace = draw(experiment.workload, seed)
+    write_trace(trace, out, form, overwrite)
+    say(f"{out}: {len(trace.arrivals)} arrivals, {len(trace.edges)} edges, {len(trace.changes)} changes")
+
+
+@app.command()
+def describe(
+    directory: Annotated[Path, typer.Argument(help="a directory with arrivals, edges and changes")],
+    window: Annotated[str, typer.Option(help="range, as 4s or PT4S; default: a suggestion")] = "",
+    step: Annotated[str, typer.Option(help="step; default: a suggestion")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="print the numbers as JSON")] = False,
+) -> None:
+    """Entities, degrees, rates, and how stale answers would be if nothing were ever refreshed.
+
+    Example: `freshkeeper trace describe out/skewed --window 4s --step 1s`
+    """
+    from freshkeeper.options import duration
+    from simulator.describe import describe as measure
+    from simulator.describe import text
+    from simulator.trace import read_trace
+
+    found = measure(read_trace(directory), duration("window", window), duration("step", step))
+    if as_json:
+        print_json(dict(found))
+        return
+    show(table(str(directory), ["what", "how much"], [list(row) for row in text(found)]))
+
+
+@app.command()
+def convert(
+    mapping: Annotated[Path, typer.Argument(help="YAML that says which file and column holds what")],
+    out: Annotated[Path, typer.Argument(help="the directory to write")],
+    form: Annotated[str, typer.Option("--format", help="csv, csv.gz or parquet")] = "csv",
+    overwrite: Annotated[bool, typer.Option(help="replace tables that are there")] = False,
+) -> None:
+    """Turn foreign CSV, JSONL or Parquet files into a trace; changes may be derived from observations.
+
+    Example: `freshkeeper trace convert mapping.yaml out/mine`, with a mapping such as
+    `{arrivals: {file: posts.csv, time: at, unit: iso, sn: topic}, edges: {file: members.csv, sn: topic, sr: user},
+    changes: {file: polls.csv, time: at, unit: iso, sr: user, value: followers, observations: true}}`
+    """
+    from pydantic import ValidationError
+
+    from simulator.convert import Conversion
+    from simulator.convert import convert as translate
+    from simulator.trace import write_trace
+
+    try:
+        wanted = Conversion.model_validate(yaml.safe_load(mapping.read_text()))
+    except OSError as error:
+        raise ConfigError(f"{mapping} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{mapping}: {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
+    trace = translate(wanted, mapping.parent)
+    write_trace(trace, out, form, overwrite)
+    say(f"{out}: {len(trace.arrivals)} arrivals, {len(trace.edges)} edges, {len(trace.changes)} changes")

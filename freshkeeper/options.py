@@ -1,0 +1,45 @@
+"""Options as people write them: lists with commas, durations, key=value."""
+
+from typing import Any
+
+import yaml
+
+from maintenance.durations import to_ms
+from policies.errors import ConfigError
+
+
+def assignments(written: list[str] | None) -> dict[str, Any]:
+    """`--set key=value`, the value read as YAML."""
+    found = {}
+    for each in written or []:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {each}: write it as key=value, for example --set workload.edges=500")
+        try:
+            found[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise ConfigError(
+                f"--set {each}: {value!r} is no value; quote it or write a number, a word or [a, b]"
+            ) from None
+    return found
+
+
+def numbers(name: str, written: str) -> list[float | str]:
+    """`5,10` as numbers; `window` is allowed for a bank."""
+    found: list[float | str] = []
+    for each in written.split(","):
+        try:
+            found.append(each.strip() if each.strip() == "window" else float(each))
+        except ValueError:
+            raise ConfigError(f"--{name} {written}: {each!r} is no number; write it as 5 or 5,10,20") from None
+    return found
+
+
+def duration(name: str, written: str) -> int | None:
+    """`4s`, `PT4S` or milliseconds; nothing for nothing."""
+    if not written:
+        return None
+    try:
+        return to_ms(written)
+    except ValueError as error:
+        raise ConfigError(f"--{name}: {error}") from None

@@ -1,0 +1,83 @@
+"""What a person sees: data on standard output, everything else on standard error, progress only on a terminal."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+errors = Console(stderr=True, highlight=False)
+
+
+def complain(message: object) -> None:
+    """One line on standard error."""
+    print(f"freshkeeper: {message}", file=sys.stderr)
+
+
+def say(message: str) -> None:
+    """News on standard error."""
+    errors.print(message)
+
+
+def print_json(data: Any) -> None:
+    """Data for machines, one line."""
+    print(json.dumps(data))
+
+
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, caption: str = ""
+) -> Table:
+    """A table whose first `words` columns are words and the others numbers."""
+    made = Table(title=title or None, title_justify="left", caption=caption or None, caption_justify="left")
+    for n, column in enumerate(columns):
+        made.add_column(column, justify="left" if n < words else "right", overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def show(made: Table) -> None:
+    """On standard output: as wide as the terminal, or as wide as it needs in a pipe."""
+    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=160)
+    console.print(made)
+
+
+class Bar:
+    """A progress bar with room for a table below it, on a terminal; elsewhere a line now and then."""
+
+    def __init__(self, what: str) -> None:
+        """`what` is being done."""
+        self._what = what
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=errors
+        )
+        self._task = self._progress.add_task(what, total=None)
+        self._live: Live | None = None
+        self._told = 0.0
+
+    def update(self, done: int, of: int, below: Table | None = None) -> None:
+        """So many of so many are done."""
+        self._progress.update(self._task, completed=done, total=of)
+        if self._live is not None:
+            group = Table.grid()
+            group.add_row(self._progress)
+            if below is not None:
+                group.add_row(below)
+            self._live.update(group)
+        elif done == of or done / of - self._told >= 0.25:
+            self._told = done / of
+            say(f"{self._what}: {done} of {of}")
+
+    @contextmanager
+    def running(self) -> Iterator["Bar"]:
+        """Show it while the work goes on."""
+        if not errors.is_terminal:
+            yield self
+            return
+        with Live(self._progress, console=errors, refresh_per_second=8, transient=True) as self._live:
+            yield self

@@ -1,0 +1,186 @@
+"""What a query means, as data and as text: its quadruple, its windows, and how its SERVICE patterns split."""
+
+from collections.abc import Collection, Iterator, Mapping
+from textwrap import indent
+
+from maintenance.durations import to_iso
+from maintenance.query.errors import SplitError
+from maintenance.query.model import Closure, Operator, Query, Report, Window, WindowKind
+from maintenance.query.services import ServicePattern
+from maintenance.query.split import split
+
+Volatile = Mapping[str, Collection[str]]
+"""Per endpoint IRI, its volatile predicates."""
+
+REPORTS = {
+    Report.ON_WINDOW_CLOSE: "a window closes",
+    Report.ON_CONTENT_CHANGE: "the content of a window changes",
+    Report.PERIODIC: "a period has passed",
+    Report.NON_EMPTY: "a window is not empty",
+}
+OPERATORS = {
+    Operator.RSTREAM: "all answers of an evaluation",
+    Operator.ISTREAM: "the answers that the evaluation before did not have",
+    Operator.DSTREAM: "the answers that only the evaluation before had",
+}
+
+
+def explain(query: Query, volatile: Volatile | None = None) -> dict[str, object]:
+    """The quadruple (SE, SDS, ET, QF), the operator, the output and the SERVICE patterns, ready for JSON."""
+    dataset = query.dataset
+    return {
+        "dialect": query.dialect,
+        "output": query.output,
+        "QF": query.form.value,
+        "R2S": query.operator.value if _is_continuous(query) else None,
+        "ET": {
+            "report": [report.value for report in query.times.report],
+            "every_ms": query.times.every,
+            "when": when(query),
+        },
+        "SDS": {
+            "default_graphs": list(dataset.default_graphs),
+            "merged_windows": [window.name for window in dataset.merged_windows],
+            "named_graphs": list(dataset.named_graphs),
+            "windows": [_window(window, query) for window in dataset.windows],
+        },
+        "SE": query.sparql,
+        "services": [_service(query, service, (volatile or {})) for service in query.services],
+    }
+
+
+def _is_continuous(query: Query) -> bool:
+    return bool(query.windows) or query.times.every is not None
+
+
+def when(query: Query) -> str:
+    """ET in words."""
+    if not _is_continuous(query):
+        return "once: it has no window"
+    triggers = [REPORTS[report] for report in REPORTS if report in query.times.report]
+    said = "whenever " + " and ".join(triggers)
+    if query.times.every is None:
+        return said
+    return said.replace(REPORTS[Report.PERIODIC], f"{to_iso(query.times.every)} has passed")
+
+
+def _window(window: Window, query: Query) -> dict[str, object]:
+    return {
+        "name": window.name,
+        "stream": window.stream,
+        "named": window.named,
+        "kind": window.kind.value,
+        "range": window.range,
+        "step": window.step,
+        "t0_ms": window.t0,
+        "closure": window.closure.value if window.kind is WindowKind.TIME else None,
+        "variables": sorted(query.window_variables.get(window.name, ())),
+    }
+
+
+def _service(query: Query, service: ServicePattern, volatile: Volatile) -> dict[str, object]:
+    data: dict[str, object] = {
+        "endpoint": service.endpoint,
+        "endpoint_variable": service.endpoint_variable,
+        "silent": service.silent,
+        "variables": list(service.variables),
+        "predicates": list(service.predicates),
+        "pattern": service.text,
+        "split": None,
+        "split_error": None,
+    }
+    if service.endpoint is not None and service.endpoint in volatile:
+        windows = frozenset().union(*query.window_variables.values())
+        try:
+            parts = split(service, volatile[service.endpoint], windows)
+        except SplitError as error:
+            return {**data, "split_error": str(error)}
+        data["split"] = {
+            "SN": list(parts.sn),
+            "SR": list(parts.sr),
+            "key": list(parts.key),
+            "values": list(parts.values),
+            "static": parts.static,
+            "dynamic": parts.dynamic,
+            "edge_query": None if parts.one_to_one else parts.edge_query(),
+            "refresh_query": parts.refresh_query(),
+        }
+    return data
+
+
+def explain_text(query: Query, volatile: Volatile | None = None) -> str:
+    """The same for people: one section per part of the quadruple."""
+    return "\n".join(_lines(query, explain(query, volatile))) + "\n"
+
+
+def _lines(query: Query, data: Mapping[str, object]) -> Iterator[str]:
+    yield f"{query.dialect} query" + (f", output <{query.output}>" if query.output is not None else "")
+    yield f"QF   {query.form}"
+    if _is_continuous(query):
+        yield f"R2S  {query.operator}: {OPERATORS[query.operator]}"
+    policies = f"  ({', '.join(query.times.report)})" if query.times.report else ""
+    yield f"ET   {when(query)}{policies}"
+    yield from _dataset_lines(query)
+    yield "SE"
+    yield indent(query.sparql, "     ")
+    services = data["services"]
+    for service in services if isinstance(services, list) else []:
+        yield from _service_lines(service)
+
+
+def _dataset_lines(query: Query) -> Iterator[str]:
+    dataset = query.dataset
+    default = [f"<{graph}>" for graph in dataset.default_graphs] or ["what is loaded as default"]
+    default += [f"window <{window.name}>" for window in dataset.merged_windows]
+    yield f"SDS  default graph: {', '.join(default)}"
+    yield from (f"     graph <{graph}>" for graph in dataset.named_graphs)
+    for window in dataset.windows:
+        yield f"     window <{window.name}> on <{window.stream}>, {'named' if window.named else 'merged'}"
+        yield f"         {extent(window)}"
+        variables = sorted(query.window_variables.get(window.name, ()))
+        yield f"         binds {_variables(variables) or 'nothing'}"
+
+
+def extent(window: Window) -> str:
+    """A window's content in words."""
+    start = f", t0 = {window.t0}" if window.t0 is not None else ""
+    if window.kind is WindowKind.NOW:
+        return f"the elements of the instant of evaluation{start}"
+    if window.kind is WindowKind.ALL:
+        return f"every element so far{start}"
+    if window.kind is WindowKind.ELEMENTS:
+        last = "the last element" if window.range == 1 else f"the last {window.range} elements"
+        return f"{last}, {'with every element' if window.step == 1 else f'every {window.step} elements'}{start}"
+    span = to_iso(window.range or 0)
+    ends = f"(t − {span}, t]" if window.closure is Closure.LEFT_OPEN else f"[t − {span}, t)"
+    step = "with every element" if window.step is None else f"every {to_iso(window.step)}"
+    return f"the elements with time in {ends}, {step}{start}"
+
+
+def _service_lines(service: Mapping[str, object]) -> Iterator[str]:
+    endpoint = service["endpoint"]
+    shown = f"<{endpoint}>" if endpoint is not None else f"?{service['endpoint_variable']}"
+    yield f"SERVICE {'SILENT ' if service['silent'] else ''}{shown}"
+    yield f"     variables {_variables(service['variables']) or 'none'}"
+    parts = service["split"]
+    if service["split_error"] is not None:
+        yield f"     no split: {service['split_error']}"
+    elif isinstance(parts, Mapping):
+        yield f"     V^SN {_variables(parts['SN'])}   V^SR {_variables(parts['SR'])}   key {_variables(parts['key'])}"
+        yield f"     static  {parts['static'] or 'nothing: the join is 1:1'}"
+        yield f"     dynamic {parts['dynamic']}"
+        if parts["edge_query"]:
+            yield f"     edges   {_one_line(parts['edge_query'])}"
+        yield f"     refresh {_one_line(parts['refresh_query'])}"
+    else:
+        yield "     not split: name the volatile predicates of this source, among"
+        predicates = service["predicates"]
+        yield from (f"         <{p}>" for p in (predicates if isinstance(predicates, list) else []))
+
+
+def _variables(names: object) -> str:
+    return " ".join(f"?{name}" for name in names) if isinstance(names, list) else ""
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split("\n"))

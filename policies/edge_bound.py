@@ -1,0 +1,130 @@
+"""The bound of case 1: the best schedule of refreshes that the whole trace allows, as a flow."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from policies.arrays import Floats, Ints
+from policies.choose import SLACK
+from policies.flow import Network, budget_network
+from policies.future import Allowance, Future
+from policies.periods import Steps, steps_of
+from policies.prices import dual_bound, nearest_to_best
+from policies.program import Program, Solution
+from policies.schedule import Schedule, filled, matched
+
+EXACT_BELOW = 400_000
+"""The most steps that one program may have: about a minute."""
+
+FIRST_TRY = 20_000
+"""Steps that a program gets at first; on traces of 150,000 their optimum proves to be that of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """No policy within the budget exceeds `value`; `schedule` reaches `reached`; `exact` where the two are the same."""
+
+    value: float
+    exact: bool = False
+    schedule: Schedule | None = None
+    reached: float | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """How much too high the bound may be."""
+        return None if self.reached is None else max(0.0, self.value - self.reached)
+
+
+def edge_bound(future: Future, exact_below: int = EXACT_BELOW) -> Bound:
+    """Case 1: the optimum over all schedules of refreshes, as a flow from what is paid in to staleness periods.
+
+    With equal costs and whole payments the matrix is that of a network: in units of a request each column has at most
+    one +1 and one −1 among the rows of evaluations and runs, and at most one +1 among the rows of periods (negate
+    those). Such a matrix is totally unimodular, so a vertex, which is what simplex and crossover return, is integral
+    and is a schedule. With unequal costs, or a bank with payments in fractions, the value is that of the relaxation.
+
+    A long trace is not solved whole. Pooled first (evaluations in a row share their budget, which only loosens the
+    problem and, in the words of the dual, keeps prices constant over the pool), it gives prices; then the steps that
+    are near to best at these are solved, and more of them until the prices prove the optimum for all or `exact_below`
+    is reached. Either way the value is a bound, as prices are checked on all steps.
+    """
+    steps, certain = steps_of(future)
+    if not steps.size:
+        nothing = np.empty(0, dtype=np.int64)
+        return Bound(certain, True, Schedule.of(steps, nothing, nothing), certain)
+    steps, allowance = in_requests(steps, future.allowance)
+    best = _sifted(steps, allowance, exact_below)
+    schedule = _read_off(best) or filled(steps, allowance, best.prices)
+    value, reached = certain + best.bound, certain + float(schedule.gain.sum())
+    return Bound(max(value, reached), value - reached <= SLACK * max(1.0, value), schedule, reached)
+
+
+@dataclass(frozen=True, eq=False)
+class _Flow:
+    """A program over some steps, its solution, and the bound for all steps that its prices prove."""
+
+    steps: Steps
+    solution: Solution
+    network: Network
+    bound: float
+
+    @property
+    def prices(self) -> Floats:
+        return self.solution.prices[: self.steps.evaluations]
+
+
+def _sifted(steps: Steps, allowance: Allowance, most: int) -> _Flow:
+    """The flow over all steps, or over enough of them, or over as many as are allowed."""
+    count = min(max(FIRST_TRY, 2 * steps.periods), most)
+    prices = _pooled_prices(steps, allowance, count)
+    bound = dual_bound(steps, allowance, prices)
+    while True:
+        few = nearest_to_best(steps, prices, count)
+        solution, network = _flow(few, allowance)
+        prices = solution.prices[: steps.evaluations]
+        bound = min(bound, dual_bound(steps, allowance, prices))
+        if bound - solution.bound <= SLACK * max(1.0, bound) or count >= min(most, steps.size):
+            return _Flow(few, solution, network, bound)
+        count = min(4 * count, most)
+
+
+def _pooled_prices(steps: Steps, allowance: Allowance, count: int) -> Floats:
+    """Prices to start from; none are needed where the first program holds all steps."""
+    if steps.size <= count:
+        return np.zeros(steps.evaluations)
+    width = 2
+    while width < steps.evaluations and steps.pooled(width).size > count:
+        width *= 2
+    blocks = -(-steps.evaluations // width)
+    prices = _flow(steps.pooled(width), allowance.pooled(width))[0].prices[:blocks]
+    return np.repeat(prices, width)[: steps.evaluations]
+
+
+def in_requests(steps: Steps, allowance: Allowance) -> tuple[Steps, Allowance]:
+    """Count in requests where all cost the same, so that parts of a request are seen to be useless."""
+    price = float(steps.cost[0])
+    if price > 0 and (steps.cost == price).all():
+        return steps.priced(price), allowance.whole(price)
+    return steps, allowance
+
+
+def _flow(steps: Steps, allowance: Allowance) -> tuple[Solution, Network]:
+    program = Program()
+    network = budget_network(program, allowance, steps.first, steps.last, steps.cost, steps.gain)
+    periods = program.rows(np.ones(steps.periods))
+    program.put(periods[steps.period[network.step]], network.buy, 1.0)
+    return program.solve(), network
+
+
+def _read_off(flow: _Flow) -> Schedule | None:
+    """The schedule that an integral vertex stands for; None where it is no integral one."""
+    steps, values = flow.steps, flow.solution.values
+    share = np.bincount(flow.network.step, weights=values[flow.network.buy], minlength=steps.size)
+    spend = flow.network.spend(values, steps.cost, steps.evaluations)
+    if not (_integral(share) and _integral(spend) and (steps.cost == 1).all()):
+        return None
+    return matched(steps, np.flatnonzero(share > 0.5), np.rint(spend).astype(np.int64))
+
+
+def _integral(values: Floats | Ints) -> bool:
+    return bool(np.abs(values - np.rint(values)).max(initial=0.0) < 1e-6)

@@ -1,0 +1,127 @@
+"""Staleness periods: between two changes an SR is worth one refresh, and its gain only falls while it is put off."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from policies.arrays import Bools, Floats, Ints
+from policies.future import Future
+
+
+@dataclass(frozen=True, eq=False)
+class Periods:
+    """Each SR's evaluations cut at its changes; `key` is sr · K + first evaluation, ascending."""
+
+    key: Ints
+    fresh: Bools
+    evaluations: int
+
+    @classmethod
+    def of(cls, future: Future) -> "Periods":
+        """Cut at every change; the first period of an SR is fresh from the start or else stale like the others."""
+        count = future.evaluations
+        changes = future.changed_sr.astype(np.int64) * count + future.changed_at
+        opening = np.arange(future.srs, dtype=np.int64) * count
+        key = np.unique(np.concatenate([opening, changes]))
+        fresh = np.zeros(key.size, dtype=np.bool_)
+        fresh[np.searchsorted(key, opening)] = future.fresh_at_start & ~np.isin(opening, changes)
+        return cls(key, fresh, count)
+
+    def holding(self, key: Ints) -> Ints:
+        """The period that each sr · K + k falls into."""
+        return np.searchsorted(self.key, key, side="right") - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The gains that a refresh can have: one step per stale period and evaluation that counts in it, in order of time.
+
+    A refresh of SR `sr` anywhere in `first` .. `last` is fresh from the counting evaluation `last` on and gains `gain`
+    until the period ends. Within a period the steps follow each other and their gains fall.
+    """
+
+    period: Ints
+    sr: Ints
+    first: Ints
+    last: Ints
+    gain: Floats
+    cost: Floats
+    evaluations: int
+
+    @property
+    def size(self) -> int:
+        """How many steps there are."""
+        return self.period.size
+
+    @property
+    def periods(self) -> int:
+        """How many periods have a step."""
+        return int(self.period[-1]) + 1 if self.size else 0
+
+    @property
+    def opening(self) -> Bools:
+        """The first step of each period."""
+        return changes_of(self.period)
+
+    def pooled(self, width: int) -> "Steps":
+        """The steps that matter when `width` evaluations in a row count as one: the earliest in each block."""
+        first, last = self.first // width, self.last // width
+        covered = np.where(self.opening, -1, np.append(-1, last[:-1]))
+        first = np.maximum(first, covered + 1)
+        blocks = replace(self, first=first, last=last, evaluations=-(-self.evaluations // width))
+        return blocks.only(first <= last)
+
+    def only(self, kept: Bools) -> "Steps":
+        """Some of the steps, their periods numbered anew."""
+        return Steps(
+            np.cumsum(changes_of(self.period[kept])) - 1,
+            self.sr[kept],
+            self.first[kept],
+            self.last[kept],
+            self.gain[kept],
+            self.cost[kept],
+            self.evaluations,
+        )
+
+    def priced(self, unit: float) -> "Steps":
+        """The same steps with costs counted in units of `unit`."""
+        return replace(self, cost=self.cost / unit)
+
+
+def steps_of(future: Future) -> tuple[Steps, float]:
+    """The steps of case 1, and what is fresh for certain without any refresh."""
+    table = future.answers.tocoo()
+    at, sr = (axis.astype(np.int64) for axis in table.coords)
+    value = table.data * future.weight[at]
+    counts = value > 0
+    # A sparse matrix may hold one place in several entries.
+    key, place = np.unique(sr[counts] * future.evaluations + at[counts], return_inverse=True)
+    value = np.bincount(place, weights=value[counts], minlength=key.size).astype(np.float64)
+    periods = Periods.of(future)
+    holder = periods.holding(key)
+    fresh = periods.fresh[holder]
+    windows = windows_of(periods, holder[~fresh], key[~fresh] % future.evaluations, future.cost)
+    gain = until_the_end(value[~fresh], windows.period)
+    return replace(windows, gain=gain), float(value[fresh].sum())
+
+
+def windows_of(periods: Periods, holder: Ints, block: Ints, cost: Floats, width: int = 1) -> Steps:
+    """One step, without a gain, for each of the ascending pairs of a period and a block of `width` evaluations."""
+    sr, start = np.divmod(periods.key[holder], periods.evaluations)
+    opening = changes_of(holder)
+    first = np.where(opening, start // width, np.append(0, block[:-1] + 1)[: holder.size])
+    nothing = np.zeros(holder.size)
+    return Steps(np.cumsum(opening) - 1, sr, first, block, nothing, cost[sr], -(-periods.evaluations // width))
+
+
+def until_the_end(value: Floats, period: Ints) -> Floats:
+    """The sum of each value and those that follow it in its period."""
+    suffix = np.append(np.cumsum(value[::-1])[::-1], 0.0)
+    ends = np.flatnonzero(changes_of(period[::-1])[::-1]) + 1
+    gain: Floats = suffix[:-1] - suffix[ends][period]
+    return gain
+
+
+def changes_of(period: Ints) -> Bools:
+    """Where another period begins."""
+    return np.append(True, period[1:] != period[:-1])[: period.size]

@@ -1,0 +1,238 @@
+"""What an experiment is: one validated model behind the YAML files in configs/ and the options of `simulate`.
+
+Every key has a default, 002's own where 002 says one. A list where one value is expected means a grid; `sweep` does the
+same for any key, dotted (`workload.edges`). Unknown keys are errors that suggest the near match.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from maintenance.budget import BudgetRule
+from maintenance.durations import to_ms
+from maintenance.window import Closure, WindowSpec
+from policies.base import Case, Knowledge, Policy
+from policies.errors import ConfigError
+from policies.registry import make
+from simulator.workload import Workload
+from simulator.world import RemoteSettings
+
+
+def _milliseconds(written: object) -> object:
+    return to_ms(written) if isinstance(written, str) else written
+
+
+def _listed(value: object) -> object:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=1)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Grid = BeforeValidator(_listed)
+
+
+class PolicySettings(BaseModel):
+    """A policy by name, with its settings as further keys; `label` is what tables call it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: str = Field(description="a registered policy, or module:Class")
+    label: str = Field(default="", description="what tables and plots call it; empty: name and settings")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The policy's own keys."""
+        return dict(self.model_extra or {})
+
+    @property
+    def title(self) -> str:
+        """The label, or one made of name and settings."""
+        written = ",".join(f"{key}={_word(value)}" for key, value in sorted(self.settings.items()))
+        return self.label or (f"{self.name}({written})" if written else self.name)
+
+    def make(self) -> Policy:
+        """A new one, for one run."""
+        return make(self.name, self.settings)
+
+
+def _policies(value: object) -> object:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        return items
+    return [{"name": item.strip()} if isinstance(item, str) else item for item in items]
+
+
+class Experiment(BaseModel):
+    """One experiment: what runs, against what, how often."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str = Field(default="", description="what the report is headed with")
+    workload: Workload = Field(default=Workload(), description="the synthetic trace; every seed draws its own")
+    trace: Path | None = Field(default=None, description="a directory with a recorded trace, instead of a workload")
+    window: Duration = Field(default=4000, description="range ω, as 4s, PT4S or milliseconds")
+    step: Duration = Field(default=1000, description="step β")
+    closure: Closure = Field(default=Closure.LEFT_OPEN, description="which end of the window is open")
+    evaluations: int | None = Field(default=None, ge=1, description="how many; null: 50, or the whole of a trace")
+    start: Literal["warm", "cold"] = Field(default="warm", description="the view is complete and fresh at t0, or empty")
+    warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the first evaluations that do not count")
+    case: Annotated[list[Case], Grid] = Field(default=[Case.BGP], description="bgp, aggregate, or both")
+    knowledge: Annotated[list[Knowledge], Grid] = Field(
+        default=[Knowledge.EXACT], description="exact, published, learned, or several"
+    )
+    budget: Annotated[list[Amount], Grid] = Field(default=[10.0], description="γ, cost units per evaluation")
+    bank: Annotated[list[Amount | Literal["window"]], Grid] = Field(
+        default=[0.0], description="capacity of the bank; window: γ·ω/β"
+    )
+    policies: Annotated[list[PolicySettings], BeforeValidator(_policies)] = Field(
+        default=[PolicySettings(name=name) for name in ("random", "lru", "sbm", "ibm")],
+        min_length=1,
+        description="names, or name with settings: {name: fba, literal: true}",
+    )
+    seeds: int | list[int] = Field(default=5, description="how many, counted from 0, or which")
+    remote: RemoteSettings = Field(default=RemoteSettings(), description="latency, limits and faults of the source")
+    bound: Literal["auto", "always", "never"] = Field(
+        default="auto", description="the clairvoyant bound; auto: where it takes no longer than some seconds"
+    )
+    answers: bool = Field(default=False, description="write every answer, for the analysis; large")
+    sweep: dict[str, list[Any]] = Field(default={}, description="any keys, each with the values that it takes in turn")
+
+    @model_validator(mode="after")
+    def _can_run(self) -> Self:
+        titles = [policy.title for policy in self.policies]
+        for title in titles:
+            if titles.count(title) > 1:
+                raise ValueError(f"two policies are called {title!r}; give one of them another label")
+        if not self.seed_list:
+            raise ValueError("seeds must name at least one seed")
+        if self.trace is not None and self.evaluations is None and "workload" in self.model_fields_set:
+            raise ValueError("give a workload or a trace, not both")
+        return self
+
+    @property
+    def seed_list(self) -> list[int]:
+        """Every seed."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the grid: the experiment with all lists resolved."""
+
+    name: str
+    varied: dict[str, Any]
+    experiment: Experiment
+    case: Case
+    knowledge: Knowledge
+    rule: BudgetRule
+
+    def window(self, t0: int) -> WindowSpec:
+        """The window from its first arrival on."""
+        chosen = self.experiment
+        return WindowSpec(chosen.window, chosen.step, t0, chosen.closure)
+
+
+def settings_of(experiment: Experiment) -> list[Setting]:
+    """The whole grid: swept keys, cases, knowledge levels, budgets and banks."""
+    found: list[Setting] = []
+    for varied, point in _swept(experiment):
+        for case, knowledge, budget, bank in product(point.case, point.knowledge, point.budget, point.bank):
+            span = -(-point.window // point.step)
+            rule = BudgetRule.of(budget, budget * span if bank == "window" else bank)
+            grid: dict[str, tuple[list[Any], Any]] = {
+                "case": (point.case, case.value),
+                "knowledge": (point.knowledge, knowledge.value),
+                "budget": (point.budget, budget),
+                "bank": (point.bank, bank),
+            }
+            listed = {key: value for key, (values, value) in grid.items() if len(values) > 1}
+            whole = {**varied, **listed}
+            found.append(Setting(_named(whole), whole, point, case, knowledge, rule))
+    return found
+
+
+def _swept(experiment: Experiment) -> Iterator[tuple[dict[str, Any], Experiment]]:
+    keys = list(experiment.sweep)
+    plain = experiment.model_dump(mode="json", exclude={"sweep"}, exclude_unset=True)
+    for values in product(*experiment.sweep.values()):
+        changed = dict(zip(keys, values, strict=True))
+        yield changed, resolve(plain, changed) if changed else experiment
+
+
+def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> Experiment:
+    """A validated experiment from plain data, with some dotted keys changed."""
+    plain = _copied(dict(data))
+    for key, value in (changes or {}).items():
+        *path, last = key.split(".")
+        place = plain
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{key}: {part} has no keys of its own")
+        place[last] = value
+    try:
+        return Experiment.model_validate(plain)
+    except ValidationError as error:
+        raise ConfigError(explain(error)) from None
+
+
+def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """An experiment from a YAML file; a trace in it is found beside the file."""
+    if not path.exists():
+        raise ConfigError(f"there is no config {path}; `freshkeeper config init` writes one with every key")
+    try:
+        data = yaml.safe_load(path.read_text()) or {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} must hold keys and values, not a {type(data).__name__}")
+    if isinstance(data.get("trace"), str):
+        data["trace"] = str(path.parent / data["trace"])
+    try:
+        return resolve(data, changes)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def explain(error: ValidationError) -> str:
+    """The first thing that is wrong, in one line that says what would be right."""
+    first = error.errors()[0]
+    where = [part for part in first["loc"] if not isinstance(part, str) or "[" not in part]
+    place = ".".join(str(part) for part in where)
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(where[-1]), _known_keys(where[:-1]), n=1)
+        advice = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_known_keys(where[:-1]))}"
+        return f"there is no key {place!r}; {advice}"
+    said = first["msg"].removeprefix("Value error, ")
+    given = "" if isinstance(first.get("input"), dict) or not place else f", not {first.get('input')!r}"
+    return f"{place}: {said[:1].lower()}{said[1:]}{given}" if place else said
+
+
+def _known_keys(path: list[Any]) -> list[str]:
+    model: Any = Experiment
+    for part in path:
+        if part in getattr(model, "model_fields", {}):
+            model = model.model_fields[part].annotation
+    return list(getattr(model, "model_fields", Experiment.model_fields))
+
+
+def _copied(value: Any) -> Any:
+    return {key: _copied(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+def _named(varied: dict[str, Any]) -> str:
+    return ",".join(f"{key.split('.')[-1]}={_word(value)}" for key, value in varied.items()) or "default"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "-".join(_word(part) for part in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

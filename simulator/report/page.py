@@ -1,0 +1,159 @@
+"""The page itself: one HTML file with everything in it, and the same plots as PNG.
+
+The style sheet, the script and the libraries are inlined once; a content security policy forbids the page to load
+anything, so that offline is not a promise but a fact.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from simulator import rundir
+from simulator.report import figures, tables
+from simulator.report.amounts import listed
+from simulator.report.charts import VEGA_LITE, datasets
+from simulator.report.costs import Costs, costs
+from simulator.report.drawing import SETTING, Drawn, Figure, View
+from simulator.report.groups import Group, groups
+from simulator.report.png import write_pngs
+from simulator.report.scores import BOUND
+from simulator.report.staleness import Staleness, staleness
+from simulator.report.styles import styles
+from simulator.report.verdict import Verdict, verdict
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A list to choose from: the key is what views are found by, the text what people read."""
+
+    name: str
+    label: str
+    options: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """All that the page says about one group."""
+
+    id: str
+    group: Group
+    drawn: Drawn
+    verdict: Verdict
+    along: list[Figure]
+    single: list[Figure]
+    choices: dict[str, Choices]
+    overview: tables.Table | None
+    by_setting: list[tables.Table]
+    budgets: list[tables.Table]
+
+
+def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
+    """Write the page of a run directory, and its plots as PNG where a directory is given."""
+    read = rundir.read(run)
+    paid, stale = costs(read), staleness(read)
+    sections = [_section(f"g{i}", group, paid, stale) for i, group in enumerate(groups(read))]
+    notes = [*read.notes, *paid.notes, *stale.notes]
+    page = out or run / "report.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(_html(read, sections, notes), "utf-8")
+    for section in sections if png else []:
+        write_pngs(Path(str(png)), _file_name(section, len(sections)), [*section.along, *section.single])
+    return page
+
+
+def _section(name: str, group: Group, paid: Costs, stale: Staleness) -> Section:
+    lines = len(group.scores)
+    implied = [BOUND] if any(group.headline(setting, BOUND).mean > 0 for setting in group.settings) else []
+    looks = styles(group.run, list(dict.fromkeys([*group.policies, *implied])))
+    drawn = Drawn(group, paid, stale, looks, figures.points_each(lines))
+    along = figures.along_keys(drawn)
+    return Section(
+        name,
+        group,
+        drawn,
+        verdict(group),
+        along,
+        figures.of_settings(drawn),
+        _choices(group, along),
+        tables.overview(drawn),
+        tables.of_settings(drawn),
+        tables.budgets(drawn),
+    )
+
+
+def _choices(group: Group, along: Sequence[Figure]) -> dict[str, Choices]:
+    found = {
+        f.chooser: Choices(f.chooser, "Others held at", {held: held for held in f.views}) for f in along if f.chooser
+    }
+    if len(group.settings) > 1:
+        options = {setting: group.text(setting) for setting in group.settings}
+        found[SETTING] = Choices(SETTING, "Setting", options)
+    return found
+
+
+def _html(run: rundir.Run, sections: Sequence[Section], notes: Sequence[str]) -> str:
+    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    policies = dict.fromkeys(series.policy for series in run.evaluations.series)
+    page = environment.get_template("page.html").render(
+        title=run.path.resolve().name,
+        run=run,
+        about=run.about,
+        sections=sections,
+        notes=notes,
+        policies=policies,
+        settings=_settings(run.about.config),
+        css=Markup((HERE / "page.css").read_text("utf-8")),
+        script=Markup((HERE / "page.js").read_text("utf-8")),
+        libraries=Markup(libraries()),
+        plots=Markup(json.dumps(_plots(sections), separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")),
+    )
+    return page.strip()
+
+
+@cache
+def libraries() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that does not end its element early."""
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    return bundle.replace("</script", r"<\/script")
+
+
+def _plots(sections: Sequence[Section]) -> dict[str, Any]:
+    return {
+        f"{section.id}-{figure.key}": {
+            "spec": figure.spec,
+            "chooser": f"{section.id}-{figure.chooser}" if figure.chooser else "",
+            "views": {choice: _view(figure, view) for choice, view in figure.views.items()},
+        }
+        for section in sections
+        for figure in (*section.along, *section.single)
+    }
+
+
+def _view(figure: Figure, view: View) -> dict[str, Any]:
+    """A view without rows that the plot does not draw."""
+    return {"words": view.words, "rows": {name: view.rows[name] for name in datasets(figure.spec)}}
+
+
+def _settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """A config as dotted keys and values in words."""
+    found: dict[str, str] = {}
+    for key, part in config.items():
+        if isinstance(part, Mapping) and part:
+            found |= _settings(part, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = listed(part) or "–"
+    return found
+
+
+def _file_name(section: Section, sections: int) -> str:
+    return f"{section.group.case}-{section.group.knowledge}-" if sections > 1 else ""

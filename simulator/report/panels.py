@@ -1,0 +1,96 @@
+"""What was swept: for each key the settings that differ in it alone, and what budget reaches a target.
+
+002's Figures 2 and 3 are such panels. Where several keys were swept, one panel holds the others still.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from json import dumps
+from typing import Any
+
+from simulator.report.amounts import value
+from simulator.report.groups import Group, short
+
+BUDGET = "budget"
+TARGETS = (0.5, 0.8, 0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The settings along one key, by the key's values; `held` says what the other keys are."""
+
+    key: str
+    held: str
+    at: tuple[tuple[Any, str], ...]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every value is a number."""
+        return all(isinstance(what, int | float) and not isinstance(what, bool) for what, _ in self.at)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How much budget brings a policy to a target: `needed`, or None where no budget that was run does."""
+
+    needed: float | None
+    interpolated: bool = False
+    at_least: bool = False
+    """the smallest budget that was run is enough already"""
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        if self.needed is None:
+            return "not reached"
+        words = "at most " if self.at_least else "about " if self.interpolated else ""
+        return f"{words}{self.needed:.0f}" if self.needed >= 10 else f"{words}{self.needed:.2g}"
+
+
+def panels(group: Group) -> dict[str, list[Panel]]:
+    """Every key with at least two values, with one panel per combination of the others."""
+    varied = {setting: group.varied(setting) for setting in group.settings}
+    keys = dict.fromkeys(key for values in varied.values() for key in values)
+    found = {key: _along(key, varied) for key in keys}
+    return {key: along for key, along in found.items() if along}
+
+
+def _along(key: str, varied: dict[str, dict[str, Any]]) -> list[Panel]:
+    together: dict[str, list[tuple[Any, str]]] = {}
+    for setting, values in varied.items():
+        if key in values:
+            others = " · ".join(f"{short(k)} {value(v)}" for k, v in values.items() if k != key)
+            together.setdefault(others, []).append((values[key], setting))
+    sizes = {held: len({dumps(what) for what, _ in at}) for held, at in together.items()}
+    return [_panel(key, held, at) for held, at in together.items() if sizes[held] > 1]
+
+
+def _panel(key: str, held: str, at: list[tuple[Any, str]]) -> Panel:
+    panel = Panel(key, held, tuple(at))
+    return Panel(key, held, tuple(sorted(at, key=lambda pair: float(pair[0])))) if panel.numeric else panel
+
+
+def reach(budgets: Sequence[float], freshness: Sequence[float], target: float) -> Reach:
+    """The smallest budget at which the target is reached, between two that were run by a straight line."""
+    line = list(zip(budgets, freshness, strict=True))
+    if not line or max(freshness) < target:
+        return Reach(None)
+    if line[0][1] >= target:
+        return Reach(line[0][0], at_least=True)
+    for (low, below), (high, above) in pairwise(line):
+        if below < target <= above:
+            needed = low + (high - low) * (target - below) / (above - below)
+            return Reach(needed, interpolated=needed != high)
+    return Reach(None)
+
+
+def budget_line(group: Group, panel: Panel, policy: str) -> tuple[list[float], list[float]]:
+    """The budgets of a panel and the freshness of a policy at each."""
+    there = [(float(what), setting) for what, setting in panel.at if (setting, policy) in group.scores]
+    return [what for what, _ in there], [group.scores[setting, policy].freshness.mean for _, setting in there]
+
+
+def reaches(group: Group, panel: Panel, targets: Sequence[float] = TARGETS) -> dict[str, list[Reach]]:
+    """What each ranked policy needs for each target that at least one of them reaches and not all from the start."""
+    return {p: [reach(*budget_line(group, panel, p), target) for target in targets] for p in group.ranked}

@@ -1,0 +1,47 @@
+"""The plots as PNG, in the light, with their titles."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from simulator.report.charts import CONFIG, VEGA_LITE
+from simulator.report.drawing import Figure, View, expanded
+from simulator.report.styles import LIGHT
+
+WIDTH = 640
+
+
+def write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> list[Path]:
+    """One file per figure and choice."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return [
+        _write(directory / f"{prefix}{figure.key}{_suffix(choice, figure)}.png", figure, choice, view)
+        for figure in figures
+        for choice, view in figure.views.items()
+    ]
+
+
+def _write(file: Path, figure: Figure, choice: str, view: View) -> Path:
+    title = {"text": figure.title, "subtitle": choice if figure.chooser else "", "offset": 14}
+    spec: dict[str, Any] = {
+        **figure.spec,
+        "width": WIDTH,
+        "title": title,
+        "datasets": {name: expanded(blocks) for name, blocks in view.rows.items()},
+        "config": {**CONFIG, "background": LIGHT["paper"], "font": "sans-serif", "padding": 12},
+    }
+    file.write_bytes(vl_convert.vegalite_to_png(_in_the_light(spec), vl_version=VEGA_LITE, scale=2))
+    return file
+
+
+def _in_the_light(spec: dict[str, Any]) -> str:
+    """There is no style sheet in a PNG: colours become values."""
+    return re.sub(r"var\(--([a-z]+)\)", lambda name: LIGHT[name[1]], json.dumps(spec))
+
+
+def _suffix(choice: str, figure: Figure) -> str:
+    return "-" + re.sub(r"[^\w.=]+", "-", choice).strip("-") if figure.chooser else ""

@@ -1,0 +1,183 @@
+"""The verdict in words: who won, by how much, how near to the bound, who overspent, and what budget would do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from markupsafe import Markup
+
+from simulator.report.amounts import (
+    amount,
+    listing,
+    percent,
+    percent_with_interval,
+    points,
+    signed,
+    signed_with_interval,
+)
+from simulator.report.groups import Group
+from simulator.report.intervals import Estimate
+from simulator.report.panels import BUDGET, Panel, budget_line, panels, reach
+from simulator.report.scores import BOUND
+
+BASELINES = ("random", "lru", "sbm", "ibm")
+TARGET = 0.9
+
+
+@dataclass(frozen=True)
+class Lift:
+    """How much more the winner kept fresh than one baseline."""
+
+    baseline: str
+    mean: Estimate
+    text: str
+    over_settings: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One group's verdict."""
+
+    lead: Markup
+    lifts: list[Lift] = field(default_factory=list)
+    sentences: list[Markup] = field(default_factory=list)
+
+
+def verdict(group: Group) -> Verdict:
+    """What to say about a group, the most important first."""
+    if not group.ranked:
+        return Verdict(_nobody(group), [], _marks(group))
+    winner = group.ranked[0]
+    sentences = [*_runner_up(group, winner), *_where_others_win(group, winner), *_bound(group, winner), *_marks(group)]
+    return Verdict(_lead(group, winner), _lifts(group, winner), [*sentences, *_budgets(group, winner), *_seeds(group)])
+
+
+def _lead(group: Group, winner: str) -> Markup:
+    found = group.overall(winner)
+    share, name = Markup("<strong>{}</strong>").format(percent_with_interval(found)), _name(winner)
+    kept = "is expected to have kept" if group.expected else "kept"
+    over = f", over {len(group.settings)} settings" if len(group.settings) > 1 else ""
+    if len(group.ranked) == 1:
+        return Markup("{} {} {} of the answers fresh{}.").format(name, kept, share, over)
+    rivals = f"the most of {len(group.ranked)} policies within the budget{over}"
+    return Markup("{} {} {} of the answers fresh, {}.").format(name, kept, share, rivals)
+
+
+def _nobody(group: Group) -> Markup:
+    if any(score.freshness.mean >= 0 for score in group.scores.values()):
+        return Markup("There is no winner: no policy kept within the budget in every setting.")
+    return Markup("Freshness cannot be told: no evaluation that counts has answers.")
+
+
+def _runner_up(group: Group, winner: str) -> list[Markup]:
+    if len(group.ranked) == 1:
+        return []
+    second = group.ranked[1]
+    ahead = group.ahead(winner, second)
+    if ahead.seeds > 1 and not ahead.sure:
+        words = "{} is next, {} behind: a difference that {} seeds cannot tell from chance."
+        return [Markup(words).format(_name(second), points(ahead), ahead.seeds)]
+    paired = ", paired by seed" if ahead.seeds > 1 else ""
+    return [Markup("{} is next, {} behind{}.").format(_name(second), points(ahead), paired)]
+
+
+def _where_others_win(group: Group, winner: str) -> list[Markup]:
+    if len(group.settings) < 2 or len(group.ranked) < 2:
+        return []
+    best = [max(group.ranked, key=lambda p: group.told(s, p)) for s in group.settings]
+    others = sorted({p for p in best if p != winner}, key=lambda p: -best.count(p))
+    if not others:
+        return [Markup("It is the best in every one of the {} settings.").format(len(best))]
+    rest = Markup(", ").join(Markup("{} in {}").format(_name(p), best.count(p)) for p in others)
+    return [Markup("It is the best in {} of {} settings, {}.").format(best.count(winner), len(best), rest)]
+
+
+def _lifts(group: Group, winner: str) -> list[Lift]:
+    found = []
+    for name in BASELINES:
+        for label in group.named(name)[:1]:
+            each = group.lifts(winner, label)
+            if label != winner and each:
+                mean = group.mean_lift(winner, label)
+                low, high = min(one.mean for one in each), max(one.mean for one in each)
+                over = f"{signed(low, 0)} to {signed(high, 0)} over the settings" if len(each) > 1 else ""
+                found.append(Lift(label, mean, signed_with_interval(mean), over))
+    return found
+
+
+def _bound(group: Group, winner: str) -> list[Markup]:
+    shares = [score.share_of_bound for (_, policy), score in group.scores.items() if policy == winner]
+    known = [share for share in shares if not np.isnan(share)]
+    note = group.run.about.bound
+    if not known:
+        why = f": {note.reason}" if note and note.reason else ""
+        return [Markup("How near that is to the best possible is not known{}.").format(why)]
+    optimum = percent(float(np.nanmean([group.headline(setting, BOUND).mean for setting in group.settings])))
+    low = f", {percent(min(known))} where it is furthest from it" if len(known) > 1 else ""
+    words = "That is {} of what a clairvoyant could do with the same budget ({}){}."
+    return [Markup(words).format(percent(float(np.mean(known))), optimum, low)]
+
+
+def _marks(group: Group) -> list[Markup]:
+    return [_overspent(group, policy) for policy in group.overspent]
+
+
+def _overspent(group: Group, policy: str) -> Markup:
+    over = [(s, score) for (s, p), score in group.scores.items() if p == policy]
+    setting, worst = max(over, key=lambda pair: _excess(group, pair[0], pair[1].requests_per_evaluation))
+    paid = group.run.setting(setting).budget
+    of = f", where {amount(paid)} are paid" if paid is not None else ""
+    words = "{} spent over the budget: up to {} requests per evaluation{}. It is shown, marked, and not ranked."
+    return Markup(words).format(_name(policy), amount(worst.requests_per_evaluation), of)
+
+
+def _excess(group: Group, setting: str, requests: float) -> float:
+    return requests / (group.run.setting(setting).budget or 1)
+
+
+def _budgets(group: Group, winner: str) -> list[Markup]:
+    found = panels(group).get(BUDGET, [])
+    if not found:
+        return []
+    return [_needed(group, found[0], winner) if len(found) == 1 else _needed_each(group, found, winner)]
+
+
+def _needed(group: Group, panel: Panel, winner: str) -> Markup:
+    """What the winner needs for the target, and what the others would."""
+    needs = {p: reach(*budget_line(group, panel, p), TARGET) for p in group.ranked}
+    if needs[winner].needed is None:
+        highest, at = max(zip(*reversed(budget_line(group, panel, winner)), strict=True))
+        words = "No budget that was run brings {} to {} fresh; the nearest is {} with {} requests per evaluation."
+        return Markup(words).format(_name(winner), percent(TARGET, 0), percent(highest), amount(at))
+    rest = [Markup("{} {}").format(_name(p), needs[p].text) for p in group.ranked if p != winner and needs[p].needed]
+    never = [_name(p) for p in group.ranked if needs[p].needed is None]
+    others = Markup("; {}").format(_join(rest)) if rest else Markup("")
+    without = Markup("; {} would need more than was run").format(_join(never)) if never else Markup("")
+    words = "For {} fresh, {} needs {} requests per evaluation{}{}."
+    return Markup(words).format(percent(TARGET, 0), _name(winner), needs[winner].text, others, without)
+
+
+def _needed_each(group: Group, found: Sequence[Panel], winner: str) -> Markup:
+    """What the winner needs with each combination of the other keys."""
+    needs = {panel.held: reach(*budget_line(group, panel, winner), TARGET) for panel in found}
+    told = [f"{need.text} with {held}" for held, need in needs.items() if need.needed is not None]
+    never = [held for held, need in needs.items() if need.needed is None]
+    if not told:
+        return Markup("No budget that was run brings {} to {} fresh.").format(_name(winner), percent(TARGET, 0))
+    others = f", and more than was run with {listing(never)}" if never else ""
+    words = "For {} fresh, {} needs these requests per evaluation: {}{}."
+    return Markup(words).format(percent(TARGET, 0), _name(winner), "; ".join(told), others)
+
+
+def _seeds(group: Group) -> list[Markup]:
+    if group.seeds.size > 1 or len(group.policies) < 2:
+        return []
+    return [Markup("One seed was run: there are no intervals, and small differences may be chance.")]
+
+
+def _name(policy: str) -> Markup:
+    return Markup('<b class="policy">{}</b>').format(policy)
+
+
+def _join(names: list[Markup]) -> Markup:
+    return Markup(listing([str(name) for name in names]))

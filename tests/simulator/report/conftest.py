@@ -1,0 +1,90 @@
+"""A page with everything on it, made once, and headless Chromium to look at it."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from simulator.report import write_report
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+QUIET = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
+    *("--disable-extensions", "--mute-audio", "--enable-logging=stderr", "--virtual-time-budget=20000"),
+)
+FRESH = {"random": 0.28, "lru": 0.27, "sbm": 0.35, "ibm": 0.47, "plan": 0.48, "literal": 0.8, "clairvoyant": 0.5}
+SEEDS = 4
+
+
+@dataclass(frozen=True)
+class Chromium:
+    """Headless Chromium with a profile of its own."""
+
+    binary: str
+    profile: Path
+
+    def run(self, page: Path, *flags: str, width: int = 1200, height: int = 900) -> tuple[str, list[str]]:
+        """What it prints, and what the page's console said."""
+        size = f"--window-size={width},{height}"
+        command = [self.binary, *QUIET, f"--user-data-dir={self.profile}", size, *flags, page.resolve().as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
+    """Chromium, where there is one."""
+    binary = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if binary is None:
+        pytest.skip("Chromium is missing, so nobody looks at the page: scripts/install-chromium installs it")
+    return Chromium(binary, tmp_path_factory.mktemp("profile"))
+
+
+@pytest.fixture(scope="session")
+def whole_run(
+    tmp_path_factory: pytest.TempPathFactory, make_run_at: Callable[..., Path], write_table: Callable[..., None]
+) -> Path:
+    """Two levels of knowledge, three budgets, two workloads, seven policies and every table."""
+    grid = list(product(("exact", "learned"), (5, 10, 20), (500, 1000)))
+    settings = {
+        f"knowledge={knowledge},budget={budget},edges={edges}": {
+            "varied": {"budget": budget, "workload.edges": edges, "knowledge": knowledge},
+            "budget": budget,
+            "knowledge": knowledge,
+        }
+        for knowledge, budget, edges in grid
+    }
+    fresh = {
+        name: {
+            policy: [min(1.0, share * (0.6 + setting["budget"] / 25) + seed / 100) for seed in range(SEEDS)]
+            for policy, share in FRESH.items()
+        }
+        for name, setting in settings.items()
+    }
+    config = {"workload": {"edges": 1000, "change_interval_ms": [100, 3000]}, "budget": [5, 10, 20], "trace": None}
+    path = tmp_path_factory.mktemp("whole") / "fig"
+    make_run_at(path, fresh, settings=settings, spent={"literal": 21.0}, config=config, evaluations=30, warmup=3)
+    pairs = list(product(settings, FRESH))
+    whose = [{"setting": setting, "policy": policy, "seed": seed} for setting, policy in pairs for seed in range(SEEDS)]
+    refreshes = [who | {"k": k, "sr": "a", "changed": (k + who["seed"]) % 5 > 0} for who in whose for k in range(4, 9)]
+    answers = [
+        who | {"k": k, "t_ms": k * 1000, "sn": "n", "sr": "a", "weight": 2, "refreshed_ms": (k - lag) * 1000}
+        for who in whose
+        for k, lag in ((5, 1), (9, 4))
+    ]
+    changes = [{"setting": name, "seed": s, "sr": "a", "t_ms": 4500} for name in settings for s in range(SEEDS)]
+    write_table(path, "refreshes", refreshes)
+    write_table(path, "answers", answers)
+    write_table(path, "changes", changes + [change | {"t_ms": 7000} for change in changes])
+    return path
+
+
+@pytest.fixture(scope="session")
+def whole_page(whole_run: Path) -> Path:
+    """Its page."""
+    return write_report(whole_run)

@@ -1,0 +1,90 @@
+"""The verdict says who won, by how much, how near to the bound, who overspent, and what budget would do."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from simulator import rundir
+from simulator.report.groups import groups
+from simulator.report.verdict import Verdict, verdict
+
+Make = Callable[..., Path]
+
+
+def said(path: Path) -> tuple[Verdict, str]:
+    """The verdict of the only group, and all its sentences as plain text."""
+    (group,) = groups(rundir.read(path))
+    found = verdict(group)
+    sentences = [found.lead, *found.sentences]
+    return found, " ".join(sentence.striptags().replace("\N{NO-BREAK SPACE}", " ") for sentence in sentences)
+
+
+def test_the_winner_comes_first_with_its_lifts_paired_by_seed(make_run: Make) -> None:
+    fresh = {"random": [0.2, 0.3], "lru": [0.2, 0.3], "sbm": [0.3, 0.45], "plan": [0.4, 0.6]}
+    found, words = said(make_run(fresh))
+    assert words.startswith("plan kept 50.0 % ± 127.1 of the answers fresh, the most of 4 policies within the budget.")
+    assert [(lift.baseline, round(lift.mean.mean, 3)) for lift in found.lifts] == [
+        ("random", 1.0),
+        ("lru", 1.0),
+        ("sbm", 0.333),
+    ]
+    assert found.lifts[0].text.replace("\N{NO-BREAK SPACE}", " ") == "+100 % ± 0"
+
+
+def test_a_difference_that_may_be_chance_is_said_to_be(make_run: Make) -> None:
+    assert "a difference that 2 seeds cannot tell from chance" in said(make_run({"a": [0.2, 0.5], "b": [0.3, 0.3]}))[1]
+    assert "10.0 points (± 0.0) behind, paired by seed" in said(make_run({"a": [0.2, 0.5], "b": [0.3, 0.6]}, "c"))[1]
+
+
+def test_one_seed_is_said_to_have_no_intervals(make_run: Make) -> None:
+    assert "One seed was run: there are no intervals" in said(make_run({"a": [0.2], "b": [0.3]}))[1]
+
+
+def test_the_bound_is_a_measure_or_was_left_out_for_a_reason(make_run: Make) -> None:
+    words = said(make_run({"a": [0.4], "clairvoyant": [0.5]}))[1]
+    assert "That is 80.0 % of what a clairvoyant could do with the same budget (50.0 %)." in words
+    left_out = {"bound": {"included": False, "reason": "the run is too large"}}
+    assert "is not known: the run is too large." in said(make_run({"a": [0.4]}, "b", extra=left_out))[1]
+
+
+def test_who_overspent_is_named_and_not_ranked(make_run: Make) -> None:
+    words = said(make_run({"ibm": [0.5], "literal": [0.9]}, spent={"literal": 21.0}))[1]
+    assert words.startswith("ibm kept 50.0 %")
+    assert "literal spent over the budget: up to 21 requests per evaluation, where 10 are paid." in words
+
+
+def test_nobody_wins_where_all_overspent_or_nothing_was_asked(make_run: Make) -> None:
+    assert "There is no winner" in said(make_run({"a": [0.9]}, spent={"a": 11.0}))[1]
+    assert "Freshness cannot be told" in said(make_run({"a": [None]}, "b"))[1]
+
+
+def test_the_budget_for_nine_tenths_is_read_off_between_those_that_were_run(make_run: Make) -> None:
+    fresh = {"5": {"ibm": [0.8], "lru": [0.2]}, "10": {"ibm": [1.0], "lru": [0.4]}}
+    settings = {name: {"varied": {"budget": int(name)}, "budget": int(name)} for name in fresh}
+    words = said(make_run(fresh, settings=settings))[1]
+    assert "For 90 % fresh, ibm needs about 7.5 requests per evaluation; lru would need more than was run." in words
+
+
+def test_a_target_out_of_reach_is_said_with_the_nearest(make_run: Make) -> None:
+    fresh = {"5": {"ibm": [0.3]}, "10": {"ibm": [0.5]}}
+    settings = {name: {"varied": {"budget": int(name)}, "budget": int(name)} for name in fresh}
+    words = said(make_run(fresh, settings=settings))[1]
+    assert "No budget that was run brings ibm to 90 % fresh; the nearest is 50.0 % with 10" in words
+
+
+def test_over_several_settings_it_says_where_others_win(make_run: Make) -> None:
+    fresh = {"a": {"ibm": [0.9], "lru": [0.3]}, "b": {"ibm": [0.4], "lru": [0.5]}}
+    settings = {name: {"varied": {"workload.edges": i}} for i, name in enumerate(fresh)}
+    found, words = said(make_run(fresh, settings=settings))
+    assert "over 2 settings" in words
+    assert "It is the best in 1 of 2 settings, lru in 1." in words
+    assert found.lifts[0].over_settings.replace("\N{NO-BREAK SPACE}", " ") == "−20 % to +200 % over the settings"
+
+
+def test_expected_freshness_is_not_called_counted(make_run: Make) -> None:
+    assert said(make_run({"ibm": [0.5]}, expected=True))[1].startswith("ibm is expected to have kept 50.0 %")
+
+
+def test_labels_are_escaped(make_run: Make) -> None:
+    found, _ = said(make_run({"<script>": [0.5]}))
+    assert "&lt;script&gt;" in found.lead
+    assert "<script>" not in found.lead

@@ -1,0 +1,59 @@
+"""Every command and every program in README and docs runs as it is written."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(python|sh)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document):
+    return BLOCK.findall(document.read_text())
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
+def test_what_a_document_shows_runs(document, tmp_path):
+    for name in ("configs",):
+        if (ROOT / name).exists():
+            (tmp_path / name).symlink_to(ROOT / name)
+    for kind, file, text in blocks(document):
+        if kind == "python":
+            program = tmp_path / (file or "example.py")
+            program.write_text(text)
+            if not file:
+                run([sys.executable, str(program)], tmp_path)
+            continue
+        for line in text.replace("\\\n", " ").splitlines():
+            if line.strip().startswith("make "):
+                assert re.search(rf"^{line.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), line
+            elif line.strip():
+                run(["bash", "-c", line], tmp_path)
+
+
+def run(command, place):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(place), "COLUMNS": "120"}
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
+
+
+def test_links_between_documents_lead_somewhere():
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_map_names_files_that_exist():
+    for name in re.findall(r"(?:maintenance|policies|simulator)/[\w/]*\w+\.py", (ROOT / "README.md").read_text()):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_picture_of_the_graph_is_drawn(tmp_path):
+    run([sys.executable, str(ROOT / "docs" / "draw_graph.py"), str(tmp_path / "graph.png")], ROOT)
+    assert (tmp_path / "graph.png").stat().st_size > 5_000
