@@ -4,6 +4,7 @@ The test suite runs them on generated rounds for every registered policy; `fresh
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import numpy as np
 
@@ -15,9 +16,12 @@ SEED = 7
 
 
 def check(policy: Policy, round: Round, budget: Budget) -> Selection:
-    """Run every check on one round; the first that fails is an error that says what is wrong."""
+    """Run every check on one round; the first that fails is an error that says what is wrong.
+
+    The policy itself is left as it was: what has state chooses on copies.
+    """
     before = fingerprint(round)
-    selection = policy.select(round, budget, np.random.default_rng(SEED))
+    selection = deepcopy(policy).select(round, budget, np.random.default_rng(SEED))
     checks: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("chose an SR twice", lambda: np.unique(selection.chosen).size != selection.chosen.size),
         ("chose an SR that the round does not have", lambda: _strangers(selection, round)),
@@ -53,5 +57,5 @@ def _cost(selection: Selection, round: Round) -> float:
 
 
 def _wavers(policy: Policy, selection: Selection, round: Round, budget: Budget) -> bool:
-    again = policy.select(round, budget, np.random.default_rng(SEED))
+    again = deepcopy(policy).select(round, budget, np.random.default_rng(SEED))
     return not np.array_equal(again.chosen, selection.chosen)

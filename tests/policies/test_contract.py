@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from policies import registry
 from policies.base import Budget, Case, Knowledge, Selection
 from policies.contract import check
 from policies.errors import PolicyError
+from policies.future import Future
 from policies.rounds import round_of
 
 DECLARED = [
     pytest.param(name, case, knowledge, id=f"{name}-{case}-{knowledge}")
     for name, policy in sorted(registry.available().items())
-    if name != "clairvoyant"
     for case in sorted(policy.cases)
     for knowledge in sorted(policy.knowledge)
 ]
@@ -45,9 +46,25 @@ def keeps_it(make_rounds, policy, case, knowledge, examples):
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(make_rounds(case, knowledge), budgets)
     def holds(round, budget):
+        if hasattr(policy, "foresee"):
+            policy.foresee(told(round, budget))
         check(policy, round, budget)
 
     holds()
+
+
+def told(round, budget):
+    """The future of a run that ends with this round."""
+    return Future.of(
+        csr_array(round.profile[:, :1].T),
+        round.graph,
+        changed_at=np.empty(0, np.int64),
+        changed_sr=np.empty(0, np.int64),
+        weight=np.ones(1),
+        pay=np.array([budget.available]),
+        fresh_at_start=~round.stale,
+        cost=round.cost,
+    )
 
 
 @pytest.mark.parametrize("name", ["random", "lru", "sbm", "ibm"])
