@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEAST_JAVA = 17
-HOW_TO_GET_JAVA = f"Spark needs Java {LEAST_JAVA} or newer: install it (openjdk-17-jre-headless on Debian and Ubuntu), or set JAVA_HOME"
+HOW_TO_GET_JAVA = (
+    f"Spark needs Java {LEAST_JAVA} or newer: install it (openjdk-17-jre-headless on Debian and Ubuntu) "
+    "or set JAVA_HOME"
+)
 SETTINGS = {
     "spark.driver.extraJavaOptions": "-Xss16m",
     "spark.sql.session.timeZone": "UTC",
