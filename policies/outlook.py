@@ -27,6 +27,8 @@ class Outlook:
     worth: Floats
     kept: Floats
     begins: Floats
+    same_later: Floats
+    """the chance, per SR, that what is fetched at the next evaluation is what would be fetched now"""
 
     @property
     def gain_now(self) -> Floats:
@@ -53,7 +55,8 @@ def outlook(round: Round, demand: Floats, tail: bool = False) -> Outlook:
         kept[m] += kept[m + 1]
     begins = change.copy()
     begins[:, 0] = 1.0 - round.fresh_if_kept[:, 0]
-    return Outlook(worth.T, kept.T, begins)
+    same_later = 1.0 - change[:, 1] if change.shape[1] > 1 else np.zeros(change.shape[0])
+    return Outlook(worth.T, kept.T, begins, same_later)
 
 
 def worth_now(round: Round, demand: Floats) -> Floats:

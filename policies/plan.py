@@ -17,12 +17,14 @@ TRIFLE = 1e-9
 
 @dataclass(frozen=True)
 class Plan(Honest):
-    """Known staleness: refresh j now iff (G_j(0) − λ)⁺ − (G_j(1) − λ)⁺ > 0, best first.
+    """Known staleness: refresh j now iff G_j(0) − λ > s_j·(G_j(1) − λ)⁺, best first.
 
-    G_j(0) is the gain of refreshing now and G_j(1) of doing the same one evaluation later, both over H = `windows`
-    windows with expected arrivals. λ is the price of a refresh: over H evaluations collect one candidate per staleness
-    period of each SR, known or expected, and take the gain of the last one that the pool (bank + (H − 1)·γ) pays for.
-    What the bank has no room for is used up, by gain; without a bank that is everything, and this is `gain`.
+    G_j(0) is the gain of refreshing now and G_j(1) of doing so one evaluation later, both over H = `windows` windows
+    with expected arrivals. s_j is the probability that j does not change before that: if it does, the later refresh
+    is one of another version, which may be fetched all the same. λ is the price of a refresh: over H evaluations
+    collect one candidate per staleness period of each SR, known or expected, and take the gain of the last one that
+    the pool (bank + (H − 1)·γ) pays for. What the bank has no room for is used up, by gain; without a bank that is
+    everything, and this is `gain`.
 
     Uncertain staleness: waiting always makes a refresh look better, because the copy ages, so G(1) says nothing.
     Refresh the highest worth_j·(1 − F + F·ln F) instead, F being the probability that the copy is fresh. It is the
@@ -56,7 +58,7 @@ class Plan(Honest):
         gain = view.gain_now
         pool = budget.available + (round.horizon - 1) * budget.per_evaluation
         price = price_of(view, round.cost, pool) * round.cost
-        urgency = np.maximum(gain - price, 0.0) - np.maximum(view.gain_later - price, 0.0)
+        urgency = gain - price - view.same_later * np.maximum(view.gain_later - price, 0.0)
         now = choose.best(urgency, urgency > TRIFLE, round.cost, budget.available, rng, "worth more now than later")
         rest = choose.without(gain > TRIFLE, now.chosen)
         spare = budget.lost_if_unspent - choose.spent(now, round.cost)

@@ -105,7 +105,7 @@ def _html(run: rundir.Run, sections: Sequence[Section], notes: Sequence[str]) ->
     environment.trim_blocks = environment.lstrip_blocks = True
     policies = dict.fromkeys(series.policy for series in run.evaluations.series)
     page = environment.get_template("page.html").render(
-        title=run.path.resolve().name,
+        title=run.about.config.get("title") or run.path.resolve().name,
         run=run,
         about=run.about,
         sections=sections,
