@@ -144,7 +144,8 @@ class Manager:
         if self.case is Case.AGGREGATE:
             fresh, results, expected = self._aggregates(decision, fresh)
         else:
-            results, expected = float(weight.sum()), float(weight @ fresh)
+            lost = float(weight[self._missing(sr)].sum()) * (self.view.degree - 1.0) if self.view.misses else 0.0
+            results, expected = float(weight.sum()) + lost, float(weight @ fresh)
         record = Record(
             decision.k, decision.now, results, expected, decision.window_mappings,
             int(decision.round.candidates.sum()), int(decision.round.stale_candidates.sum()),
@@ -194,9 +195,10 @@ class Manager:
         instants = self._instants(now)
         beliefs: Beliefs = self.model.beliefs(instants, last_refresh, False, active)
         price = self.endpoint.price.per_request + self.endpoint.price.per_key
-        expected = self.graph.arrivals(srs) if self.policy.scope is Scope.EXPECTED else None
+        expects = self.policy.scope is Scope.EXPECTED
+        expected = self._with_misses(self.graph.arrivals(srs), srs) if expects else None
         return srs, Round(
-            demand=self.graph.demand(self.horizon, active),
+            demand=self._with_misses(self.graph.demand(self.horizon, active), srs),
             fresh_if_refreshed=beliefs.refreshed,
             fresh_if_kept=beliefs.kept,
             cost=np.full(srs.size, price),
@@ -210,6 +212,18 @@ class Manager:
             span=self.window.span,
             keys=Keys(self.view.srs.keys, srs),
         )
+
+    def _with_misses(self, answers: Floats, srs: Ints) -> Floats:
+        """A miss stands for as many answers as an SN has on average."""
+        if self.view.misses and self.case is Case.BGP:
+            answers[self._missing(srs)] *= self.view.degree
+        return answers
+
+    def _missing(self, srs: Ints | Ids) -> Bools:
+        """Which of these slots are placeholders."""
+        misses = np.fromiter(self.view.misses, np.int64, len(self.view.misses))
+        found: Bools = np.isin(srs, misses)
+        return found
 
     def _changes(self, instants: Ints, last_refresh: Ints, active: Ints | None) -> Floats:
         change = self.model.beliefs(instants, last_refresh, True, active).change

@@ -37,6 +37,8 @@ class View:
     values: list[object] = field(default_factory=list)
     last_refresh: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     evicted: int = 0
+    misses: set[int] = field(default_factory=set)
+    """the slots of placeholders"""
 
     def __post_init__(self) -> None:
         """A view that may hold nothing is a mistake."""
@@ -70,6 +72,12 @@ class View:
         numbers = self.sns.numbers
         slots = [numbers[key] if key in numbers else self._miss(key) for key in keys]
         return np.array(slots, dtype=np.int64)
+
+    @property
+    def degree(self) -> float:
+        """How many SRs an SN that was fetched has on average, which is what a miss may be expected to bring."""
+        fetched = len(self.sns) - len(self.misses)
+        return max(1.0, (self.graph.edges - len(self.misses)) / fetched) if fetched > 0 else 1.0
 
     def store(self, slots: Ids, values: Sequence[object], now: int) -> Bools:
         """New copies, fetched at `now`; tells which differ from those that they replace."""
@@ -110,6 +118,7 @@ class View:
     def _miss(self, key: Hashable) -> int:
         slot, _ = self.sns.take(key)
         placeholder = self._slot(Miss(key))
+        self.misses.add(placeholder)
         self.graph.extend(self.sns.width, self.srs.width)
         self.graph.add_edge(slot, placeholder)
         return slot
@@ -147,6 +156,7 @@ class View:
     def _release_sr(self, slot: int) -> None:
         self.model.evict(np.array([slot], dtype=np.int32))
         self.graph.tallies.rates.counts[slot] = 0.0
+        self.misses.discard(slot)
         self.srs.release(slot)
         self.values[slot] = None
         self.last_refresh[slot] = NEVER
