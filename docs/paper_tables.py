@@ -31,7 +31,7 @@ def _cell(row: Row | None) -> str:
 
 def _bound(rows: list[Row], setting: str) -> str:
     for row in rows:
-        if row["setting"] == setting and row["share_of_bound"] and row["freshness"]:
+        if row["setting"] == setting and row["share_of_bound"] and float(row["share_of_bound"]) > 0:
             return f"{100 * float(row['freshness']) / float(row['share_of_bound']):.1f}"
     return ""
 
