@@ -2,7 +2,7 @@
 
 It is told the future by `foresee`, computes the schedule that maximises the headline itself (an answer weighs
 1/answers of its evaluation, warm-up evaluations weigh nothing), and then plays it back, one evaluation per `select`.
-002 has no such bound: it compares policies with each other. Case 2 has a bound but no schedule (`policies.bounds`).
+002 has no such bound: it compares policies with each other. Case 2 has a bound but no schedule (`policies.bound`).
 """
 
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from policies.base import Budget, Case, Honest, Round, Scope, Selection
+from policies.bound.edges import EXACT_BELOW, Bound, edge_bound
+from policies.bound.future import Future
 from policies.choose import SLACK
-from policies.edge_bound import EXACT_BELOW, Bound, edge_bound
 from policies.errors import ConfigError, PolicyError
-from policies.future import Future
 
 
 @dataclass

@@ -6,7 +6,7 @@ from scipy import sparse
 from maintenance.budget import BudgetRule
 from maintenance.window import Window, WindowSpec
 from policies.base import Case, Graph
-from policies.future import Future, headline_weight
+from policies.bound.future import Future, headline_weight
 from simulator.trace import Trace
 from simulator.truth import Schedule
 

@@ -37,6 +37,7 @@ def _described(name: str, found: Any) -> dict[str, str]:
         return {"name": name, "cases": "", "knowledge": "", "settings": "", "about": str(found), "error": str(found)}
     module = inspect.getmodule(found)
     about = (inspect.getdoc(module) or inspect.getdoc(found) or "").splitlines()[0].split(": ", 1)[-1]
+    about = about.replace("002", "Planning Ahead")
     return {
         "name": name,
         "cases": ", ".join(sorted(found.cases)),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    config: Annotated[Path | None, typer.Argument(help="a YAML config; without one, 002's defaults")] = None,
+    config: Annotated[Path | None, typer.Argument(help="a YAML config; without one, the defaults of Planning Ahead")] = None,
     trace: Annotated[Path | None, typer.Option(help="a directory with a recorded trace")] = None,
     policy: Annotated[str, typer.Option(metavar="A,B", help="which policies")] = "",
     budget: Annotated[str, typer.Option(metavar="5,10", help="cost units per evaluation")] = "",

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from policies import bounds, edge_bound, registry
+from policies import registry
 from policies.base import Budget, Case, Graph
+from policies.bound import edges, upper_bound
+from policies.bound.future import Future, headline_weight
+from policies.bound.periods import steps_of
+from policies.bound.prices import dual_bound
 from policies.clairvoyant import Clairvoyant
 from policies.errors import ConfigError, InputError, PolicyError
-from policies.future import Future, headline_weight
-from policies.periods import steps_of
-from policies.prices import dual_bound
 from policies.rounds import from_parts, round_of
 
 
@@ -119,30 +120,30 @@ def hand_worked(**given):
 def test_the_hand_worked_example():
     # SR 1 refreshed at 0 is fresh throughout: 1 + 2 + 3. SR 0 is worth 3, 3, 1. Best: SR 1, then SR 0 twice: 6 + 3 + 1.
     # SR 0 at 0 and SR 1 at 1 would give 3 + 5 + 1 = 9; the greedy choice of 3 answers at every evaluation 3 + 3 + 3.
-    bound = bounds.upper_bound(hand_worked(), Case.BGP)
+    bound = upper_bound(hand_worked(), Case.BGP)
     assert (bound.value, bound.exact, bound.reached) == (pytest.approx(10), True, pytest.approx(10))
     assert bound.schedule.at.tolist() == [0, 1, 2]
     assert bound.schedule.sr.tolist() == [1, 0, 0]
 
 
 def test_a_bank_moves_budget_to_where_it_is_worth_more():
-    bound = bounds.upper_bound(hand_worked(pay=np.array([0.0, 2.0, 0.0]), bank=1.0), Case.BGP)
+    bound = upper_bound(hand_worked(pay=np.array([0.0, 2.0, 0.0]), bank=1.0), Case.BGP)
     assert bound.value == pytest.approx(3 + 2 + 3)
-    saved = bounds.upper_bound(hand_worked(pay=np.array([2.0, 0.0, 1.0]), bank=1.0), Case.BGP)
+    saved = upper_bound(hand_worked(pay=np.array([2.0, 0.0, 1.0]), bank=1.0), Case.BGP)
     assert saved.value == pytest.approx(6 + 3 + 1)
-    lost = bounds.upper_bound(hand_worked(pay=np.array([2.0, 0.0, 0.0]), bank=0.0), Case.BGP)
+    lost = upper_bound(hand_worked(pay=np.array([2.0, 0.0, 0.0]), bank=0.0), Case.BGP)
     assert lost.value == pytest.approx(6 + 3)
 
 
 def test_idle_budget_refreshes_ahead_of_demand():
     future = hand_worked(weight=np.array([0.0, 0.0, 1.0]))
-    assert bounds.upper_bound(future, Case.BGP).value == pytest.approx(1 + 3)
+    assert upper_bound(future, Case.BGP).value == pytest.approx(1 + 3)
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_case_1_equals_brute_force(seed):
     future = future_of(seed)
-    bound = bounds.upper_bound(future, Case.BGP)
+    bound = upper_bound(future, Case.BGP)
     assert bound.exact
     assert bound.value == pytest.approx(brute_force(future), abs=1e-9)
     assert bound.reached == pytest.approx(bound.value, abs=1e-9)
@@ -164,7 +165,7 @@ def test_case_1_equals_brute_force(seed):
 )
 def test_the_bound_holds_for_any_prices_and_payments(seed, given):
     future = future_of(seed, **given)
-    best, bound = brute_force(future), bounds.upper_bound(future, Case.BGP)
+    best, bound = brute_force(future), upper_bound(future, Case.BGP)
     assert bound.value >= best - 1e-9
     assert bound.reached <= best + 1e-9
     assert replay(future, bound.schedule) == pytest.approx(bound.reached, abs=1e-9)
@@ -176,7 +177,7 @@ def test_the_bound_holds_for_any_prices_and_payments(seed, given):
     "given", [{"pay": np.full(4, 1.5), "bank": 0.0}, {"cost": np.full(3, 0.1), "pay": np.full(4, 0.3)}]
 )
 def test_equal_costs_are_exact_where_fractions_cannot_be_banked(given):
-    assert all(bounds.upper_bound(future_of(seed, **given), Case.BGP).exact for seed in range(30))
+    assert all(upper_bound(future_of(seed, **given), Case.BGP).exact for seed in range(30))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -191,9 +192,9 @@ def test_any_prices_give_a_bound(seed):
 @pytest.mark.parametrize("seed", range(12))
 def test_a_trace_solved_in_parts_has_the_same_optimum(seed, monkeypatch):
     future = future_of(seed, k=40, srs=12, sns=8, span=4)
-    whole = bounds.upper_bound(future, Case.BGP)
-    monkeypatch.setattr(edge_bound, "FIRST_TRY", 20)
-    parts = bounds.upper_bound(future, Case.BGP)
+    whole = upper_bound(future, Case.BGP)
+    monkeypatch.setattr(edges, "FIRST_TRY", 20)
+    parts = upper_bound(future, Case.BGP)
     assert parts.exact
     assert parts.value == pytest.approx(whole.value, abs=1e-9)
     assert replay(future, parts.schedule) == pytest.approx(parts.reached, abs=1e-9)
@@ -203,8 +204,8 @@ def test_a_trace_solved_in_parts_has_the_same_optimum(seed, monkeypatch):
 def test_a_limit_loosens_the_bound_but_never_breaks_it(seed):
     future = future_of(seed, k=40, srs=12, sns=8, span=4)
     size = steps_of(future)[0].size
-    exact = bounds.upper_bound(future, Case.BGP)
-    tight, loose = (bounds.upper_bound(future, Case.BGP, limit) for limit in (size * 9 // 10, size // 4))
+    exact = upper_bound(future, Case.BGP)
+    tight, loose = (upper_bound(future, Case.BGP, limit) for limit in (size * 9 // 10, size // 4))
     for bound in (tight, loose):
         assert bound.value >= exact.value - 1e-9
         assert replay(future, bound.schedule) == pytest.approx(bound.reached, abs=1e-9)
@@ -216,7 +217,7 @@ def test_a_limit_loosens_the_bound_but_never_breaks_it(seed):
 def test_case_2_is_never_below_brute_force(seed):
     future = future_of(seed, case=Case.AGGREGATE)
     best = brute_force(future, Case.AGGREGATE)
-    plain, *looser = (bounds.upper_bound(future, Case.AGGREGATE, limit).value for limit in (1000, 8, 1))
+    plain, *looser = (upper_bound(future, Case.AGGREGATE, limit).value for limit in (1000, 8, 1))
     assert plain >= best - 1e-9
     assert all(value >= plain - 1e-9 for value in looser)
 
@@ -233,9 +234,7 @@ def test_case_2_is_exact_where_every_sn_has_one_input(seed):
         },
         bank=future.bank,
     )
-    assert bounds.upper_bound(future, Case.AGGREGATE).value == pytest.approx(
-        brute_force(future, Case.AGGREGATE), abs=1e-9
-    )
+    assert upper_bound(future, Case.AGGREGATE).value == pytest.approx(brute_force(future, Case.AGGREGATE), abs=1e-9)
 
 
 def test_a_shared_input_that_no_budget_completes_is_half_fresh_to_the_relaxation():
@@ -246,7 +245,7 @@ def test_a_shared_input_that_no_budget_completes_is_half_fresh_to_the_relaxation
         weight=np.full(2, 0.5), pay=np.ones(2), fresh_at_start=np.ones(2, bool), cost=np.ones(2),
     )  # fmt: skip
     assert brute_force(future, Case.AGGREGATE) == 0
-    bound = bounds.upper_bound(future, Case.AGGREGATE)
+    bound = upper_bound(future, Case.AGGREGATE)
     assert (bound.value, bound.exact, bound.schedule) == (pytest.approx(0.5), False, None)
 
 
@@ -279,7 +278,7 @@ def play(policy, seed, budget_rule, k=30, span=3):
         fresh[chosen] = True
         carried = min(bank, budget.available - chosen.size)
         reached += freshness(future, now, set(np.flatnonzero(fresh).tolist()), Case.BGP)
-    return reached, bounds.upper_bound(future, Case.BGP).value
+    return reached, upper_bound(future, Case.BGP).value
 
 
 HONEST = sorted(
@@ -336,7 +335,7 @@ def test_what_it_declares():
     with pytest.raises(ConfigError, match="exact_below is 0"):
         Clairvoyant(exact_below=0)
     with pytest.raises(ConfigError, match="exact_below is 0"):
-        bounds.upper_bound(hand_worked(), Case.BGP, 0)
+        upper_bound(hand_worked(), Case.BGP, 0)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +361,7 @@ def test_a_future_that_cannot_be_is_refused(wrong, said):
 
 def test_case_2_needs_the_graph():
     with pytest.raises(InputError, match="needs the profile"):
-        bounds.upper_bound(hand_worked(), Case.AGGREGATE)
+        upper_bound(hand_worked(), Case.AGGREGATE)
 
 
 def test_the_headline_weighs_evaluations_alike_and_answers_within_them():
@@ -373,16 +372,16 @@ def test_the_headline_weighs_evaluations_alike_and_answers_within_them():
 def test_answers_in_several_entries_add_up():
     split = sparse.csr_array((np.array([1.0, 2.0, 1.0]), np.array([0, 0, 1]), np.array([0, 3, 3, 3])), shape=(3, 2))
     whole = sparse.csr_array(np.array([[3.0, 1.0], [0.0, 0.0], [0.0, 0.0]]))
-    values = {bounds.upper_bound(replace(hand_worked(), answers=answers), Case.BGP).value for answers in (split, whole)}
+    values = {upper_bound(replace(hand_worked(), answers=answers), Case.BGP).value for answers in (split, whole)}
     assert values == {3.0}
 
 
 def test_large_weights_are_solved_as_exactly():
-    assert bounds.upper_bound(hand_worked(weight=np.full(3, 1e6)), Case.BGP).exact
-    assert bounds.upper_bound(hand_worked(weight=np.full(3, 1e-12)), Case.BGP).value == pytest.approx(1e-11)
+    assert upper_bound(hand_worked(weight=np.full(3, 1e6)), Case.BGP).exact
+    assert upper_bound(hand_worked(weight=np.full(3, 1e-12)), Case.BGP).value == pytest.approx(1e-11)
 
 
 def test_nothing_to_gain_is_no_error():
     future = hand_worked(weight=np.zeros(3))
-    assert bounds.upper_bound(future, Case.BGP).value == 0
-    assert bounds.upper_bound(replace(hand_worked(), pay=np.zeros(3)), Case.BGP).value == 0
+    assert upper_bound(future, Case.BGP).value == 0
+    assert upper_bound(replace(hand_worked(), pay=np.zeros(3)), Case.BGP).value == 0

@@ -8,9 +8,9 @@ from scipy.sparse import csr_array
 
 from policies import registry
 from policies.base import Budget, Case, Knowledge, Selection
+from policies.bound.future import Future
 from policies.contract import check
 from policies.errors import PolicyError
-from policies.future import Future
 from policies.rounds import round_of
 
 DECLARED = [

@@ -3,9 +3,9 @@
 import numpy as np
 
 from policies.arrays import Floats, Ints
-from policies.flow import rank_of
-from policies.future import Allowance
-from policies.periods import Steps
+from policies.bound.flow import rank_of
+from policies.bound.future import Allowance
+from policies.bound.periods import Steps
 
 
 def dual_bound(steps: Steps, allowance: Allowance, prices: Floats) -> float:

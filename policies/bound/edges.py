@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.arrays import Floats, Ints
+from policies.bound.flow import Network, budget_network
+from policies.bound.future import Allowance, Future
+from policies.bound.periods import Steps, steps_of
+from policies.bound.prices import dual_bound, nearest_to_best
+from policies.bound.program import Program, Solution
+from policies.bound.schedule import Schedule, filled, matched
 from policies.choose import SLACK
-from policies.flow import Network, budget_network
-from policies.future import Allowance, Future
-from policies.periods import Steps, steps_of
-from policies.prices import dual_bound, nearest_to_best
-from policies.program import Program, Solution
-from policies.schedule import Schedule, filled, matched
 
 EXACT_BELOW = 400_000
 """The most steps that one program may have: about a minute."""

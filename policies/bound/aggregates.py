@@ -7,12 +7,12 @@ from scipy import sparse
 
 from policies.arrays import Floats, Ints
 from policies.base import Graph
-from policies.edge_bound import Bound, edge_bound, in_requests
+from policies.bound.edges import Bound, edge_bound, in_requests
+from policies.bound.flow import Network, budget_network
+from policies.bound.future import Allowance, Future, Matrix
+from policies.bound.periods import Periods, Steps, changes_of, windows_of
+from policies.bound.program import Program
 from policies.errors import InputError
-from policies.flow import Network, budget_network
-from policies.future import Allowance, Future, Matrix
-from policies.periods import Periods, Steps, changes_of, windows_of
-from policies.program import Program
 
 RELAXED_BELOW = 150_000
 """The most inputs of answers that one program may have: about five seconds; at 250,000 it is a minute."""

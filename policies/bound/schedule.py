@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.arrays import Floats, Ids, Ints
+from policies.bound.future import Allowance
+from policies.bound.periods import Steps
+from policies.bound.prices import net_gain
 from policies.choose import SLACK
-from policies.future import Allowance
-from policies.periods import Steps
-from policies.prices import net_gain
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from policies.arrays import Bools, Floats, Ints
-from policies.future import Future
+from policies.bound.future import Future
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,11 @@ that evict and changes that are not known only lower what a policy reaches; but 
 batch, all of a missing SN), `cost` must be what an SR costs at the least, or the bound does not hold.
 """
 
-from policies.aggregate_bound import RELAXED_BELOW, aggregate_bound
 from policies.base import Case
-from policies.edge_bound import EXACT_BELOW, Bound, edge_bound
+from policies.bound.aggregates import RELAXED_BELOW, aggregate_bound
+from policies.bound.edges import EXACT_BELOW, Bound, edge_bound
+from policies.bound.future import Future
 from policies.errors import ConfigError
-from policies.future import Future
 
 
 def upper_bound(future: Future, case: Case, exact_below: int | None = None) -> Bound:

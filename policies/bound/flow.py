@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.arrays import Floats, Ints
-from policies.future import Allowance
-from policies.program import Program
+from policies.bound.future import Allowance
+from policies.bound.program import Program
 
 
 @dataclass(frozen=True, eq=False)
