@@ -231,7 +231,12 @@ class Manager:
         return change
 
     def _store(self, slots: Ids, copies: Sequence[Copy], now: int) -> Bools:
+        """New copies into the view; one that was read before the one held comes too late to be of use."""
         previous = self.view.last_refresh[slots]
+        if (previous > now).any():
+            newer, changed = previous <= now, np.zeros(len(slots), bool)
+            changed[newer] = self._store(slots[newer], [copies[n] for n in np.flatnonzero(newer).tolist()], now)
+            return changed
         changed = self.view.store(slots, [copy.value for copy in copies], now)
         modified = np.array([copy.modified for copy in copies], dtype=np.int64)
         expires = np.array([copy.expires for copy in copies], dtype=np.int64)

@@ -34,7 +34,19 @@ def _listed(value: object) -> object:
 
 Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0)]
 Grid = BeforeValidator(_listed)
+GRID_KEYS = ("case", "knowledge", "budget", "bank")
+NOT_SWEPT = ("title", "seeds", "sweep")
+"""What is one for a whole experiment."""
+PLAINER = {
+    "too_short": "it must have at least one value",
+    "model_type": "it must have keys of its own",
+    "path_type": "it must be a path",
+    "list_type": "it must be a list",
+    "tuple_type": "it must be a list",
+}
+"""What pydantic says in its own terms."""
 
 
 class PolicySettings(BaseModel):
@@ -79,23 +91,29 @@ class Experiment(BaseModel):
     window: Duration = Field(default=4000, description="range ω, as 4s, PT4S or milliseconds")
     step: Duration = Field(default=1000, description="step β")
     closure: Closure = Field(default=Closure.LEFT_OPEN, description="which end of the window is open")
-    evaluations: int | None = Field(default=None, ge=1, description="how many; null: 50, or the whole of a trace")
+    evaluations: int | None = Field(
+        default=None,
+        ge=1,
+        description="how many; null: 50, the workload's duration_ms where that is given, or all of a trace",
+    )
     start: Literal["warm", "cold"] = Field(default="warm", description="the view is complete and fresh at t0, or empty")
     warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the first evaluations that do not count")
-    case: Annotated[list[Case], Grid] = Field(default=[Case.BGP], description="bgp, aggregate, or both")
+    case: Annotated[list[Case], Grid] = Field(min_length=1, default=[Case.BGP], description="bgp, aggregate, or both")
     knowledge: Annotated[list[Knowledge], Grid] = Field(
-        default=[Knowledge.EXACT], description="exact, published, learned, or several"
+        default=[Knowledge.EXACT], min_length=1, description="exact, published, learned, or several"
     )
-    budget: Annotated[list[Amount], Grid] = Field(default=[10.0], description="γ, cost units per evaluation")
+    budget: Annotated[list[Amount], Grid] = Field(
+        default=[10.0], min_length=1, description="γ, cost units per evaluation"
+    )
     bank: Annotated[list[Amount | Literal["window"]], Grid] = Field(
-        default=[0.0], description="capacity of the bank; window: γ·ω/β"
+        default=[0.0], min_length=1, description="capacity of the bank; window: γ·ω/β"
     )
     policies: Annotated[list[PolicySettings], BeforeValidator(_policies)] = Field(
         default=[PolicySettings(name=name) for name in ("random", "lru", "sbm", "ibm")],
         min_length=1,
         description="names, or name with settings: {name: fba, literal: true}",
     )
-    seeds: int | list[int] = Field(default=5, description="how many, counted from 0, or which")
+    seeds: int | list[Seed] = Field(default=5, description="how many, counted from 0, or which")
     remote: RemoteSettings = Field(default=RemoteSettings(), description="latency, limits and faults of the source")
     bound: Literal["auto", "always", "never"] = Field(
         default="auto", description="the clairvoyant bound; auto: where it takes no longer than some seconds"
@@ -109,10 +127,13 @@ class Experiment(BaseModel):
         for title in titles:
             if titles.count(title) > 1:
                 raise ValueError(f"two policies are called {title!r}; give one of them another label")
-        if not self.seed_list:
-            raise ValueError("seeds must name at least one seed")
-        if self.trace is not None and self.evaluations is None and "workload" in self.model_fields_set:
+        if not self.seed_list or len(set(self.seed_list)) < len(self.seed_list):
+            raise ValueError(f"seeds must be a number from 1 up, or a list of different seeds, not {self.seeds}")
+        if self.trace is not None and "workload" in self.model_fields_set:
             raise ValueError("give a workload or a trace, not both")
+        for key, values in self.sweep.items():
+            if not values or key in NOT_SWEPT:
+                raise ValueError(f"sweep: {key} " + ("has no values" if not values else "is one for all settings"))
         return self
 
     @property
@@ -154,6 +175,9 @@ def settings_of(experiment: Experiment) -> list[Setting]:
             listed = {key: value for key, (values, value) in grid.items() if len(values) > 1}
             whole = {**varied, **listed}
             found.append(Setting(_named(whole), whole, point, case, knowledge, rule))
+    names = [setting.name for setting in found]
+    if doubled := next((name for name in names if names.count(name) > 1), ""):
+        raise ConfigError(f"two settings are called {doubled!r}; every value of a list or a sweep must differ")
     return found
 
 
@@ -166,8 +190,10 @@ def _swept(experiment: Experiment) -> Iterator[tuple[dict[str, Any], Experiment]
 
 
 def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> Experiment:
-    """A validated experiment from plain data, with some dotted keys changed."""
+    """A validated experiment from plain data, with some dotted keys changed; a trace takes a workload's place."""
     plain = _copied(dict(data))
+    if changes and changes.get("trace"):
+        plain.pop("workload", None)
     for key, value in (changes or {}).items():
         *path, last = key.split(".")
         place = plain
@@ -195,31 +221,61 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
     if isinstance(data.get("trace"), str):
         data["trace"] = str(path.parent / data["trace"])
     try:
-        return resolve(data, changes)
+        experiment = resolve(data, changes)
+        settings_of(experiment)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+    return experiment
 
 
 def explain(error: ValidationError) -> str:
     """The first thing that is wrong, in one line that says what would be right."""
     first = error.errors()[0]
-    where = [part for part in first["loc"] if not isinstance(part, str) or "[" not in part]
-    place = ".".join(str(part) for part in where)
+    same = [each for each in error.errors() if each["loc"][:1] == first["loc"][:1]]
+    first = max(same, key=lambda each: len(each["loc"]))  # of what may be of several kinds, the kind that fits best
+    where = _where(first["loc"])
+    place = ".".join(where)
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(where[-1]), _known_keys(where[:-1]), n=1)
-        advice = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_known_keys(where[:-1]))}"
-        return f"there is no key {place!r}; {advice}"
-    said = first["msg"].removeprefix("Value error, ")
-    given = "" if isinstance(first.get("input"), dict) or not place else f", not {first.get('input')!r}"
+        return f"there is no key {place!r}; {_advice(where)}"
+    if first["type"] == "missing":
+        lacking = "it has too few values" if where[-1].isdigit() else f"{where[-1]} is missing"
+        return f"{'.'.join(where[:-1])}: {lacking}"
+    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "it must be").split(", unable to")[0]
+    said, ours = PLAINER.get(first["type"], said), first["type"] == "value_error"
+    given = "" if ours or isinstance(first.get("input"), dict) or not place else f", not {first.get('input')!r}"
     return f"{place}: {said[:1].lower()}{said[1:]}{given}" if place else said
 
 
-def _known_keys(path: list[Any]) -> list[str]:
+def _where(place: tuple[int | str, ...]) -> list[str]:
+    """The keys of a place, without what pydantic says of unions and without the number of a value in a grid."""
+    found: list[str] = []
+    for n, part in enumerate(place):
+        known = not found or found[0] in ("sweep", "policies") or part in _keys(found)
+        last = n == len(place) - 1 and isinstance(part, str) and not part.endswith(("]", "int", "float"))
+        if (isinstance(part, int) and found[0] not in GRID_KEYS) or (isinstance(part, str) and (known or last)):
+            found.append(str(part))
+    return found
+
+
+def _advice(where: list[str]) -> str:
+    """The near match of an unknown key at its own level or elsewhere, or all that there are."""
+    word, here = where[-1], _keys(where[:-1])
+    nested = [f"{key}.{inner}" for key in Experiment.model_fields for inner in _keys([key])]
+    elsewhere = {key.split(".")[-1]: key for key in nested}
+    near = difflib.get_close_matches(word, here, n=1, cutoff=0.7)
+    near += [elsewhere[key] for key in difflib.get_close_matches(word, elsewhere, n=1, cutoff=0.8)]
+    if word in elsewhere:
+        near = [elsewhere[word]]
+    near += difflib.get_close_matches(word, here, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(here)}"
+
+
+def _keys(path: list[str]) -> list[str]:
+    """The keys that there are at a place."""
     model: Any = Experiment
     for part in path:
-        if part in getattr(model, "model_fields", {}):
-            model = model.model_fields[part].annotation
-    return list(getattr(model, "model_fields", Experiment.model_fields))
+        model = model.model_fields[part].annotation if part in getattr(model, "model_fields", {}) else None
+    return list(getattr(model, "model_fields", {}))
 
 
 def _copied(value: Any) -> Any:
@@ -231,8 +287,10 @@ def _named(varied: dict[str, Any]) -> str:
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, dict):
+        return "+".join(f"{key}:{_word(part)}" for key, part in value.items())
     if isinstance(value, list | tuple):
         return "-".join(_word(part) for part in value)
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value).removesuffix(".0")

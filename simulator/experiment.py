@@ -8,19 +8,22 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from pyarrow import parquet
 
 from maintenance import journal
-from policies.errors import BadSelectionError, ConfigError
+from policies.errors import BadSelectionError, ConfigError, FreshkeeperError
 from policies.registry import find
 from simulator.config import Experiment, PolicySettings, Setting, settings_of
 from simulator.run import Outcome, Task
@@ -66,7 +69,9 @@ def simulate(
 ) -> list[Row]:
     """Run everything that is not done yet, then put the run directory together."""
     settings = settings_of(experiment)
-    policies = runnable(experiment, settings)
+    policies = runnable(settings)
+    for path in {setting.experiment.trace for setting in settings} - {None}:
+        _recorded(path)  # what cannot be read must not leave a run directory
     _prepare(experiment, settings, out, command, resume)
     todo = [
         Job(experiment, index, seed, out / "parts" / f"{index:05d}-{seed}")
@@ -85,20 +90,28 @@ def simulate(
     return rows
 
 
-def runnable(experiment: Experiment, settings: list[Setting]) -> dict[str, list[PolicySettings]]:
+def runnable(settings: list[Setting]) -> dict[str, list[PolicySettings]]:
     """Which policies each setting runs; one that no setting can run is an error."""
-    fitting = {
-        setting.name: [policy for policy in experiment.policies if _handles(policy, setting)] for setting in settings
-    }
-    for policy in experiment.policies:
-        if not any(policy in chosen for chosen in fitting.values()):
+    fitting = {setting.name: [p for p in setting.experiment.policies if _handles(p, setting)] for setting in settings}
+    running = {policy.title for chosen in fitting.values() for policy in chosen}
+    for policy in _policies(settings).values():
+        policy.make()
+        if policy.title not in running:
             kind = find(policy.name)
             raise BadSelectionError(
-                f"the policy {policy.title!r} handles case {', '.join(sorted(kind.cases))} with "
-                f"{', '.join(sorted(kind.knowledge))} knowledge; this run has neither together"
+                f"the policy {policy.title!r} handles {_listed(kind.cases)} with {_listed(kind.knowledge)} knowledge; "
+                "no setting of this run has such a case with such knowledge"
             )
-        policy.make()
     return fitting
+
+
+def _policies(settings: list[Setting]) -> dict[str, PolicySettings]:
+    """Every policy of the run by title."""
+    return {policy.title: policy for setting in settings for policy in setting.experiment.policies}
+
+
+def _listed(words: Iterable[str]) -> str:
+    return " or ".join(sorted(words))
 
 
 def perform(job: Job) -> Part:
@@ -116,17 +129,39 @@ def perform(job: Job) -> Part:
 
 
 def _performed(todo: list[Job], jobs: int) -> Iterator[Part]:
-    if jobs == 1:
+    if min(jobs, len(todo)) == 1:
         yield from map(perform, todo)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    others = active_children()
+    with ProcessPoolExecutor(min(jobs, len(todo)), get_context("spawn"), _follow_parent) as pool:
         waiting = [pool.submit(perform, job) for job in todo]
         try:
             for future in as_completed(waiting):
                 yield future.result()
-        except BaseException:
+        except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                if child not in others:
+                    child.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise FreshkeeperError(
+                    "a process of the run was killed, perhaps for want of memory; "
+                    "what is finished is kept: go on with --resume, with fewer --jobs"
+                ) from None
             raise
+
+
+def _follow_parent() -> None:
+    """A process of the pool leaves interrupts to its parent, and ends with it even where that was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def _handles(policy: PolicySettings, setting: Setting) -> bool:
@@ -138,7 +173,9 @@ def _trace(setting: Setting, seed: int) -> tuple[Trace, int]:
     """The trace of a seed, and how many evaluations it gets."""
     chosen = setting.experiment
     if chosen.trace is None:
-        evaluations = chosen.evaluations or PAPER_EVALUATIONS
+        given = "duration_ms" in chosen.workload.model_fields_set
+        whole = max(1, chosen.workload.duration_ms // chosen.step) if given else PAPER_EVALUATIONS
+        evaluations = chosen.evaluations or whole
         workload = chosen.workload.model_copy(update={"duration_ms": evaluations * chosen.step})
         return generate(workload, seed), evaluations
     trace = _recorded(chosen.trace)
@@ -185,13 +222,21 @@ def _prepare(experiment: Experiment, settings: list[Setting], out: Path, command
     if known.exists():
         if not resume:
             raise ConfigError(f"{out} holds a run already; go on with it (--resume) or name another directory (--out)")
-        if json.loads(known.read_text())["config"] != _plain(experiment):
+        if _config_of(known) != _plain(experiment):
             raise ConfigError(f"{out} holds a run of another config; name another directory (--out)")
-    elif out.exists() and any(out.iterdir()):
-        raise ConfigError(f"{out} is not empty and holds no run; name another directory (--out)")
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        what = "is not empty and holds no run" if out.is_dir() else "is a file"
+        raise ConfigError(f"{out} {what}; name another directory (--out)")
     (out / "parts").mkdir(parents=True, exist_ok=True)
     if not known.exists():
         _write_run(out, experiment, settings, command, {})
+
+
+def _config_of(known: Path) -> Any:
+    try:
+        return json.loads(known.read_text())["config"]
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"{known} is not of a run of freshkeeper; name another directory (--out)") from None
 
 
 def _put_together(
@@ -263,7 +308,7 @@ def _write_run(
         "config": _plain(experiment),
         "seeds": experiment.seed_list,
         "settings": {setting.name: _described(setting) for setting in settings},
-        "policies": {policy.title: _declared(policy) for policy in experiment.policies},
+        "policies": {title: _declared(policy) for title, policy in _policies(settings).items()},
         "bound": {"included": bool(parts) and not why, "reason": why},
     }
     unfinished = out / ".run.json.part"

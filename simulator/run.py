@@ -17,8 +17,8 @@ from maintenance.view.published import Published
 from maintenance.view.table import Miss
 from policies.arrays import Ints
 from policies.base import Case, Graph, Knowledge, Policy
-from policies.bounds import upper_bound
-from policies.future import Future
+from policies.bound import upper_bound
+from policies.bound.future import Future
 from simulator.config import PolicySettings, Setting
 from simulator.foresight import future_of
 from simulator.remote import Remote
@@ -94,7 +94,7 @@ class Task:
         if hasattr(policy, "foresee"):
             policy.foresee(self.future)
         began = time.perf_counter()
-        world, truth = self._world(policy)
+        world, truth = self.world(policy)
         rows = journal.Buffer("evaluations")
         refreshed: list[pa.Table] = []
         answered: list[pa.Table] = []
@@ -103,13 +103,15 @@ class Task:
             refreshed.append(self._refreshes(chosen, evaluation.record.k, evaluation.record.t_ms, evaluation.refreshes))
             if evaluation.answers is not None:
                 answered.append(self._answers(chosen, evaluation))
-        refreshed += [self._refreshes(chosen, d.k, d.now, refreshes, True) for d, _, refreshes in world.late]
+        refreshed += [self._refreshes(chosen, late.k, late.now, late.refreshes, True) for late in world.late]
         seconds = time.perf_counter() - began
         ledger = world.manager.ledger
         ledger.check()
         tables = {"evaluations": rows.table(), "refreshes": pa.concat_tables(refreshed)}
         if answered:
             tables["answers"] = pa.concat_tables(answered)
+        if not self.setting.experiment.remote.instantaneous:  # late refreshes, overlapping evaluations
+            tables = {name: _in_order(table) for name, table in tables.items()}
         return Outcome(
             chosen.title, tables, float(ledger.spent), tables["refreshes"].num_rows, ledger.over_budget, seconds,
             len(world.late), world.events,
@@ -122,7 +124,8 @@ class Task:
         setting, seed = [self.setting.name] * sr.size, np.full(sr.size, self.seed)
         return journal.table("changes", {"setting": setting, "seed": seed, "sr": self._labels(sr), "t_ms": t_ms})
 
-    def _world(self, policy: Policy) -> tuple[World, Truth]:
+    def world(self, policy: Policy) -> tuple[World, Truth]:
+        """The world that a policy is put into, and the truth about it."""
         setting, trace = self.setting, self.trace
         truth = Truth(schedule_of(trace), self.graph)
         published = setting.knowledge is Knowledge.PUBLISHED
@@ -220,3 +223,8 @@ class Task:
 
     def _labels(self, sr: Ints) -> list[str]:
         return [str(label) for label in self.trace.sr_labels[sr]]
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """By evaluation; what belongs to one stays as it came."""
+    return table.take(np.argsort(table["k"].to_numpy(), kind="stable"))

@@ -2,16 +2,19 @@
 
 It drives the same manager and policies as production. Without latency an evaluation is `Manager.evaluate`, which is
 002's instantaneous semantics; with latency every request is a process of its own that waits for a place and for the
-rate limit, may fail, and may come back after its evaluation's deadline: it is in the view then, but came late.
+rate limit, may fail, and may come back after its evaluation's deadline: it is in the view then, but came late. What
+comes at the deadline itself is in time. Requests are paid for when they are sent.
 """
 
+from collections import deque
 from collections.abc import Generator, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import simpy
 from pydantic import BaseModel, ConfigDict, Field
+from simpy.events import EventPriority
 
 from maintenance.evaluation import Decision, Evaluation, Refreshes
 from maintenance.manager import Manager
@@ -22,6 +25,8 @@ from simulator.remote import Remote
 from simulator.trace import Arrivals, Trace
 
 Process: TypeAlias = Generator[Any, Any, None]
+LAST = EventPriority(2)
+"""The priority of what happens after everything else at its instant."""
 
 
 class RemoteSettings(BaseModel):
@@ -61,9 +66,30 @@ class Request:
     """One refresh on its way: what it is for, what came of it and when."""
 
     position: int
-    outcome: Copy | Expanded
+    key: Hashable
+    error: str | None
     read_at: int
     took_ms: float
+    changed: bool
+
+
+class Deadline(simpy.Event):
+    """A time-out that comes after everything else that happens at its instant."""
+
+    def __init__(self, env: simpy.Environment, delay: float) -> None:
+        """So long from now."""
+        super().__init__(env)
+        self._ok, self._value = True, None
+        env.schedule(self, priority=LAST, delay=delay)
+
+
+@dataclass(frozen=True, eq=False)
+class Late:
+    """Refreshes that came after the deadline of evaluation `k`, which was due at `now`."""
+
+    k: int
+    now: int
+    refreshes: Refreshes
 
 
 @dataclass(eq=False)
@@ -76,26 +102,27 @@ class World:
     settings: RemoteSettings
     evaluations: int
     rng: np.random.Generator
-    done: list[Evaluation] = field(default_factory=list)
-    late: list[tuple[Decision, Request, Refreshes]] = field(default_factory=list)
-    """refreshes that came after their evaluation's deadline"""
+    late: list[Late] = field(default_factory=list)
     events: int = 0
+    _done: deque[Evaluation] = field(default_factory=deque)
 
     def run(self) -> Generator[Evaluation, None, None]:
-        """Let time pass; gives every evaluation when it is concluded."""
+        """Let time pass; gives every evaluation when it is concluded.
+
+        Where the deadline is longer than a step evaluations overlap, and a later one may be concluded before.
+        """
         window = self.manager.window
         self._env = simpy.Environment(initial_time=window.start)
         self._places = simpy.Resource(self._env, capacity=self.settings.concurrency or 10**9)
         self._stream: simpy.Store = simpy.Store(self._env)
         self._next_start = float(window.start)
+        self._numbered = self.manager.view.sns.width == self.trace.sns
         self._env.process(self._arrivals())
         self._env.process(self._evaluations())
-        given = 0
         while self._env.peek() < float("inf"):
             self._env.step()
-            while given < len(self.done):
-                yield self.done[given]
-                given += 1
+            while self._done:
+                yield self._done.popleft()
 
     def _arrivals(self) -> Process:
         """The stream hands over what arrived by each evaluation."""
@@ -115,34 +142,36 @@ class World:
             now, sns = self.manager.window.instant(k), self._slots(batch)
             self.events += 1
             if self.settings.instantaneous:
-                self.done.append(self.manager.evaluate_slots(now, batch.t_ms, sns))
+                self._done.append(self.manager.evaluate_slots(now, batch.t_ms, sns))
                 continue
             decision = self.manager.decide(now, batch.t_ms, sns)
             self._env.process(self._evaluate(decision))
 
     def _slots(self, batch: Arrivals) -> Ints:
-        """In a warm view the slots are the numbers of the trace; a cold one finds misses among them."""
-        if self.manager.view.sns.width == self.trace.sns and not self.manager.view.sns.free:
+        """In a view that started warm the slots are the numbers of the trace; a cold one finds misses among them."""
+        if self._numbered:
             return batch.sn.astype(np.int64)
         return self.manager.view.sn_slots(batch.sn.tolist())
 
     def _evaluate(self, decision: Decision) -> Process:
         """Send the requests, wait for them until the deadline, answer with what has come."""
         deadline = self.settings.deadline_ms
-        wait = self.manager.window.step // 2 if deadline is None else deadline
-        srs = decision.selection.chosen
-        keys = [self.manager.view.srs.keys[slot] for slot in srs.tolist()]
-        self.manager.ledger.spend(srs.size * self._price)
+        keys = [self.manager.view.srs.keys[slot] for slot in decision.selection.chosen.tolist()]
+        ledger, spent = self.manager.ledger, len(keys) * self._price
+        ledger.spend(spent)
+        left = float(ledger.available)
         came: list[Request] = []
-        over = self._env.timeout(wait)
+        over = Deadline(self._env, self.manager.window.step // 2 if deadline is None else deadline)
         sent = [self._env.process(self._request(decision, n, key, over, came)) for n, key in enumerate(keys)]
         yield self._env.all_of(sent) | over
-        refreshes = self._received(decision, keys, sorted(came, key=lambda request: request.position))
-        self.done.append(self.manager.conclude(decision, refreshes))
+        refreshes = self._refreshes(decision, sorted(came, key=lambda request: request.position))
+        evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(keys), spent=spent))
+        self._done.append(replace(evaluation, record=replace(evaluation.record, carried=left)))
 
     def _request(
         self, decision: Decision, position: int, key: Hashable, over: simpy.Event, came: list[Request]
     ) -> Process:
+        """Wait for a place and for the rate limit, read, and bring what was read into the view."""
         asked = self._env.now
         with self._places.request() as place:
             yield place
@@ -152,9 +181,11 @@ class World:
             outcome = self._answer(key, read_at) if not failed else Copy(error="failed")
             yield self._env.timeout(self.settings.draw(self.rng))
         self.events += 1
-        request = Request(position, outcome, read_at, self._env.now - asked)
+        slot = decision.selection.chosen[position : position + 1]
+        changed = self.manager.receive(slot, [key], [outcome], read_at)[0]
+        request = Request(position, key, outcome.error, read_at, self._env.now - asked, bool(changed))
         if over.processed:
-            self.late.append((decision, request, self._received(decision, [key], [request], slice(position, None))))
+            self.late.append(Late(decision.k, decision.now, self._refreshes(decision, [request])))
         else:
             came.append(request)
 
@@ -175,20 +206,17 @@ class World:
             return self.remote.expand(key.sn, now)
         return self.remote.fetch([key], now).copies[0]
 
-    def _received(
-        self, decision: Decision, keys: list[Hashable], came: list[Request], chosen: slice = slice(None)
-    ) -> Refreshes:
-        """Put what came into the view, each copy with the time at which it was read."""
-        places = [request.position - (chosen.start or 0) for request in came]
-        srs = decision.selection.chosen[chosen][places]
-        known = [keys[place] for place in places]
-        changed = np.zeros(len(came), bool)
-        for n, request in enumerate(came):
-            changed[n] = self.manager.receive(srs[n : n + 1], [known[n]], [request.outcome], request.read_at)[0]
+    def _refreshes(self, decision: Decision, came: list[Request]) -> Refreshes:
+        """What came, each with the time at which it was read."""
+        places = np.array([request.position for request in came], dtype=np.int64)
         return Refreshes(
-            srs, known, decision.selection.scores[chosen][places], changed,
-            [request.outcome.error for request in came],
+            decision.selection.chosen[places],
+            [request.key for request in came],
+            decision.selection.scores[places],
+            np.array([request.changed for request in came], bool),
+            [request.error for request in came],
             np.array([request.read_at for request in came], dtype=np.int64),
-            len(came), len(came) * self._price,
+            len(came),
+            len(came) * self._price,
             max((request.took_ms for request in came), default=0.0),
-        )  # fmt: skip
+        )

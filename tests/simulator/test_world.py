@@ -1,0 +1,363 @@
+"""The simulated world: without latency 002's semantics to the letter, with latency what a clock allows."""
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, replace
+from math import floor, inf
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from maintenance.view.table import Miss
+from policies.base import Budget, Case, Honest, Policy, Round, Selection
+from policies.registry import make
+from simulator.config import PolicySettings, Setting, resolve, settings_of
+from simulator.run import Task
+from simulator.trace import Trace
+from simulator.workload import generate
+from simulator.world import World
+
+SMALL = {"sns": 25, "srs": 30, "edges": 140}
+EVALUATIONS = 24
+
+
+def rank(key: object) -> tuple[bool, Any]:
+    """Keys in a fixed order, misses behind what is known."""
+    return (True, key.sn) if isinstance(key, Miss) else (False, key)
+
+
+@dataclass(frozen=True)
+class Steady(Honest):
+    """One of 002's orders for case 1, equal scores by key: a choice without chance, that can be done again by hand."""
+
+    name: ClassVar[str] = "steady"
+    order: str = "lru"
+
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
+        """All that the policy would choose if it could, cut where the money ends."""
+        everything = Budget(1e9, 1e9)
+        whole = make(self.order).select(replace(round, case=Case.BGP), everything, rng)
+        scored = zip(whole.scores.tolist(), whole.chosen.tolist(), strict=True)
+        best = sorted(scored, key=lambda choice: (-choice[0], rank(round.keys[choice[1]])))[: floor(budget.available)]
+        return Selection(np.array([sr for _, sr in best], np.int32), np.array([score for score, _ in best]))
+
+
+class Given(PolicySettings):
+    """A steady policy where an experiment expects one by name."""
+
+    def make(self) -> Policy:
+        return Steady(self.name)
+
+
+def task(policy: str = "lru", seed: int = 0, **keys: Any) -> Task:
+    """One setting with its trace; keys are those of a config, dotted ones with two underscores."""
+    changes = {"evaluations": EVALUATIONS, "budget": 4, "bound": "never", "policies": policy, "workload": dict(SMALL)}
+    experiment = resolve(changes, {key.replace("__", "."): value for key, value in keys.items()})
+    setting = settings_of(experiment)[0]
+    evaluations = experiment.evaluations or EVALUATIONS
+    duration = {"duration_ms": evaluations * experiment.step}
+    return Task(setting, seed, generate(experiment.workload.model_copy(update=duration), seed), evaluations)
+
+
+def rows(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+
+
+def run(policy: str = "lru", seed: int = 0, **keys: Any) -> dict[str, pa.Table]:
+    """The tables of a run of a steady policy."""
+    return task(policy, seed, **keys).run(Given(name=policy)).tables
+
+
+def numbers(tables: dict[str, pa.Table]) -> list[tuple[Any, ...]]:
+    return rows(tables["evaluations"], "results", "fresh", "spent")
+
+
+class ByHand:
+    """The same simulation written down as 002 defines it: dictionaries, loops and no array."""
+
+    def __init__(self, setting: Setting, trace: Trace, order: str, late: bool = False, fails: bool = False) -> None:
+        self.setting, self.order, self.late, self.fails = setting, order, late, fails
+        self.window, self.step, self.t0 = setting.experiment.window, setting.experiment.step, trace.t0
+        self.arrivals = list(zip(trace.arrivals.t_ms.tolist(), trace.arrivals.sn.tolist(), strict=True))
+        self.needs: dict[int, list[int]] = {sn: [] for sn in range(trace.sns)}
+        for sn, sr in zip(trace.edges.sn.tolist(), trace.edges.sr.tolist(), strict=True):
+            self.needs[sn].append(sr)
+        self.changes: dict[int, list[int]] = {sr: [] for sr in range(trace.srs)}
+        for t, sr in zip(trace.changes.t_ms.tolist(), trace.changes.sr.tolist(), strict=True):
+            self.changes[sr].append(t)
+        warm = setting.experiment.start == "warm"
+        self.known = {sn: list(srs) for sn, srs in self.needs.items()} if warm else {}
+        self.read = dict.fromkeys(self.changes, self.t0) if warm else {}
+        self.carried = 0.0
+
+    def evaluations(self, count: int) -> list[tuple[float, float, float]]:
+        return [self.evaluate(k) for k in range(1, count + 1)]
+
+    def content(self, now: int) -> Counter[int]:
+        """How many mappings each SN has in the window at an instant, by definition."""
+        right_open = self.setting.experiment.closure.value == "right-open"
+        shift = 1 if right_open else 0  # [o, c) in whole milliseconds is (o − 1, c − 1]
+        begin, end = now - self.window - shift, now - shift
+        return Counter(sn for t, sn in self.arrivals if begin < t <= end and t <= self.now)
+
+    def fresh(self, sr: int, now: int) -> bool:
+        """No change in (r, t]."""
+        if sr not in self.read:
+            return False
+        changes = self.changes[sr]
+        return bisect_right(changes, self.read[sr]) == bisect_right(changes, now)
+
+    def evaluate(self, k: int) -> tuple[float, float, float]:
+        self.now = now = self.t0 + k * self.step
+        counts = self.content(now)
+        gamma = float(self.setting.rule.per_evaluation)
+        available = self.carried + floor(k * gamma) - floor((k - 1) * gamma)
+        chosen = self.choose(counts)[: floor(available)]
+        self.carried = min(float(self.setting.rule.bank), available - len(chosen))
+        if not self.late:
+            self.fetch(chosen, now)
+        answers = self.answers(counts, now)
+        if self.late:
+            self.fetch(chosen, now)
+        return (*answers, float(len(chosen)))
+
+    def fetch(self, chosen: list[object], now: int) -> None:
+        for key in [] if self.fails else chosen:
+            if isinstance(key, Miss):
+                assert isinstance(key.sn, int)
+                self.known[key.sn] = self.needs[key.sn]
+                self.read |= dict.fromkeys(self.needs[key.sn], now)
+            else:
+                assert isinstance(key, int)
+                self.read[key] = now
+
+    def choose(self, counts: Counter[int]) -> list[object]:
+        """Stale candidates, best first."""
+        demand: dict[object, list[float]] = {}
+        ahead = [self.content(self.now + m * self.step) for m in range(-(-self.window // self.step))]
+        for sn in counts:
+            answers = 1.0 if sn in self.known else self.expected_of_a_miss()
+            for key in self.known.get(sn, [Miss(sn)]):
+                waiting = demand.setdefault(key, [0.0] * len(ahead))
+                for m, then in enumerate(ahead):
+                    waiting[m] += then[sn] * answers
+        stale = [key for key in demand if isinstance(key, Miss) or not self.fresh(key, self.now)]
+        return sorted(stale, key=lambda key: (-self.score(key, demand[key]), rank(key)))
+
+    def expected_of_a_miss(self) -> float:
+        """As many answers as an SN has that was fetched already, on average."""
+        if self.setting.case is Case.AGGREGATE or not self.known:
+            return 1.0
+        return max(1.0, sum(map(len, self.known.values())) / len(self.known))
+
+    def score(self, key: object, demand: list[float]) -> float:
+        if self.order == "lru":
+            return inf if isinstance(key, Miss) else self.now - self.read[key]
+        if self.order == "sbm":
+            return demand[0]
+        ahead = [] if isinstance(key, Miss) else self.changes[key]
+        upcoming = next((t for t in ahead if t > self.now), inf)
+        return sum(waiting for m, waiting in enumerate(demand) if self.now + m * self.step < upcoming)
+
+    def answers(self, counts: Counter[int], now: int) -> tuple[float, float]:
+        results = fresh = 0
+        for sn, count in counts.items():
+            copies = [sn in self.known and self.fresh(sr, now) for sr in self.needs[sn]]
+            if self.setting.case is Case.BGP:
+                results += count * len(copies)
+                fresh += count * sum(copies)
+            elif copies:
+                results += count
+                fresh += count * all(copies)
+        return float(results), float(fresh)
+
+
+def by_hand(task: Task, order: str, **how: bool) -> list[tuple[float, float, float]]:
+    return ByHand(task.setting, task.trace, order, **how).evaluations(task.evaluations)
+
+
+@pytest.mark.parametrize("order", ["lru", "sbm", "ibm"])
+@pytest.mark.parametrize("start", ["warm", "cold"])
+@pytest.mark.parametrize("case", ["bgp", "aggregate"])
+@pytest.mark.parametrize("law", ["fixed", "poisson"])
+def test_without_latency_it_is_the_instantaneous_semantics(law: str, case: str, start: str, order: str) -> None:
+    given = task(order, start=start, case=case, workload__change_law=law)
+    found = numbers(given.run(Given(name=order)).tables)
+    assert found == by_hand(given, order)
+    assert sum(spent for _, _, spent in found) > 0
+    assert 0 <= sum(fresh for _, fresh, _ in found) < sum(results for results, _, _ in found)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"closure": "right-open"},
+        {"budget": 2.5, "bank": 3},
+        {"window": 3500, "step": 800},
+        {"window": 500, "step": 900},
+        {"workload__churn_per_minute": 4.0, "start": "cold"},
+        {"workload__edges": 20, "start": "cold", "case": "aggregate"},
+        {"budget": 0},
+        {"start": "cold", "seed": 5, "budget": 9},
+    ],
+    ids=lambda keys: ",".join(f"{key}={value}" for key, value in keys.items()),
+)
+def test_so_it_is_for_every_window_budget_and_population(keys: dict[str, Any]) -> None:
+    given = task("ibm", **keys)
+    assert numbers(given.run(Given(name="ibm")).tables) == by_hand(given, "ibm")
+
+
+@pytest.mark.parametrize("start", ["warm", "cold"])
+@pytest.mark.parametrize("knowledge", ["exact", "published", "learned"])
+def test_a_tiny_latency_makes_no_difference(knowledge: str, start: str) -> None:
+    """Rates learned check by check may differ in the last digit from those learned evaluation by evaluation."""
+    for policy in ("lru",) if knowledge == "learned" else ("ibm", "gain"):
+        at_once, soon = (
+            task(policy, knowledge=knowledge, start=start, remote__latency_ms=latency).run(PolicySettings(name=policy))
+            for latency in (0, 0.001)
+        )
+        assert numbers(soon.tables) == numbers(at_once.tables)
+        assert soon.late == 0
+        assert soon.tables["refreshes"]["sr"].to_pylist() == at_once.tables["refreshes"]["sr"].to_pylist()
+
+
+@pytest.mark.parametrize("start", ["warm", "cold"])
+@pytest.mark.parametrize("case", ["bgp", "aggregate"])
+def test_what_comes_after_the_deadline_counts_as_late_and_is_used_later(case: str, start: str) -> None:
+    given = task("ibm", case=case, start=start, remote__latency_ms=700, remote__deadline_ms=600)
+    outcome = given.run(Given(name="ibm"))
+    assert numbers(outcome.tables) == by_hand(given, "ibm", late=True)
+    assert outcome.late == outcome.requests == outcome.spent > 0
+    assert all(outcome.tables["refreshes"]["late"].to_pylist())
+
+
+@pytest.mark.parametrize(("latency", "deadline", "late"), [(600, 600, False), (601, 600, True), (500, None, False)])
+def test_what_comes_at_the_deadline_is_in_time(latency: int, deadline: int | None, late: bool) -> None:
+    given = task("ibm", remote__latency_ms=latency, remote__deadline_ms=deadline)
+    assert numbers(given.run(Given(name="ibm")).tables) == by_hand(given, "ibm", late=late)
+
+
+def test_a_deadline_of_nothing_still_takes_what_comes_at_once() -> None:
+    given = task("ibm", remote__failure_rate=1e-12, remote__deadline_ms=0)
+    assert numbers(given.run(Given(name="ibm")).tables) == by_hand(given, "ibm")
+    assert all(run("ibm", remote__latency_ms=1, remote__deadline_ms=0)["refreshes"]["late"].to_pylist())
+
+
+def started(world: World) -> list[list[int]]:
+    """When each evaluation's requests were read, late ones included, from its instant on."""
+    every = [(done.record.k, done.record.t_ms, done.refreshes) for done in world.run()]
+    every += [(late.k, late.now, late.refreshes) for late in world.late]
+    by_k: dict[int, list[int]] = {}
+    for k, now, refreshes in every:
+        by_k.setdefault(k, []).extend((refreshes.read_at - now).tolist())
+    return [sorted(by_k[k]) for k in sorted(by_k)]
+
+
+def world_of(policy: str = "lru", **keys: Any) -> World:
+    return task(policy, **keys).world(make(policy))[0]
+
+
+def test_no_more_requests_are_under_way_than_allowed() -> None:
+    world = world_of(budget=7, remote__latency_ms=100, remote__concurrency=3)
+    times = started(world)
+    assert max(times) == [0, 0, 0, 100, 100, 100, 200]
+    assert all(found == max(times)[: len(found)] for found in times)
+
+
+def test_requests_start_no_faster_than_the_rate_limit() -> None:
+    assert max(started(world_of(budget=5, remote__requests_per_second=10))) == [0, 100, 200, 300, 400]
+
+
+def test_a_rate_limit_holds_across_evaluations() -> None:
+    world = world_of(budget=8, remote__requests_per_second=4, remote__latency_ms=10)
+    times = sorted(k * 1000 + t for k, found in enumerate(started(world)) for t in found)
+    assert len(times) == world.manager.ledger.spent
+    assert min(np.diff(times)) == 250
+    assert world.late
+
+
+def test_a_failure_is_paid_for_and_leaves_the_old_copy_and_its_age() -> None:
+    given = task("ibm", remote__failure_rate=1.0)
+    tables = given.run(Given(name="ibm")).tables
+    assert numbers(tables) == by_hand(given, "ibm", fails=True)
+    assert rows(tables["evaluations"], "errors") == rows(tables["evaluations"], "spent")
+    assert set(tables["refreshes"]["error"].to_pylist()) == {"failed"}
+    assert not any(tables["refreshes"]["changed"].to_pylist())
+
+
+def test_of_some_failures_only_the_others_make_copies_younger() -> None:
+    world = world_of("ibm", remote__failure_rate=0.4)
+    before = world.manager.view.last_refresh.copy()
+    failed = done = 0
+    for evaluation in world.run():
+        after, refreshes = world.manager.view.last_refresh.copy(), evaluation.refreshes
+        for slot, error in zip(refreshes.srs.tolist(), refreshes.errors, strict=True):
+            assert after[slot] == (evaluation.record.t_ms if error is None else before[slot])
+        failed, done = failed + refreshes.failed, done + len(refreshes.errors)
+        before = after
+    assert 0.25 * done < failed < 0.6 * done
+    assert world.manager.ledger.spent == 4 * EVALUATIONS
+
+
+ROUGH: list[dict[str, Any]] = [
+    {"latency_ms": 300, "latency_law": "exponential"},
+    {"latency_ms": 1700, "latency_law": "lognormal", "deadline_ms": 2500},
+    {"latency_ms": 900, "latency_law": "lognormal", "deadline_ms": 10_000, "concurrency": 2, "failure_rate": 0.2},
+    {"latency_ms": 2500, "deadline_ms": 1000},
+    {"latency_ms": 1000, "deadline_ms": 1000, "requests_per_second": 3},
+    {"failure_rate": 0.5, "deadline_ms": 0},
+]
+
+
+@pytest.mark.parametrize("remote", ROUGH, ids=str)
+@pytest.mark.parametrize("start", ["warm", "cold"])
+def test_whatever_the_remote_does_evaluations_stay_apart_and_the_ledger_balances(
+    remote: dict[str, Any], start: str
+) -> None:
+    for policy, case, knowledge, budget in (("ibm", "bgp", "exact", 20.5), ("bundle", "aggregate", "learned", 3.5)):
+        given = task(policy, remote=remote, start=start, case=case, knowledge=knowledge, budget=budget, bank=2)
+        outcome = given.run(PolicySettings(name=policy))
+        evaluations, refreshes = outcome.tables["evaluations"], outcome.tables["refreshes"]
+        expected = [(k, given.trace.t0 + 1000 * k) for k in range(1, EVALUATIONS + 1)]
+        assert rows(evaluations, "k", "t_ms") == expected
+        assert refreshes["k"].to_pylist() == sorted(refreshes["k"].to_pylist())
+        sent = Counter(refreshes["k"].to_pylist())
+        assert evaluations["spent"].to_pylist() == [sent[k] for k, _ in expected]
+        assert outcome.spent == outcome.requests == sum(sent.values())
+        assert sum(refreshes["late"].to_pylist()) == outcome.late
+        carried = 0.0
+        for k, available, spent, left in rows(evaluations, "k", "budget", "spent", "carried"):
+            assert available == carried + floor(budget * k) - floor(budget * (k - 1))
+            assert left == available - spent >= 0
+            carried = min(2.0, left)
+        for results, fresh in rows(evaluations, "results", "fresh"):
+            assert 0 <= fresh <= results
+
+
+@pytest.mark.parametrize("start", ["warm", "cold"])
+def test_an_old_copy_never_takes_the_place_of_a_newer_one(start: str) -> None:
+    remote = {"latency_ms": 1700, "latency_law": "lognormal", "deadline_ms": 2500}
+    world = world_of("ibm", remote=remote, start=start)
+    newest = dict.fromkeys(range(world.trace.srs), world.trace.t0 if start == "warm" else -1)
+    out_of_order = 0
+    concluded = [done.refreshes for done in world.run()]
+    for refreshes in [*concluded, *(late.refreshes for late in world.late)]:
+        for key, at in zip(refreshes.keys, refreshes.read_at.tolist(), strict=True):
+            for sr in world.remote.graph.inputs(key.sn).tolist() if isinstance(key, Miss) else [key]:
+                out_of_order += at < newest[sr]
+                newest[sr] = max(newest[sr], at)
+    view = world.manager.view
+    held = {key: int(view.last_refresh[slot]) for key, slot in view.srs.numbers.items() if not isinstance(key, Miss)}
+    assert out_of_order
+    assert held == {sr: at for sr, at in newest.items() if at >= 0}
+
+
+def test_the_same_seed_gives_the_same_world() -> None:
+    remote = {"latency_ms": 900, "latency_law": "lognormal", "failure_rate": 0.2}
+    first, again = (run("ibm", remote=remote) for _ in range(2))
+    timeless = [name for name in first["evaluations"].column_names if name != "decide_us"]
+    assert first["evaluations"].select(timeless).equals(again["evaluations"].select(timeless))
+    assert first["refreshes"].equals(again["refreshes"])
+    assert not run("ibm", seed=1, remote=remote)["refreshes"].equals(first["refreshes"])
