@@ -57,3 +57,8 @@ def test_the_map_names_files_that_exist():
 def test_the_picture_of_the_graph_is_drawn(tmp_path):
     run([sys.executable, str(ROOT / "docs" / "draw_graph.py"), str(tmp_path / "graph.png")], ROOT)
     assert (tmp_path / "graph.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.py")), ids=lambda path: path.stem)
+def test_notebooks_run_from_top_to_bottom(notebook, tmp_path):
+    run([sys.executable, str(notebook)], tmp_path)
