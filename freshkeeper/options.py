@@ -43,3 +43,23 @@ def duration(name: str, written: str) -> int | None:
         return to_ms(written)
     except ValueError as error:
         raise ConfigError(f"--{name}: {error}") from None
+
+
+def pairs(name: str, written: list[str] | None) -> dict[str, str]:
+    """`--name IRI=FILE`, several times; the last = parts them, because an IRI may hold one."""
+    found: dict[str, str] = {}
+    for each in written or []:
+        key, equals, value = each.rpartition("=")
+        if not equals or not key or not value:
+            raise ConfigError(f"--{name} {each}: write it as IRI=FILE, for example http://example.org/s=s.nq")
+        iri = key.removeprefix("<").removesuffix(">")
+        if iri in found:
+            raise ConfigError(f"--{name} names <{iri}> twice")
+        found[iri] = value
+    return found
+
+
+def lists(name: str, written: list[str] | None) -> dict[str, list[str]]:
+    """`--name IRI=IRI,IRI`, several times."""
+    bare = {key: value.split(",") for key, value in pairs(name, written).items()}
+    return {key: [each.strip().removeprefix("<").removesuffix(">") for each in value] for key, value in bare.items()}

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 errors = Console(stderr=True, highlight=False)
 
@@ -21,7 +22,7 @@ def complain(message: object) -> None:
 
 def say(message: str) -> None:
     """News on standard error."""
-    errors.print(message)
+    errors.print(message, markup=False, soft_wrap=True)
 
 
 def print_json(data: Any) -> None:
@@ -30,14 +31,15 @@ def print_json(data: Any) -> None:
 
 
 def table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1, caption: str = ""
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], words: int = 1, caption: str = ""
 ) -> Table:
     """A table whose first `words` columns are words and the others numbers."""
-    made = Table(title=title or None, title_justify="left", caption=caption or None, caption_justify="left")
+    named = Text(title) if title else None
+    made = Table(title=named, title_justify="left", caption=caption or None, caption_justify="left")
     for n, column in enumerate(columns):
         made.add_column(column, justify="left" if n < words else "right", overflow="fold")
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return made
 
 
@@ -59,6 +61,11 @@ class Bar:
         self._task = self._progress.add_task(what, total=None)
         self._live: Live | None = None
         self._told = 0.0
+
+    @property
+    def room(self) -> int:
+        """How many rows a table below it may have."""
+        return max(3, errors.height - 8)
 
     def update(self, done: int, of: int, below: Table | None = None) -> None:
         """So many of so many are done."""

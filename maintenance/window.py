@@ -7,7 +7,7 @@ row, `far`, for those that stay beyond the horizon). Every change of a row is to
 Positions are milliseconds for time windows and ordinals for count windows; the formulas are the same.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -155,6 +155,13 @@ class Window:
             self._schedule(first, last, sns)
         else:
             self._schedule(first[seen], last[seen], sns[seen])
+
+    def remove(self, identities: Iterable[Hashable]) -> None:
+        """Mappings that are gone before their time; they leave at the next evaluation."""
+        for name in identities:
+            held = self._held.pop(name, None)
+            if held is not None and not self._stop_waiting(*held):
+                self._replaced.append(held[:2])
 
     def due(self) -> int:
         """The latest evaluation of a count window whose last element has arrived."""

@@ -153,6 +153,12 @@ class Setting:
     knowledge: Knowledge
     rule: BudgetRule
 
+    @property
+    def swept(self) -> str:
+        """The name without what every table has a column for."""
+        rest = {key: value for key, value in self.varied.items() if key not in GRID_KEYS}
+        return _named(rest) if rest else ""
+
     def window(self, t0: int) -> WindowSpec:
         """The window from its first arrival on."""
         chosen = self.experiment
@@ -212,12 +218,7 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
     """An experiment from a YAML file; a trace in it is found beside the file."""
     if not path.exists():
         raise ConfigError(f"there is no config {path}; `freshkeeper config init` writes one with every key")
-    try:
-        data = yaml.safe_load(path.read_text()) or {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path} must hold keys and values, not a {type(data).__name__}")
+    data = read_yaml(path)
     if isinstance(data.get("trace"), str):
         data["trace"] = str(path.parent / data["trace"])
     try:
@@ -226,6 +227,19 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     return experiment
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Keys and values from a YAML file."""
+    try:
+        data = yaml.safe_load(path.read_text("utf-8")) or {}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} must hold keys and values, not a {type(data).__name__}")
+    return data
 
 
 def explain(error: ValidationError) -> str:

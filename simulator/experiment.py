@@ -27,7 +27,7 @@ from policies.errors import BadSelectionError, ConfigError, FreshkeeperError
 from policies.registry import find
 from simulator.config import Experiment, PolicySettings, Setting, settings_of
 from simulator.run import Outcome, Task
-from simulator.summary import Row, SeedResult, mean_and_ci, pooled, seed_result, write_summary
+from simulator.summary import Row, SeedResult, mean_and_ci, pooled, read_summary, seed_result, write_summary
 from simulator.trace import Trace, read_trace
 from simulator.workload import generate
 
@@ -72,7 +72,8 @@ def simulate(
     policies = runnable(settings)
     for path in {setting.experiment.trace for setting in settings} - {None}:
         _recorded(path)  # what cannot be read must not leave a run directory
-    _prepare(experiment, settings, out, command, resume)
+    if _prepare(experiment, settings, out, command, resume):
+        return read_summary(out / "summary.csv")
     todo = [
         Job(experiment, index, seed, out / "parts" / f"{index:05d}-{seed}")
         for index in range(len(settings))
@@ -217,24 +218,34 @@ def _write_part(place: Path, task: Task, outcomes: list[Outcome], part: Part) ->
     unfinished.rename(place)
 
 
-def _prepare(experiment: Experiment, settings: list[Setting], out: Path, command: str, resume: bool) -> None:
+def _prepare(experiment: Experiment, settings: list[Setting], out: Path, command: str, resume: bool) -> bool:
+    """Make the run directory, or find that it is ours to go on with; tells whether nothing is left to do."""
     known = out / "run.json"
     if known.exists():
         if not resume:
             raise ConfigError(f"{out} holds a run already; go on with it (--resume) or name another directory (--out)")
-        if _config_of(known) != _plain(experiment):
+        about = _about(known)
+        if about["config"] != _plain(experiment):
             raise ConfigError(f"{out} holds a run of another config; name another directory (--out)")
+        if about["complete"]:
+            shutil.rmtree(out / "parts", ignore_errors=True)
+            return True
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         what = "is not empty and holds no run" if out.is_dir() else "is a file"
         raise ConfigError(f"{out} {what}; name another directory (--out)")
-    (out / "parts").mkdir(parents=True, exist_ok=True)
+    try:
+        (out / "parts").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{out} cannot be made: {error.strerror}; name another directory (--out)") from None
     if not known.exists():
         _write_run(out, experiment, settings, command, {})
+    return False
 
 
-def _config_of(known: Path) -> Any:
+def _about(known: Path) -> dict[str, Any]:
     try:
-        return json.loads(known.read_text())["config"]
+        about = json.loads(known.read_text())
+        return {key: about[key] for key in ("config", "complete")}
     except (ValueError, KeyError, TypeError):
         raise ConfigError(f"{known} is not of a run of freshkeeper; name another directory (--out)") from None
 

@@ -80,12 +80,12 @@ class Task:
         if wanted == "never":
             return None, "it was not asked for"
         if not self.setting.experiment.remote.instantaneous:
-            return None, "it is of a source that answers at once"
+            return None, "it holds only for a source that answers at once and never fails"
         if self.setting.experiment.start == "cold":
-            return None, "it is of a view that starts warm: a miss brings several SRs for one request"
+            return None, "it holds only for a view that starts warm, as a miss brings several SRs for one request"
         size = self.future.answers.nnz if self.setting.case is Case.BGP else self.trace.edges.sn.size * self.evaluations
         if wanted == "auto" and size > ANSWERS_FOR_A_BOUND:
-            return None, "the run is too large to do it by default; ask for it with bound: always"
+            return None, "it would take long; ask for it with --set bound=always"
         return upper_bound(self.future, self.setting.case).value, ""
 
     def run(self, chosen: PolicySettings) -> Outcome:

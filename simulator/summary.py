@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import TypeAdapter
 from scipy.special import stdtrit
 
 from policies.arrays import Floats
@@ -81,6 +82,14 @@ def write_summary(path: Path, rows: Sequence[Row]) -> None:
         for row in rows:
             writer.writerow({key: "" if value is None else _plain(value) for key, value in asdict(row).items()})
     unfinished.replace(path)
+
+
+def read_summary(path: Path) -> list[Row]:
+    """The rows of a summary.csv."""
+    row = TypeAdapter(Row)
+    with path.open(newline="") as file:
+        read = list(csv.DictReader(file))
+    return [row.validate_python({key: written or None for key, written in each.items()}) for each in read]
 
 
 def _plain(value: Any) -> Any:

@@ -169,11 +169,14 @@ def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: boo
     """Write the tables as `csv`, `csv.gz` or `parquet`; a directory that has tables is left alone unless told so."""
     if form not in FORMATS:
         raise InputError(f"{form!r} is no format of a trace; {nearest(form, list(FORMATS))}")
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{directory} cannot be made: {error.strerror}; name another directory") from None
     present = [directory / f"{name}.{known}" for name in COLUMNS for known in FORMATS]
     present = [path for path in present if path.exists()]
     if present and not overwrite:
-        raise InputError(f"{present[0]} is there already; name an empty directory, or say that it may be overwritten")
+        raise InputError(f"{present[0]} is there already; name an empty directory, or --overwrite it")
     for path in present:
         path.unlink()
     for name, columns in _tables(trace).items():

@@ -25,7 +25,7 @@ def init(
 
     if out.exists() and not overwrite:
         raise ConfigError(f"{out} is there already; say --overwrite or name another file")
-    out.write_text(reference())
+    out.write_text(reference(), "utf-8")
     say(f"{out}: every key with its default; try `freshkeeper simulate {out}`")
 
 
@@ -40,8 +40,9 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
 
     experiment = load(file)
     settings = settings_of(experiment)
-    runs = sum(len(policies) for policies in runnable(experiment, settings).values()) * len(experiment.seed_list)
-    say(f"{file} is good: {len(settings)} settings, {len(experiment.seed_list)} seeds, {runs} runs")
+    runs = sum(len(policies) for policies in runnable(settings).values()) * len(experiment.seed_list)
+    counts = {"setting": len(settings), "seed": len(experiment.seed_list), "run": runs}
+    say(f"{file} is good: " + ", ".join(f"{n:,} {word}{'' if n == 1 else 's'}" for word, n in counts.items()))
 
 
 @app.command()

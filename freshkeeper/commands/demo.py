@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from freshkeeper.screen import Bar, print_json, show, table
 
@@ -25,9 +26,9 @@ def demo(
         print_json([vars(standing) for standing in standings])
         return
     best = max(standing.freshness for standing in standings)
-    rows = [
+    rows: list[list[str | Text]] = [
         [
-            f"[bold]{s.policy}[/bold]" if s.freshness == best else s.policy,
+            Text(s.policy, style="bold" if s.freshness == best else ""),
             f"{s.freshness:.1%}",
             f"{s.believed:.1%}",
             f"{s.requests:.2f}",

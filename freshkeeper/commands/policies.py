@@ -1,6 +1,7 @@
 """`freshkeeper policies`."""
 
 import inspect
+import json
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any
 
@@ -49,7 +50,7 @@ def _described(name: str, found: Any) -> dict[str, str]:
 
 def _settings(found: Any) -> list[str]:
     known = fields(found) if is_dataclass(found) else ()
-    return [f"{f.name}={f.default}" for f in known if f.init and f.default is not MISSING]
+    return [f"{f.name}={json.dumps(f.default, default=str)}" for f in known if f.init and f.default is not MISSING]
 
 
 def _check(name: str) -> None:

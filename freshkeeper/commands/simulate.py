@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from freshkeeper.options import assignments, numbers
-from freshkeeper.screen import Bar, print_json, say, show, table
+from freshkeeper.screen import Bar, complain, print_json, say, show, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    config: Annotated[Path | None, typer.Argument(help="a YAML config; without one, the defaults of Planning Ahead")] = None,
+    config: Annotated[
+        Path | None, typer.Argument(help="a YAML config; without one, the defaults of Planning Ahead")
+    ] = None,
     trace: Annotated[Path | None, typer.Option(help="a directory with a recorded trace")] = None,
     policy: Annotated[str, typer.Option(metavar="A,B", help="which policies")] = "",
     budget: Annotated[str, typer.Option(metavar="5,10", help="cost units per evaluation")] = "",
@@ -68,18 +70,24 @@ def simulate(
     experiment = load(config, changes) if config else resolve({}, changes)
     place = out or _place(config, trace)
     live = _Live(experiment)
-    with live.bar.running():
-        rows = run(experiment, place, _command(), _processes(experiment, jobs), resume, live.update)
+    try:
+        with live.bar.running():
+            rows = run(experiment, place, _command(), _processes(experiment, jobs), resume, live.update)
+    except KeyboardInterrupt:
+        complain(f"stopped; what is finished is kept: go on with --out {place} --resume")
+        raise typer.Exit(130) from None
     page = _report(place) if report else None
+    for line in live.notes():
+        say(line)
     if as_json:
         print_json({"run": str(place), "rows": [_row(experiment, row) for row in rows]})
         return
-    show(_table(rows))
+    show(_table(experiment, rows))
     say(f"run directory: {place}" + (f"\npage: {page}" if page else ""))
 
 
 class _Live:
-    """The standings so far, while the run goes on."""
+    """The standings so far, while the run goes on, and what there is to say of it in the end."""
 
     def __init__(self, experiment: "Experiment") -> None:
         from simulator.config import settings_of
@@ -87,30 +95,61 @@ class _Live:
         self.bar = Bar("simulating")
         self._settings = settings_of(experiment)
         self._seen: dict[tuple[int, str], list[float]] = {}
+        self._parts: list[Part] = []
 
     def update(self, part: "Part", done: int, of: int) -> None:
-        """One more task is done."""
+        """One more task is done; the table shows what moved last."""
+        self._parts.append(part)
         for policy, result in part.numbers.items():
             if result["freshness"] is not None:
-                self._seen.setdefault((part.index, policy), []).append(result["freshness"])
+                seen = self._seen.pop((part.index, policy), [])
+                self._seen[part.index, policy] = [*seen, result["freshness"]]
+        last = sorted(list(self._seen)[-self.bar.room :])
+        means = {key: sum(self._seen[key]) / len(self._seen[key]) for key in last}
         rows = [
-            [self._settings[index].name, policy, f"{sum(seen) / len(seen):.3f}", str(len(seen))]
-            for (index, policy), seen in sorted(self._seen.items())
+            [self._settings[index].name, policy, f"{means[index, policy]:.3f}", str(len(self._seen[index, policy]))]
+            for index, policy in last
         ]
-        self.bar.update(done, of, table("", ["setting", "policy", "freshness so far", "seeds"], rows[-30:], words=2))
+        self.bar.update(done, of, table("", ["setting", "policy", "freshness so far", "seeds"], rows, words=2))
+
+    def notes(self) -> list[str]:
+        """Why the bound was left out, and how many refreshes came late."""
+        without = [part for part in self._parts if part.bound is None]
+        where = "" if len(without) == len(self._parts) else f" in {len({part.index for part in without})} settings"
+        reasons = dict.fromkeys(part.why_no_bound for part in without)
+        late, sent = (sum(n[what] for p in self._parts for n in p.numbers.values()) for what in ("late", "requests"))
+        came = [f"{late:,} of {sent:,} refreshes came after their deadline"] if late else []
+        return [f"the clairvoyant bound is left out{where}: {reason}" for reason in reasons] + came
 
 
-def _table(rows: "list[Row]") -> "Table":
-    columns = ["setting", "policy", "case", "knowledge", "γ", "bank", "freshness", "± 95 %", "of bound", "requests", ""]
-    cells = [
-        [
-            row.setting, row.policy, row.case, row.knowledge, f"{row.budget:g}", f"{row.bank:g}",
-            _number(row.freshness), _number(row.ci95), _number(row.share_of_bound),
-            f"{row.requests_per_evaluation:.2f}", "over budget" if row.over_budget else "",
-        ]
-        for row in rows
-    ]  # fmt: skip
-    return table("Freshness: mean over evaluations and seeds; requests per evaluation", columns, cells, words=4)
+def _table(experiment: "Experiment", rows: "list[Row]") -> "Table":
+    """One row per setting and policy; what is the same in all of them is said once, above."""
+    from simulator.config import settings_of
+
+    swept = {setting.name: setting.swept for setting in settings_of(experiment)}
+    columns = {
+        "setting": [swept[row.setting] for row in rows],
+        "case": [row.case for row in rows],
+        "knowledge": [row.knowledge for row in rows],
+        "policy": [row.policy for row in rows],
+        "γ": [f"{row.budget:g}" for row in rows],
+        "bank": [f"{row.bank:g}" for row in rows],
+        "freshness": [_number(row.freshness) for row in rows],
+        "± 95 %": [_number(row.ci95) for row in rows],
+        "of bound": ["" if row.over_budget else _number(row.share_of_bound) for row in rows],
+        "requests": [f"{row.requests_per_evaluation:.2f}" for row in rows],
+        "": ["over budget" if row.over_budget else "" for row in rows],
+    }
+    said = [f"{head} {columns[head][0]}" for head in ("case", "knowledge", "γ", "bank") if len(set(columns[head])) == 1]
+    shown = {
+        head: cells
+        for head, cells in columns.items()
+        if any(cells) and (len(set(cells)) > 1 or head not in ("case", "knowledge", "γ", "bank"))
+    }
+    title = "Mean freshness, and requests per evaluation"
+    words = sum(head in shown for head in ("setting", "case", "knowledge", "policy"))
+    cells = list(zip(*shown.values(), strict=True))
+    return table("\n".join([title, ", ".join(said)] if said else [title]), list(shown), cells, words=words)
 
 
 def _number(value: float | None) -> str:

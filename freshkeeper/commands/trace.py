@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from freshkeeper.options import assignments
 from freshkeeper.screen import print_json, say, show, table
@@ -36,7 +35,7 @@ def generate(
     experiment = configs.load(config, changes) if config else configs.resolve({}, changes)
     trace = draw(experiment.workload, seed)
     write_trace(trace, out, form, overwrite)
-    say(f"{out}: {len(trace.arrivals)} arrivals, {len(trace.edges)} edges, {len(trace.changes)} changes")
+    say(f"{out}: {len(trace.arrivals):,} arrivals, {len(trace.edges):,} edges, {len(trace.changes):,} changes")
 
 
 @app.command()
@@ -77,17 +76,16 @@ def convert(
     """
     from pydantic import ValidationError
 
+    from simulator.config import read_yaml
     from simulator.convert import Conversion
     from simulator.convert import convert as translate
     from simulator.trace import write_trace
 
     try:
-        wanted = Conversion.model_validate(yaml.safe_load(mapping.read_text()))
-    except OSError as error:
-        raise ConfigError(f"{mapping} cannot be read: {error.strerror}") from None
+        wanted = Conversion.model_validate(read_yaml(mapping))
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{mapping}: {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
     trace = translate(wanted, mapping.parent)
     write_trace(trace, out, form, overwrite)
-    say(f"{out}: {len(trace.arrivals)} arrivals, {len(trace.edges)} edges, {len(trace.changes)} changes")
+    say(f"{out}: {len(trace.arrivals):,} arrivals, {len(trace.edges):,} edges, {len(trace.changes):,} changes")

@@ -21,6 +21,9 @@ from policies.errors import nearest
 _LOOKING = ("FILTER", "MINUS", "BIND")
 """Elements that look at the solutions before them, and bind nothing that a join may rely on."""
 
+THERE = "freshkeeper_there"
+"""The variable of `expand_query` that tells an edge whose SR exists from one whose SR is gone."""
+
 
 @dataclass(frozen=True)
 class Split:
@@ -54,6 +57,12 @@ class Split:
         if self.one_to_one:
             raise SplitError(f"SERVICE <{self.endpoint}>: the join is 1:1, there is no static part to fetch")
         return self._select(self.edge, self.sn, self.static, sns)
+
+    def expand_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
+        """Edges and SRs of these SNs in one request; `THERE` is bound where the dynamic part holds."""
+        dynamic = f"{self.dynamic} BIND(true AS ?{THERE})"
+        body = f"{self.static} OPTIONAL {{ {dynamic} }}" if self.static else dynamic
+        return self._select((*dict.fromkeys((*self.sn, *self.edge, *self.sr)), THERE), self.sn, body, sns)
 
     def _select(
         self, shown: Sequence[str], bound: Sequence[str], body: str, rows: Sequence[Sequence[object]] | None
