@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from freshkeeper.commands import config, demo, policies, reports, simulate, trace
+from freshkeeper.commands import analyse, config, demo, explain, policies, reports, run, simulate, trace
 from freshkeeper.screen import complain
 from policies.errors import FreshkeeperError
 
@@ -16,7 +16,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("run")(run.run)
+app.command("explain")(explain.explain)
 app.command("simulate")(simulate.simulate)
+app.command("analyse")(analyse.analyse)
 app.command("report")(reports.report)
 app.command("compare")(reports.compare)
 app.command("check")(reports.check)

@@ -44,9 +44,12 @@ def table(
 
 
 def show(made: Table) -> None:
-    """On standard output: as wide as the terminal, or as wide as it needs in a pipe."""
+    """On standard output: as wide as the terminal, or as wide as it needs in a pipe; its words are not squeezed."""
     console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=160)
-    console.print(made)
+    title, caption, made.title, made.caption = made.title, made.caption, None, None
+    for part in (title, made, caption):
+        if part is not None:
+            console.print(part, soft_wrap=part is not made)
 
 
 class Bar:

@@ -27,6 +27,8 @@ class Rows:
     used: int = 0
     shared: bool = False
     """the arrays are somebody's snapshot: copy before the next write"""
+    _pools: tuple[Ints, Ints, Ints] = field(default_factory=lambda: (_ints(), _ints(), _ints()))
+    """start, stop and room with zeros behind them, so that a row more costs a constant"""
 
     @classmethod
     def from_csr(cls, start: Ints, neighbours: Ids) -> "Rows":
@@ -40,11 +42,14 @@ class Rows:
 
     def extend(self, rows: int) -> None:
         """Make empty rows up to `rows`."""
-        lacking = rows - self.start.size
-        if lacking > 0:
-            self.start, self.stop, self.room = (
-                np.concatenate([column, _ints(lacking)]) for column in (self.start, self.stop, self.room)
-            )
+        columns = (self.start, self.stop, self.room)
+        if rows <= self.start.size:
+            return
+        if rows > self._pools[0].size or any(c.base is not p for c, p in zip(columns, self._pools, strict=True)):
+            self._pools = (_ints(2 * rows), _ints(2 * rows), _ints(2 * rows))
+            for column, pool in zip(columns, self._pools, strict=True):
+                pool[: column.size] = column
+        self.start, self.stop, self.room = (pool[:rows] for pool in self._pools)
 
     def of(self, row: int) -> Ids:
         """The neighbours of a row."""

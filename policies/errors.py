@@ -7,6 +7,7 @@ FreshkeeperError
 ├── InputError         data that came in is wrong: a trace, a stream, an arrival (exit code 2)
 │   ├── TimeError      time went backwards, or an arrival lies after its evaluation
 │   ├── RunError       a run directory that is none, or cannot be read (simulator/rundir.py)
+│   ├── StreamError    an element of a stream cannot be read (maintenance/streams/errors.py)
 │   └── QuerySyntaxError, DialectError, SplitError   a query that cannot be (maintenance/query/errors.py)
 ├── PolicyError        a policy broke its contract
 │   ├── OverspentError      it chose more than the budget pays for

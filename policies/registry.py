@@ -5,7 +5,7 @@ A policy's file is imported when it is asked for, so that nobody waits for solve
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -34,6 +34,9 @@ DECLARED = (
     "name", "cases", "knowledge", "carries_budget", "is_bound", "scope", "honest", "reach", "select",
 )  # fmt: skip
 """What a class must have to be a policy; `Honest` has the usual of all but name and select."""
+
+KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+"""What a setting must be, by the type of its default."""
 
 
 @cache
@@ -73,25 +76,33 @@ def find(name: str) -> type[Policy]:
 
 def make(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
     """A policy by name with its settings, each a field of its class."""
-    policy = find(name)
-    settings = dict(settings or {})
-    known: list[str] = [field.name for field in fields(policy) if field.init] if is_dataclass(policy) else []
-    for key in settings:
-        if key not in known:
-            advice = nearest(key, known) if known else "it has no settings"
-            raise UnknownSettingError(f"the policy {name!r} has no setting {key!r}; {advice}")
+    policy, settings = find(name), dict(settings or {})
+    _check_settings(name, policy, settings)
     try:
         return policy(**settings)
     except (TypeError, ValueError) as error:
         raise UnknownSettingError(f"the policy {name!r} cannot be made with {settings}: {error}") from error
 
 
+def _check_settings(name: str, policy: type[Policy], settings: Mapping[str, Any]) -> None:
+    parts: tuple[Field[Any], ...] = fields(policy) if is_dataclass(policy) else ()
+    defaults = {field.name: field.default for field in parts if field.init}
+    for key, value in settings.items():
+        if key not in defaults:
+            advice = nearest(key, list(defaults)) if defaults else "it has no settings"
+            raise UnknownSettingError(f"the policy {name!r} has no setting {key!r}; {advice}")
+        kind = type(defaults[key])
+        if kind in KINDS and not (type(value) is kind or (kind is float and type(value) is int)):
+            raise UnknownSettingError(f"the policy {name!r} cannot be made: {key} must be {KINDS[kind]}, not {value!r}")
+
+
 def _load(path: str) -> type[Policy]:
     module, _, name = path.partition(":")
     try:
         found = getattr(import_module(module), name)
-    except Exception as error:  # importing somebody's module may fail in any way
-        raise UnknownPolicyError(f"the policy {path!r} did not load: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # importing somebody's module may fail in any way
+        said = " ".join(str(error).split())
+        raise UnknownPolicyError(f"the policy {path!r} did not load: {type(error).__name__}: {said}") from error
     lacking = [part for part in DECLARED if not hasattr(found, part)]
     if not isinstance(found, type) or lacking:
         raise UnknownPolicyError(f"{path!r} is not a policy class: it lacks {', '.join(lacking) or 'being a class'}")

@@ -23,7 +23,7 @@ from typing import Any
 from pyarrow import parquet
 
 from maintenance import journal
-from policies.errors import BadSelectionError, ConfigError, FreshkeeperError
+from policies.errors import ConfigError, FreshkeeperError
 from policies.registry import find
 from simulator.config import Experiment, PolicySettings, Setting, settings_of
 from simulator.run import Outcome, Task
@@ -99,7 +99,7 @@ def runnable(settings: list[Setting]) -> dict[str, list[PolicySettings]]:
         policy.make()
         if policy.title not in running:
             kind = find(policy.name)
-            raise BadSelectionError(
+            raise ConfigError(
                 f"the policy {policy.title!r} handles {_listed(kind.cases)} with {_listed(kind.knowledge)} knowledge; "
                 "no setting of this run has such a case with such knowledge"
             )

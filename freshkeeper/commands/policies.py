@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from freshkeeper.screen import print_json, say, show, table
+from policies.errors import ConfigError
 
 
 def policies(
@@ -34,15 +35,19 @@ def policies(
 
 
 def _described(name: str, found: Any) -> dict[str, str]:
+    """What it declares; a plug-in that declares what cannot be is listed with its error."""
     if isinstance(found, Exception):
         return {"name": name, "cases": "", "knowledge": "", "settings": "", "about": str(found), "error": str(found)}
-    module = inspect.getmodule(found)
-    about = (inspect.getdoc(module) or inspect.getdoc(found) or "").splitlines()[0].split(": ", 1)[-1]
-    about = about.replace("002", "Planning Ahead")
+    text = inspect.getdoc(inspect.getmodule(found)) or inspect.getdoc(found) or ""
+    about = next(iter(text.splitlines()), "").split(": ", 1)[-1].replace("002", "Planning Ahead")
+    try:
+        cases, knowledge = (", ".join(sorted(declared)) for declared in (found.cases, found.knowledge))
+    except TypeError as error:
+        return _described(name, ConfigError(f"the policy {name!r} declares no sets of cases and knowledge: {error}"))
     return {
         "name": name,
-        "cases": ", ".join(sorted(found.cases)),
-        "knowledge": ", ".join(sorted(found.knowledge)),
+        "cases": cases,
+        "knowledge": knowledge,
         "settings": ", ".join(_settings(found)),
         "about": about,
     }

@@ -115,7 +115,8 @@ class _Live:
     def notes(self) -> list[str]:
         """Why the bound was left out, and how many refreshes came late."""
         without = [part for part in self._parts if part.bound is None]
-        where = "" if len(without) == len(self._parts) else f" in {len({part.index for part in without})} settings"
+        some = len({part.index for part in without})
+        where = "" if len(without) == len(self._parts) else f" in {some} of {len(self._settings)} settings"
         reasons = dict.fromkeys(part.why_no_bound for part in without)
         late, sent = (sum(n[what] for p in self._parts for n in p.numbers.values()) for what in ("late", "requests"))
         came = [f"{late:,} of {sent:,} refreshes came after their deadline"] if late else []

@@ -69,9 +69,9 @@ class View:
 
     def sn_slots(self, keys: Iterable[Hashable]) -> Ints:
         """The slots of the SNs that arrive; those that the view lacks become misses."""
-        numbers = self.sns.numbers
-        slots = [numbers[key] if key in numbers else self._miss(key) for key in keys]
-        return np.array(slots, dtype=np.int64)
+        keys, numbers = list(keys), self.sns.numbers
+        self._miss([key for key in dict.fromkeys(keys) if key not in numbers])
+        return np.array([numbers[key] for key in keys], dtype=np.int64)
 
     @property
     def degree(self) -> float:
@@ -115,13 +115,15 @@ class View:
             self._release_sn(slot)
         self.evicted += before - len(self.srs)
 
-    def _miss(self, key: Hashable) -> int:
-        slot, _ = self.sns.take(key)
-        placeholder = self._slot(Miss(key))
-        self.misses.add(placeholder)
+    def _miss(self, keys: Sequence[Hashable]) -> None:
+        """SNs that the view lacks get a placeholder each."""
+        if not keys:
+            return
+        missed = [(self.sns.take(key)[0], self._slot(Miss(key))) for key in keys]
         self.graph.extend(self.sns.width, self.srs.width)
-        self.graph.add_edge(slot, placeholder)
-        return slot
+        for slot, placeholder in missed:
+            self.misses.add(placeholder)
+            self.graph.add_edge(slot, placeholder)
 
     def _slot(self, key: Hashable) -> int:
         slot, new = self.srs.take(key)

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from pyarrow import parquet
 
-from policies.errors import BadSelectionError, ConfigError
+from policies.errors import ConfigError
 from simulator.config import Experiment, resolve, settings_of
 from simulator.experiment import runnable, simulate
 from simulator.summary import Row, read_summary
@@ -350,7 +350,7 @@ def test_a_policy_runs_in_the_settings_that_it_handles(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_no_setting_can_run_is_an_error_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(BadSelectionError, match="'bundle' handles aggregate with exact or learned or published"):
+    with pytest.raises(ConfigError, match="'bundle' handles aggregate with exact or learned or published"):
         simulate(experiment(policies="lru,bundle"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

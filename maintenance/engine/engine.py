@@ -1,0 +1,148 @@
+"""Queries over streams: elements in order to every query that wants them, results as the watermark passes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from heapq import merge
+
+from maintenance.engine.answers import Result
+from maintenance.engine.continuous import ContinuousQuery
+from maintenance.streams.batch import Batch, Stream
+from maintenance.streams.lines import TimedLines
+from maintenance.streams.order import NEVER, Order
+from policies.errors import ConfigError, nearest
+
+
+@dataclass(eq=False)
+class Input:
+    """One stream with its order, and what of it was read but not yet taken."""
+
+    name: str
+    stream: Stream
+    order: Order
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        """Nothing is read before somebody asks."""
+        self._batches = iter(self.stream.batches())
+
+    def read(self) -> Batch:
+        """The next elements in order; at the end, those that waited."""
+        batch = next(self._batches, None)
+        if batch is None:
+            self.ended = True
+            return self.order.rest()
+        return self.order.take(batch)
+
+
+@dataclass(eq=False)
+class Engine:
+    """Runs queries over streams in event time: the same input gives the same results, whatever the pace.
+
+    The stream that is furthest behind is read next, so that several files are one replay.
+    """
+
+    queries: list[ContinuousQuery] = field(default_factory=list)
+    drain: bool = False
+    """whether to go on after the last element until the windows are empty"""
+    inputs: list[Input] = field(default_factory=list)
+    _first: dict[str, int] = field(default_factory=dict)
+
+    def register(self, query: ContinuousQuery) -> None:
+        """One more query."""
+        self.queries.append(query)
+
+    def listen(self, name: str, stream: Stream, delay: int = 0) -> None:
+        """One more stream; elements may come `delay` milliseconds late."""
+        self.inputs.append(Input(name, stream, Order(delay)))
+
+    def run(self) -> Iterator[Result]:
+        """Read everything; results come as soon as the watermark allows."""
+        self._check()
+        self._aim()
+        for query in self.queries:
+            if not query.query.windows:
+                yield query.once()
+        while open_inputs := [one for one in self.inputs if not one.ended]:
+            behind = min(open_inputs, key=lambda one: one.order.watermark)
+            self._hand_on(behind.name, behind.read())
+            yield from self.advance(min((one.order.watermark for one in self.inputs if not one.ended), default=NEVER))
+        yield from self.finish()
+
+    def push(self, name: str, batch: Batch) -> Iterator[Result]:
+        """Elements of a stream that is not read but told; gives what they make due."""
+        for one in self.inputs:
+            if one.name == name:
+                self._hand_on(name, one.order.take(batch))
+        yield from self.advance(min(one.order.watermark for one in self.inputs))
+
+    def end(self) -> Iterator[Result]:
+        """All streams that were told have ended."""
+        for one in self.inputs:
+            self._hand_on(one.name, one.order.rest())
+        yield from self.finish()
+
+    def advance(self, watermark: int) -> Iterator[Result]:
+        """Every evaluation before the watermark, in time and then in the order of registration."""
+        if watermark == NEVER:
+            return
+        for query in self.queries:
+            self._begin(query)
+        yield from self._late(_in_order([query.advance(watermark) for query in self.queries]))
+
+    def finish(self) -> Iterator[Result]:
+        """The streams have ended: evaluations up to the last element's time, or until nothing is left."""
+        last = max((one.order.latest for one in self.inputs), default=NEVER)
+        yield from self.advance(last + 1)
+        if self.drain:
+            yield from self._late(_in_order([query.drain() for query in self.queries]))
+
+    @property
+    def late(self) -> int:
+        """How many elements came too late, over all streams."""
+        return sum(one.order.late for one in self.inputs)
+
+    def _hand_on(self, name: str, batch: Batch) -> None:
+        if not len(batch):
+            return
+        self._first.setdefault(name, batch.times[0])
+        for query in self.queries:
+            if name in query.streams:
+                query.receive(name, batch)
+
+    def _begin(self, query: ContinuousQuery) -> None:
+        """A query begins with the earliest element of any of its streams."""
+        seen = [at for name, at in self._first.items() if name in query.streams]
+        if seen and not query.begun:
+            query.begin(min(seen))
+
+    def _late(self, results: Iterable[Result]) -> Iterator[Result]:
+        for result in results:
+            yield replace(result, late=self.late)
+
+    def _aim(self) -> None:
+        """Elements that one named window alone wants are read into its graph."""
+        for one in self.inputs:
+            wanting = [c for query in self.queries for c in query.contents if c.window.stream == one.name]
+            if len(wanting) == 1 and isinstance(one.stream, TimedLines):
+                one.stream.graph = wanting[0].graph
+
+    def _check(self) -> None:
+        known = [one.name for one in self.inputs]
+        for query in self.queries:
+            for name in query.streams:
+                if name not in known:
+                    near = f"; {nearest(name, known)}" if known else ""
+                    raise ConfigError(f"nothing feeds the stream <{name}>: give it as --stream '{name}=FILE'{near}")
+
+
+def _in_order(results: list[Iterator[Result]]) -> Iterator[Result]:
+    """By time; of one instant, in the order of registration."""
+    return results[0] if len(results) == 1 else merge(*results, key=lambda result: result.t)
+
+
+def run(query: ContinuousQuery, streams: Mapping[str, Stream], delay: int = 0, drain: bool = False) -> Iterator[Result]:
+    """One query over its streams."""
+    engine = Engine([query], drain)
+    for name, stream in streams.items():
+        engine.listen(name, stream, delay)
+    return engine.run()

@@ -1,0 +1,138 @@
+"""The evaluation of one instant: a dataset kept up to date by difference, and SPARQL over it.
+
+`Evaluator` is the seam. `Snapshot` gives the dataset to pyoxigraph and evaluates the whole query at every instant; an
+incremental evaluator must give the same answers.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, overload
+
+from pyoxigraph import (
+    BlankNode,
+    Literal,
+    NamedNode,
+    Quad,
+    QueryBoolean,
+    QueryResultsFormat,
+    QuerySolutions,
+    QueryTriples,
+    Store,
+    Triple,
+)
+
+Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
+Row: TypeAlias = tuple[Term | None, ...]
+Function: TypeAlias = Callable[..., Term | None]
+
+OWN = "freshkeeper:"
+"""What every text has that calls one of our functions."""
+CHURN = 50_000
+"""Removed triples before a store may be renewed."""
+
+
+@dataclass(eq=False)
+class LazyRows(Sequence[Row]):
+    """The rows of a pyoxigraph result, made into terms when somebody looks; until then they can be had as JSON."""
+
+    solutions: QuerySolutions | None
+    _rows: list[Row] = field(default_factory=list)
+
+    def json(self) -> bytes | None:
+        """The whole result as SPARQL-JSON, once, instead of the rows."""
+        if self.solutions is None:
+            return None
+        solutions, self.solutions = self.solutions, None
+        return solutions.serialize(format=QueryResultsFormat.JSON)
+
+    def _read(self) -> list[Row]:
+        if self.solutions is not None:
+            solutions, self.solutions = self.solutions, None
+            self._rows = [tuple(row) for row in solutions]
+        return self._rows
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self._read())
+
+    def __iter__(self) -> Iterator[Row]:
+        """Row by row."""
+        return iter(self._read())
+
+    @overload
+    def __getitem__(self, number: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Row]: ...
+
+    def __getitem__(self, number: int | slice) -> Row | Sequence[Row]:
+        """A row, or several."""
+        return self._read()[number]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Solutions: the variables, and a row of terms for each."""
+
+    variables: tuple[str, ...]
+    rows: Sequence[Row]
+
+
+Found: TypeAlias = Table | list[Triple] | bool
+"""What a query gives: SELECT, CONSTRUCT and DESCRIBE, ASK"""
+
+
+class Evaluator(Protocol):
+    """One dataset that changes, and queries over it as it is now."""
+
+    def apply(self, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
+        """Change the dataset."""
+        ...
+
+    def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
+        """Evaluate a query."""
+        ...
+
+
+@dataclass(eq=False)
+class Snapshot:
+    """A pyoxigraph store; `named` are the graphs that GRAPH sees, None for all."""
+
+    static: Iterable[Quad] = ()
+    named: list[NamedNode | BlankNode] | None = None
+    store: Store = field(init=False)
+    _churn: int = 0
+
+    def __post_init__(self) -> None:
+        """Load what does not change, once."""
+        self.store = Store()
+        self.store.extend(self.static)
+
+    def apply(self, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
+        """First what left, then what came."""
+        for quad in removed:
+            self.store.remove(quad)
+        if added:
+            self.store.extend(added)
+        self._churn += len(removed)
+        if self._churn > CHURN and self._churn > 2 * len(self.store):
+            self._renew()
+
+    def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
+        """Evaluate the whole query on the dataset as it is now."""
+        custom = {NamedNode(name): function for name, function in functions.items()}
+        found = self.store.query(sparql, named_graphs=self.named, custom_functions=custom)
+        if isinstance(found, QuerySolutions):
+            names = tuple(variable.value for variable in found.variables)
+            rows = LazyRows(found)
+            return Table(names, list(rows) if OWN in sparql else rows)  # what our functions say is of this instant
+        if isinstance(found, QueryTriples):
+            return list(found)
+        assert isinstance(found, QueryBoolean)
+        return bool(found)
+
+    def _renew(self) -> None:
+        """A store never forgets a term that it has seen; a new one holds those of the present content alone."""
+        fresh = Store()
+        fresh.extend(self.store)
+        self.store, self._churn = fresh, 0

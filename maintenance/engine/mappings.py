@@ -1,0 +1,211 @@
+"""Window mappings: what the windows give a SERVICE pattern to join with, and until when.
+
+The window part of a query is all that stands beside a SERVICE block, or around it, and does not need it: its solutions
+are the mappings that join, and each stays as long as the oldest of the elements it was made of. Elements are found by
+filling in the triple patterns of WINDOW blocks; what cannot be filled in (a path, a bracketed node) does not count.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyoxigraph import NamedNode, Quad, RdfFormat, parse
+
+from maintenance.engine.content import FOREVER, Content
+from maintenance.engine.evaluator import Evaluator, Function, Row, Table, Term
+from maintenance.engine.functions import time_of
+from maintenance.query.model import Query
+from maintenance.query.patterns import Element, read_group
+from maintenance.query.prologue import Prologue
+from maintenance.query.rewrite import to_sparql
+from maintenance.query.tokens import Kind, Token, tokenize
+
+Position: TypeAlias = str | Term
+"""A variable's name, or a term."""
+BLANK = "freshkeeper_blank_"
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """A triple pattern and the windows that it asks."""
+
+    terms: tuple[Position, Position, Position]
+    contents: tuple[Content, ...]
+
+    def expiry(self, bound: Mapping[str, Term]) -> int:
+        """When the element that this solution is made of is over; an older window than asked does not count."""
+        terms = [bound.get(term) if isinstance(term, str) else term for term in self.terms]
+        found = [c.expiry(at) for c in self.contents if (at := time_of(c, *terms)) is not None]
+        return max(found, default=FOREVER)
+
+
+@dataclass(frozen=True)
+class WindowMapping:
+    """One window mapping: all that it binds, the values that join, and the first instant without it."""
+
+    identity: Row
+    sn: Row
+    expiry: int
+
+
+@dataclass(frozen=True, eq=False)
+class WindowPart:
+    """The query that finds the mappings of one SERVICE pattern."""
+
+    sparql: str
+    patterns: tuple[Pattern, ...]
+    sn: tuple[str, ...]
+
+    @classmethod
+    def of(cls, query: Query, service: int, sn: Sequence[str], contents: Sequence[Content]) -> "WindowPart":
+        """For the SERVICE pattern of this number, joined by these variables."""
+        prologue = query.expression.prologue
+        group = read_group(query.expression.pattern, prologue)
+        levels = find_path(group, service)
+        foreign = {v for s in query.services for v in s.variables} - _window_variables(query)
+        chosen = [e for level in levels or [] for e in level if _stays(e, foreign)]
+        text = _without_blanks("{ " + " . ".join(e.text for e in chosen) + " }")
+        names = [window.name for window in query.dataset.named_windows]
+        sparql = to_sparql(prologue, "SELECT *", tokenize(text), "", names).text
+        elements = read_group(tokenize(text), prologue)
+        return cls(sparql, tuple(_patterns(elements, contents, prologue)), tuple(sn))
+
+    def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[WindowMapping]:
+        """The mappings of this instant; those that lack a value to join with join nothing."""
+        table = evaluator.find(self.sparql, functions)
+        assert isinstance(table, Table)
+        if not set(self.sn) <= set(table.variables):
+            return []
+        places = [table.variables.index(name) for name in self.sn]
+        seen: dict[Row, int] = {}
+        found = []
+        for row in table.rows:
+            sn = tuple(row[n] for n in places)
+            if None in sn:
+                continue
+            copy = seen[row] = seen.get(row, 0) + 1
+            bound = {name: term for name, term in zip(table.variables, row, strict=True) if term is not None}
+            expiry = min((pattern.expiry(bound) for pattern in self.patterns), default=FOREVER)
+            found.append(WindowMapping(row if copy == 1 else (*row, *[None] * copy), sn, expiry))
+        return found
+
+
+def find_path(group: Sequence[Element], number: int) -> list[Sequence[Element]] | None:
+    """The groups from the outermost one to the one that holds the SERVICE of this number, without that SERVICE."""
+    for index, element in enumerate(group):
+        beside = [*group[:index], *group[index + 1 :]]
+        if element.kind == "SERVICE":
+            if number == 0:
+                return [beside]
+            number -= 1
+            continue
+        for part in element.parts:
+            inside = find_path(part, number)
+            if inside is not None:
+                return [beside, *inside]
+            number -= _services(part)
+    return None
+
+
+def enclosing(group: Sequence[Element], number: int) -> list[str]:
+    """The kinds of the blocks around the SERVICE of this number, from the outside."""
+    for element in group:
+        if element.kind == "SERVICE":
+            if number == 0:
+                return []
+            number -= 1
+            continue
+        for part in element.parts:
+            count = _services(part)
+            if number < count:
+                return [element.kind, *enclosing(part, number)]
+            number -= count
+    return []
+
+
+def _services(part: Sequence[Element]) -> int:
+    """How many outermost SERVICE blocks there are in a group."""
+    return sum(1 if e.kind == "SERVICE" else sum(_services(p) for p in e.parts) for e in part)
+
+
+def _window_variables(query: Query) -> frozenset[str]:
+    return frozenset().union(*query.window_variables.values())
+
+
+def _stays(element: Element, foreign: set[str]) -> bool:
+    """What needs no SERVICE, neither its block nor what it alone binds."""
+    return not _services((element,)) and element.variables.isdisjoint(foreign)
+
+
+def _without_blanks(text: str) -> str:
+    """Blank node labels as variables: mappings are told apart by them too."""
+    found, at = [], 0
+    for token in tokenize(text).items:
+        if token.kind is Kind.BLANK:
+            found += [text[at : token.start], f"?{BLANK}", "".join(c if c.isalnum() else "_" for c in token.text[2:])]
+            at = token.end
+    return "".join([*found, text[at:]])
+
+
+def _patterns(
+    elements: Sequence[Element],
+    contents: Sequence[Content],
+    prologue: Prologue,
+    asked: tuple[Content, ...] | None = None,
+) -> Iterator[Pattern]:
+    """The triple patterns over windows; those outside WINDOW ask the merged windows."""
+    merged = tuple(c for c in contents if not c.window.named)
+    for element in elements:
+        if element.kind == "TRIPLE":
+            terms = _terms(element, prologue)
+            if terms is not None and (asked or merged):
+                yield Pattern(terms, merged if asked is None else asked)
+        elif element.kind not in ("GRAPH", "MINUS", "FILTER", "SERVICE"):
+            inner = _asked(element, contents, prologue) if element.kind == "WINDOW" else asked
+            for part in element.parts:
+                yield from _patterns(part, contents, prologue, inner)
+
+
+def _asked(element: Element, contents: Sequence[Content], prologue: Prologue) -> tuple[Content, ...]:
+    assert element.name is not None
+    if element.name.kind is Kind.VAR:
+        return tuple(c for c in contents if c.window.named)
+    name = prologue.resolve(element.name.text)
+    return tuple(c for c in contents if c.window.named and c.window.name == name)
+
+
+def _terms(element: Element, prologue: Prologue) -> tuple[Position, Position, Position] | None:
+    """Subject, predicate and object, where each is one term."""
+    if element.path:
+        return None
+    found: list[Position | None] = []
+    group: list[Token] = []
+    for token in tokenize(element.text).items[:-1]:
+        if group and not _continues(group[-1], token):
+            found.append(_term(group, prologue))
+            group = []
+        group.append(token)
+    found.append(_term(group, prologue))
+    known = [term for term in found if term is not None]
+    return (known[0], known[1], known[2]) if len(found) == len(known) == 3 else None
+
+
+def _continues(before: Token, token: Token) -> bool:
+    """Whether a token belongs to the literal before it, or to its sign."""
+    return token.kind is Kind.LANG or token.is_mark("^^") or before.is_mark("^^", "+", "-")
+
+
+def _term(tokens: list[Token], prologue: Prologue) -> Position | None:
+    first = tokens[0]
+    if first.kind is Kind.VAR:
+        return first.text[1:]
+    if first.is_word("A"):
+        return NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
+    if first.is_name:
+        return NamedNode(prologue.resolve(first.text))
+    turtle = f"{prologue.text}<a:a> <a:a> {''.join(token.text for token in tokens)} ."
+    try:
+        found: list[Quad] = list(parse(turtle, format=RdfFormat.TURTLE))
+    except SyntaxError:
+        return None
+    return found[0].object if len(found) == 1 else None

@@ -1,0 +1,9 @@
+"""Freshness analysis of a run directory or a journal, from answers, refreshes and changes alone.
+
+tables ─▶ on_spark: copies, judged answers, headline ─▶ entries, refreshes, evaluations, spending ─▶ analysis
+"""
+
+from maintenance.pipeline.analysis.analysis import Analysis, analyse, analysed
+from maintenance.pipeline.analysis.tables import AnalysisError
+
+__all__ = ["Analysis", "AnalysisError", "analyse", "analysed"]

@@ -1,0 +1,218 @@
+"""A whole analysis: every table as Parquet, one JSON with all that is small, and in words what cannot be told."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from maintenance.pipeline.analysis import entries, on_spark, refreshes, spending, tables
+from maintenance.pipeline.analysis import evaluations as instants
+from maintenance.pipeline.analysis.tables import SPARK_FAILED, AnalysisError, Tables, located
+from policies.errors import ConfigError
+
+DIGEST = "analysis.json"
+LARGE = ("over_time", "evaluations")
+"""Tables that grow with the run: Parquet alone holds them."""
+CLOSE = 1e-9
+
+
+class Analysis:
+    """What can be told of a run: named tables, computed when they are written or collected."""
+
+    def __init__(self, found: Tables, target: float = 0.95, top: int = 20) -> None:
+        """Judge every answer; `target` is a freshness to be met, `top` how many stale entries are named."""
+        self.found, self.target, self.top = found, target, top
+        self.notes = list(found.notes)
+        self._kept = ExitStack()
+        answers, changes = found.answers, found.changes
+        self.judged = None if answers is None or changes is None else self._judge(answers, changes)
+        if self.judged is None and found.evaluations is None:
+            raise AnalysisError("there are answers, but neither evaluations nor changes: nothing can be told of them")
+        told = on_spark.evaluated(self.judged, found.evaluations, found.aggregates)
+        self.evaluated = self.kept(told)
+        self.by_seed = self.kept(on_spark.by_seed(self.evaluated, target))
+
+    def tables(self) -> Iterator[tuple[str, DataFrame]]:
+        """Every table that there can be, by name."""
+        yield from self._evaluations()
+        served = self._served()
+        if served is not None:
+            yield from self._entries(served)
+        if self.found.refreshes is not None:
+            yield from self._refreshes(self.found.refreshes, served)
+
+    def close(self) -> None:
+        """Let go of what was kept in memory or on disk."""
+        self._kept.close()
+
+    def _evaluations(self) -> Iterator[tuple[str, DataFrame]]:
+        most = self.by_seed.select("seed").distinct().count()
+        order = on_spark.SERIES
+        yield "freshness", _ordered(on_spark.headline(self.by_seed, most), *order)
+        yield "seeds", _ordered(self.by_seed, *order, "seed")
+        yield "evaluations", self._per_evaluation()
+        yield "over_time", instants.over_time(self.evaluated)
+        yield "calibration", _ordered(instants.calibration(self.evaluated), *order, "basis", "tenth")
+        if self.found.evaluations is not None:
+            yield "budget", _ordered(spending.budget_use(self.found.evaluations, self._budgets()), *order)
+            split = spending.latency(self.found.evaluations, self.found.refreshes)
+            yield "latency", _ordered(split, "setting", "policy", "part")
+
+    def _budgets(self) -> dict[str, float]:
+        """γ by setting; with no word of it what was paid in cannot be told."""
+        known = {name: about.get("budget") for name, about in self.found.settings.items()}
+        found = {name: float(paid) for name, paid in known.items() if isinstance(paid, int | float)}
+        if not found:
+            self.notes.append(
+                "There is no run.json that says what was paid in, so the use of the budget cannot be told."
+            )
+        return found
+
+    def _judge(self, answers: DataFrame, changes: DataFrame) -> DataFrame:
+        """The copies are worked out once; how many there are decides how they are joined."""
+        copies = self.kept(on_spark.copies(answers, changes))
+        return on_spark.judged(answers, copies, copies.count())
+
+    def _served(self) -> DataFrame | None:
+        if self.judged is None:
+            return None
+        return self.kept(entries.served(self.judged, self.evaluated), StorageLevel.DISK_ONLY)
+
+    def _entries(self, served: DataFrame) -> Iterator[tuple[str, DataFrame]]:
+        answers, changes = self.found.answers, self.found.changes
+        assert answers is not None
+        assert changes is not None
+        by_sr = self.kept(entries.by_sr(served))
+        degrees = self.kept(entries.degrees(answers))
+        changed = self.kept(entries.changed(by_sr, changes))
+        self._say_unchanged(changed)
+        order = ("setting", "policy", "decile")
+        yield "by_degree", _ordered(entries.by_decile(by_sr, degrees, "degree"), *order)
+        yield "by_change_rate", _ordered(entries.by_decile(by_sr, changed, "changes"), *order)
+        yield "top_stale", _ordered(entries.top_stale(by_sr, degrees, changed, self.top), "setting", "policy", "rank")
+        ages = self.kept(entries.staleness(served))
+        yield "staleness", _ordered(entries.octaves(ages), "setting", "policy", "what", "from_ms")
+        yield "staleness_quantiles", _ordered(entries.staleness_quantiles(ages), "setting", "policy", "what")
+
+    def _refreshes(self, found: DataFrame, served: DataFrame | None) -> Iterator[tuple[str, DataFrame]]:
+        counting = self.kept(refreshes.counting(found, self.evaluated))
+        yield "wasted", _ordered(refreshes.wasted(counting, served, self.found.changes), "setting", "policy")
+        if served is not None:
+            yield "missed", _ordered(refreshes.missed(served, counting), "setting", "policy")
+
+    def _per_evaluation(self) -> DataFrame:
+        return self.evaluated.select(
+            *on_spark.SERIES, "seed", "k", "t_ms", "warmup", "results", "fresh", "freshness", "basis", "reported",
+            "expected_fresh",
+        )  # fmt: skip
+
+    def _say_unchanged(self, changed: DataFrame) -> None:
+        row = changed.agg(F.count("*").alias("all"), F.count_if(F.col("changes") == 0).alias("none")).first()
+        if row is not None and row["none"]:
+            self.notes.append(
+                f"Of {row['all']} SRs {row['none']} have no change in changes.parquet; their copies count as fresh."
+            )
+
+    def kept(self, table: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> DataFrame:
+        """The table, computed once however often it is used."""
+        self._kept.callback(table.unpersist)
+        return table.persist(level)
+
+
+@contextmanager
+def analysed(spark: SparkSession, run: str, target: float = 0.95, top: int = 20) -> Iterator[Analysis]:
+    """The analysis of a run, for those who want its tables and not its files."""
+    if not 0 <= target <= 1:
+        raise ConfigError(f"the target is {target:g}; right would be a freshness from 0 to 1")
+    try:
+        analysis = Analysis(tables.read(spark, run), target, top)
+        try:
+            yield analysis
+        finally:
+            analysis.close()
+    except SPARK_FAILED as error:
+        raise AnalysisError(f"{run} could not be analysed: {_first_words(error)}") from error
+
+
+def analyse(
+    spark: SparkSession, run: str, out: str | None = None, target: float = 0.95, top: int = 20
+) -> dict[str, Any]:
+    """Analyse a run; write tables and analysis.json into `out` (default: analysis in the run), return the latter."""
+    place = located(out or f"{run}/analysis")
+    _check(place)
+    with analysed(spark, run, target, top) as analysis, _unfinished(place) as unfinished:
+        digest: dict[str, Any] = {"run": run, "target": target}
+        for name, table in analysis.tables():
+            if name not in LARGE:
+                digest[name] = [row.asDict() for row in analysis.kept(table).collect()]
+            table.write.mode("overwrite").parquet(f"{unfinished}/{name}.parquet")
+        digest["cannot_tell"] = analysis.notes + _remarks(digest)
+        _write(spark, f"{unfinished}/{DIGEST}", json.dumps(digest, indent=1))
+    return digest
+
+
+def _ordered(table: DataFrame, *by: str) -> DataFrame:
+    """A small table in one file, sorted without the sampling that `orderBy` does first."""
+    return table.coalesce(1).sortWithinPartitions(*by)
+
+
+def _remarks(digest: dict[str, Any]) -> list[str]:
+    """What a reader of the headline has to know."""
+    rows = digest["freshness"]
+    said = [] if rows else ["No evaluation that counts has answers, so there is no freshness."]
+    for row in rows:
+        whose = " ".join(word for word in (row["setting"], row["policy"]) if word) or "the run"
+        if row["basis"] != "truth":
+            said.append(f"The freshness of {whose} is not the truth but what was {row['basis']} by the engine.")
+        elif row["reported"] is not None and abs(row["reported"] - row["freshness"]) > CLOSE:
+            said.append(f"The engine reported {row['reported']:.4f} for {whose}; the truth is {row['freshness']:.4f}.")
+    return said
+
+
+def _check(place: str) -> None:
+    """An analysis replaces an earlier one and nothing else."""
+    path = Path(place)
+    if "://" in place or not path.exists() or (path / DIGEST).exists():
+        return
+    if not path.is_dir() or any(path.iterdir()):
+        raise ConfigError(f"{place} holds something that is no analysis; name another directory (--out)")
+
+
+@contextmanager
+def _unfinished(place: str) -> Iterator[str]:
+    """Where to write, so that a reader sees a whole analysis or none; on a cluster's file system in place."""
+    if "://" in place:
+        yield place
+        return
+    path = Path(place)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        yield str(part)
+        shutil.rmtree(path, ignore_errors=True)
+        part.rename(path)
+    except OSError as error:
+        raise AnalysisError(f"{place} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _write(spark: SparkSession, place: str, text: str) -> None:
+    if "://" in place:
+        spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode("overwrite").text(place)
+    else:
+        Path(place).write_text(text, encoding="utf-8")
+
+
+def _first_words(error: Exception) -> str:
+    """What Spark says, without its stack."""
+    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
+    told = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return (told or ["it does not say why"])[0]

@@ -1,0 +1,71 @@
+"""Batches of elements, and what a stream is: something that gives batches.
+
+An element is one timestamped triple. Graphs of a stream come as their triples, all with the graph's time.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
+
+DEFAULT = DefaultGraph()
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Elements in the order in which they came, all in one graph: the default graph, or the one they are read for."""
+
+    times: Sequence[int]
+    quads: Sequence[Quad]
+    graph: NamedNode | DefaultGraph = DEFAULT
+
+    def __len__(self) -> int:
+        """How many elements."""
+        return len(self.times)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether time never goes backwards."""
+        return all(a <= b for a, b in pairwise(self.times))
+
+    def part(self, start: int, stop: int) -> "Batch":
+        """Some of the elements."""
+        return Batch(self.times[start:stop], self.quads[start:stop], self.graph)
+
+
+class Stream(Protocol):
+    """A source of elements."""
+
+    def batches(self) -> Iterator[Batch]:
+        """The elements, batch by batch; a live stream gives what it has as soon as it has it."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """A stream from any iterable of (time, triple or quad)."""
+
+    items: Iterable[tuple[int, Triple | Quad]]
+    size: int = 1_000
+
+    def batches(self) -> Iterator[Batch]:
+        """Batches of at most `size` elements."""
+        times: list[int] = []
+        quads: list[Quad] = []
+        for time, item in self.items:
+            times.append(time)
+            quads.append(Quad(item.subject, item.predicate, item.object))
+            if len(times) == self.size:
+                yield Batch(times, quads)
+                times, quads = [], []
+        if times:
+            yield Batch(times, quads)
+
+
+def in_graph(quads: Sequence[Quad], graph: NamedNode | DefaultGraph = DEFAULT) -> Sequence[Quad]:
+    """The triples in this graph, whatever graph their source names: the content of a window is one graph."""
+    if all(quad.graph_name == graph for quad in quads):
+        return quads
+    return [Quad(quad.subject, quad.predicate, quad.object, graph) for quad in quads]

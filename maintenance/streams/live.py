@@ -1,0 +1,92 @@
+"""Streams that go on: a TCP connection, server-sent events, a directory that grows."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from io import BufferedIOBase
+from pathlib import Path
+from typing import BinaryIO, cast
+from urllib.error import URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from maintenance.streams.batch import Batch, Stream
+from maintenance.streams.lines import Mistakes, TimedLines
+from policies.errors import ConfigError, InputError
+
+POLL_S = 0.2
+"""How often a directory is looked at."""
+
+
+def connect(url: str) -> BinaryIO:
+    """tcp://host:port, which sends timestamped N-Quads."""
+    where = urlsplit(url)
+    if where.hostname is None or where.port is None:
+        raise ConfigError(f"the stream {url} has no host or no port: write tcp://host:port")
+    try:
+        with socket.create_connection((where.hostname, where.port)) as connection:
+            return cast(BinaryIO, connection.makefile("rb"))
+    except OSError as error:
+        raise InputError(f"the stream {url} cannot be reached: {error.strerror or error}") from None
+
+
+class Events(BufferedIOBase):
+    """The data of server-sent events, as lines."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        """Read from a response."""
+        self._source = source
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """The next line of data; nothing at the end."""
+        while line := self._source.readline(size if size > 0 else -1):
+            if line.startswith(b"data:"):
+                return line.removeprefix(b"data:").removeprefix(b" ").rstrip(b"\r\n") + b"\n"
+        return b""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._source.close()
+
+
+def listen(url: str) -> BinaryIO:
+    """http://..., which sends events whose data are lines of timestamped N-Quads."""
+    try:
+        response = urlopen(Request(url, headers={"Accept": "text/event-stream", "User-Agent": "freshkeeper"}))
+    except (URLError, ValueError) as error:
+        raise InputError(f"the stream {url} cannot be reached: {getattr(error, 'reason', error)}") from None
+    return cast(BinaryIO, Events(response))
+
+
+def online(url: str, mistakes: Mistakes) -> TimedLines:
+    """The stream behind an address."""
+    open_it = connect if url.startswith("tcp://") else listen
+    return TimedLines(url, lambda: open_it(url), mistakes)
+
+
+@dataclass(eq=False)
+class Directory:
+    """The files of a directory by name; with `follow`, also those that come later (with names that sort later)."""
+
+    path: Path
+    open_file: Callable[[Path], Stream]
+    follow: bool = False
+    wait: Callable[[], bool] = field(default=lambda: _pause())
+    """called when there is nothing new; False ends the stream"""
+
+    def batches(self) -> Iterator[Batch]:
+        """File by file; one that is still written should have another name until it is whole, or begin with a dot."""
+        last = ""
+        while True:
+            new = sorted(f for f in self.path.iterdir() if f.name > last and f.is_file() and not f.name.startswith("."))
+            for file in new:
+                yield from self.open_file(file).batches()
+                last = file.name
+            if not new and not (self.follow and self.wait()):
+                return
+
+
+def _pause() -> bool:
+    time.sleep(POLL_S)
+    return True

@@ -1,0 +1,49 @@
+"""Which stream a text names.
+
+-                        standard input, timestamped N-Quads
+cars.nq  .nt .tsv .txt   timestamped N-Triples or N-Quads
+cars.trig  .jsonld       graphs with prov:generatedAtTime
+rides.yaml               a mapping of a CSV or JSON-lines file
+tcp://host:port          timestamped N-Quads
+http://...               server-sent events with timestamped N-Quads
+directory                its files by name; follow:directory goes on with those that come
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from maintenance.streams.batch import Stream
+from maintenance.streams.documents import TimedGraphs
+from maintenance.streams.lines import Mistakes, TimedLines
+from maintenance.streams.live import Directory, online
+from maintenance.streams.tables import TimedRows
+from policies.errors import ConfigError
+
+Opener = Callable[[Path, Mistakes], Stream]
+KINDS: dict[str, Opener] = {
+    **dict.fromkeys((".nq", ".nt", ".tsv", ".txt"), TimedLines.file),
+    **dict.fromkeys((".trig", ".jsonld"), TimedGraphs),
+    **dict.fromkeys((".yaml", ".yml"), TimedRows),
+}
+"""What a file is, by its ending."""
+
+
+def open_stream(written: str, mistakes: Mistakes) -> Stream:
+    """The stream that `written` names."""
+    if written == "-":
+        return TimedLines.stdin(mistakes)
+    if written.startswith(("tcp://", "http://", "https://")):
+        return online(written, mistakes)
+    path = Path(written.removeprefix("follow:"))
+    if path.is_dir():
+        return Directory(path, lambda file: _open_file(file, mistakes), written.startswith("follow:"))
+    if not path.exists():
+        raise ConfigError(f"there is no stream {written}: give a file, a directory, -, tcp://host:port or http://...")
+    return _open_file(path, mistakes)
+
+
+def _open_file(path: Path, mistakes: Mistakes) -> Stream:
+    kind = path.suffix.lower()
+    if kind not in KINDS:
+        raise ConfigError(f"the stream {path} ends in {kind or 'nothing'}: known are {', '.join(sorted(KINDS))}")
+    return KINDS[kind](path, mistakes)

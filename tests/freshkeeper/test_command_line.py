@@ -1,0 +1,426 @@
+"""The command line: data on standard output, all else on standard error, and mistakes as one line with an exit code."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from freshkeeper.__main__ import app, main
+
+PROJECT = Path(__file__).parents[2]
+CASES: dict[str, Any] = yaml.safe_load((PROJECT / "tests" / "cases" / "traces" / "errors.yaml").read_text())
+SMALL = ["--set", "workload.edges=200", "--evaluations", "15", "--no-report", "--jobs", "1"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line of an error."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert self.out == ""
+        assert lines[0].startswith("freshkeeper: ")
+        return lines[0].removeprefix("freshkeeper: ")
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def freshkeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run the command in this process, in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def run(*arguments: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["freshkeeper", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        code = ended.value.code
+        assert isinstance(code, int | None)
+        return Said(code or 0, *capsys.readouterr())
+
+    return run
+
+
+def process(directory: Path, *arguments: str) -> Said:
+    """Run the command as people do, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "freshkeeper", *arguments], cwd=directory, capture_output=True, text=True, timeout=60
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from verbs(inner, (*path, name))
+    else:
+        yield path
+
+
+VERBS = list(verbs(get_command(app)))
+
+
+def test_the_verbs_are_there() -> None:
+    assert {" ".join(path) for path in VERBS} >= {
+        "simulate", "report", "compare", "check", "policies", "demo", "trace generate", "trace describe",
+        "trace convert", "config init", "config validate", "config schema",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_every_verb_has_help_with_an_example(freshkeeper: Command, verb: tuple[str, ...]) -> None:
+    said = freshkeeper(*verb, "--help")
+    assert (said.code, said.err) == (0, "")
+    assert "Example" in said.out
+    assert f"freshkeeper {' '.join(verb)}" in " ".join(said.out.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["simulat"], ["simulate", "--budgt", "5"], ["simulate", "--seeds", "many"], ["check"], ["trace"], []]
+)
+def test_what_cannot_be_understood_ends_with_2_and_no_traceback(freshkeeper: Command, arguments: list[str]) -> None:
+    said = freshkeeper(*arguments)
+    assert said.code == 2
+    assert "Traceback" not in said.err
+
+
+ROW = {
+    "setting": dict, "policy": str, "case": str, "knowledge": str, "budget": float, "bank": float, "seeds": int,
+    "freshness": float, "ci95": float, "pooled": float, "stale_answers": float, "answers": float, "spent": float,
+    "requests_per_evaluation": float, "share_of_bound": float, "over_budget": bool, "seconds": float,
+}  # fmt: skip
+
+
+def test_simulate_prints_its_rows_as_json_and_nothing_else(tmp_path: Path) -> None:
+    """In a process of its own, as people and programs run it."""
+    said = process(
+        tmp_path, "simulate", *SMALL, "--policy", "ibm,unlimited", "--budget", "3,5", "--seeds", "2", "--json",
+        "--out", "here",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert said.out.count("\n") == 1
+    printed = json.loads(said.out)
+    assert list(printed) == ["run", "rows"]
+    assert printed["run"] == "here"
+    assert [(row["setting"], row["policy"]) for row in printed["rows"]] == [
+        ({"budget": budget}, policy) for budget in (3.0, 5.0) for policy in ("ibm", "unlimited")
+    ]
+    for row in printed["rows"]:
+        assert {key: type(value) for key, value in row.items()} == ROW
+    assert said.err.splitlines() == [f"simulating: {n} of 4" for n in (1, 2, 3, 4)]
+
+
+def test_numbers_that_are_not_known_are_null(freshkeeper: Command) -> None:
+    said = freshkeeper("simulate", *SMALL, "--policy", "lru", "--seeds", "1", "--json", "--set", "bound=never")
+    (row,) = json.loads(said.out)["rows"]
+    assert (row["setting"], row["ci95"], row["share_of_bound"]) == ({}, None, None)
+
+
+def test_a_table_is_data_and_the_rest_is_not(freshkeeper: Command, tmp_path: Path) -> None:
+    said = freshkeeper("simulate", *SMALL, "--policy", "ibm,unlimited", "--seeds", "2", "--out", "runs/[bold]mine")
+    assert said.code == 0
+    assert "case bgp, knowledge exact, γ 10, bank 0" in said.out
+    assert [word for word in ("freshness", "of bound", "requests", "over budget") if word not in said.out] == []
+    assert said.err == "simulating: 1 of 2\nsimulating: 2 of 2\nrun directory: runs/[bold]mine\n"
+    assert (tmp_path / "runs" / "[bold]mine" / "summary.csv").exists()
+
+
+def test_a_table_says_once_what_is_the_same_everywhere_and_leaves_out_what_is_empty(freshkeeper: Command) -> None:
+    said = freshkeeper(
+        "simulate", *SMALL, "--policy", "ibm", "--budget", "3,5", "--seeds", "1", "--case", "bgp,aggregate"
+    )
+    head = said.out.splitlines()[3]
+    assert head.replace("┃", " ").split() == ["case", "policy", "γ", "freshness", "of", "bound", "requests"]
+    assert "knowledge exact, bank 0" in said.out
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--set", "bound=never"], "the clairvoyant bound is left out: it was not asked for"),
+        (
+            ["--start", "cold"],
+            "the clairvoyant bound is left out: it holds only for a view that starts warm, "
+            "as a miss brings several SRs for one request",
+        ),
+        (
+            ["--set", "remote.failure_rate=.1"],
+            "the clairvoyant bound is left out: it holds only for a source that answers at once and never fails",
+        ),
+        (
+            ["--set", "sweep={start: [warm, cold]}"],
+            "the clairvoyant bound is left out in 1 of 2 settings: it holds only for a view that starts warm, "
+            "as a miss brings several SRs for one request",
+        ),
+        (["--set", "remote={latency_ms: 900}"], "150 of 150 refreshes came after their deadline"),
+    ],
+)
+def test_what_is_left_out_or_late_is_said_in_one_line(freshkeeper: Command, options: list[str], line: str) -> None:
+    said = freshkeeper("simulate", *SMALL, "--policy", "ibm", "--seeds", "1", *options)
+    assert said.code == 0
+    assert said.err.splitlines().count(line) == 1
+
+
+def test_runs_get_names_of_their_own(freshkeeper: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("policies: [lru]\nevaluations: 5\nseeds: 1\n")
+    for expected in ("runs/mine", "runs/mine-2"):
+        assert json.loads(freshkeeper("simulate", "mine.yaml", "--no-report", "--json").out)["run"] == expected
+    assert json.loads((tmp_path / "runs/mine-2/run.json").read_text())["command"] == (
+        "freshkeeper simulate mine.yaml --no-report --json"
+    )
+
+
+MISTAKES = {
+    "a typo in a key": (["--set", "workload.edgse=5"], "there is no key 'workload.edgse'; did you mean 'edges'?"),
+    "a policy that does not exist": (["--policy", "lru,imb"], "there is no policy 'imb'; did you mean 'ibm'?"),
+    "a plug-in that does not exist": (["--policy", "nowhere:Policy"], "the policy 'nowhere:Policy' did not load: "),
+    "a budget in words": (["--budget", "five"], "--budget five: 'five' is no number; write it as 5 or 5,10,20"),
+    "a negative budget": (["--budget", "-5"], "budget: it must be greater than or equal to 0, not -5.0"),
+    "no assignment": (["--set", "budget"], "--set budget: write it as key=value"),
+    "no value": (["--set", "budget=[5"], "--set budget=[5: '[5' is no value"),
+    "no duration": (["--window", "4q"], "window: q in 4q is no unit of time"),
+    "no case": (["--case", "bgq"], "case: it must be 'bgp' or 'aggregate', not 'bgq'"),
+    "no config": (["nowhere.yaml"], "there is no config nowhere.yaml; `freshkeeper config init` writes one"),
+    "no trace": (["--trace", "nowhere"], "nowhere is no directory; a trace is one with the tables"),
+    "a policy for another case": (
+        ["--policy", "bundle"],
+        "the policy 'bundle' handles aggregate with exact or learned",
+    ),
+    "no directory": (["--out", "/dev/null/here", "--policy", "lru"], "/dev/null/here cannot be made: "),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_clear_line(freshkeeper: Command, tmp_path: Path, name: str) -> None:
+    options, message = MISTAKES[name]
+    said = freshkeeper("simulate", *options)
+    assert said.complaint.startswith(message)
+    assert said.code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", CASES["cases"])
+def test_so_is_whatever_is_wrong_with_a_trace(freshkeeper: Command, tmp_path: Path, name: str) -> None:
+    """Unsorted tables, edges to nothing, negative times, empty files."""
+    (tmp_path / "trace").mkdir()
+    for file, content in (CASES["good"] | CASES["cases"][name]["files"]).items():
+        if content is not None:
+            (tmp_path / "trace" / file).write_text(content)
+    for verb in (["simulate", "--trace", "trace"], ["trace", "describe", "trace"]):
+        said = freshkeeper(*verb)
+        assert said.complaint
+        assert said.code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["trace"]
+
+
+def test_an_error_in_a_process_of_its_own_is_one_line_too(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text("polices: lru\n")
+    said = process(tmp_path, "simulate", "wrong.yaml")
+    assert said.complaint == "wrong.yaml: there is no key 'polices'; did you mean 'policies'?"
+    assert said.code == 2
+
+
+NEWEST = '''
+"""newest: the wrong way round."""
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from freshkeeper import Honest, Selection
+
+
+@dataclass(frozen=True)
+class Newest(Honest):
+    name: ClassVar[str] = "newest"
+    most: int = 2
+
+    def select(self, round, budget, rng):
+        stale = np.flatnonzero(round.stale_candidates)
+        newest = stale[np.argsort(-round.last_refresh[stale], kind="stable")][: self.most]
+        chosen = newest[np.cumsum(round.cost[newest]) <= budget.available]
+        return Selection(chosen.astype(np.int32), np.ones(chosen.size))
+
+
+class Greedy(Newest):
+    name: ClassVar[str] = "greedy"
+
+    def select(self, round, budget, rng):
+        chosen = np.flatnonzero(round.stale_candidates)
+        return Selection(chosen.astype(np.int32), np.ones(chosen.size))
+'''
+
+
+def test_a_policy_of_ones_own_is_found_where_the_command_is_run(tmp_path: Path) -> None:
+    """By processes of the pool as well."""
+    (tmp_path / "mine.py").write_text(NEWEST)
+    config = {"policies": [{"name": "mine:Newest", "most": 1, "label": "mine"}], "evaluations": 5, "seeds": 2}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config))
+    said = process(tmp_path, "simulate", "mine.yaml", "--jobs", "2", "--no-report", "--json")
+    assert said.code == 0, said.err
+    (row,) = json.loads(said.out)["rows"]
+    assert (row["policy"], row["requests_per_evaluation"]) == ("mine", 1)
+
+
+def test_a_policy_of_ones_own_is_checked_against_the_contract(freshkeeper: Command, tmp_path: Path) -> None:
+    (tmp_path / "checked.py").write_text(NEWEST)
+    good = freshkeeper("policies", "--check", "checked:Newest")
+    assert (good.code, good.out) == (0, "")
+    assert good.err.startswith("newest keeps the contract on ")
+    broken = freshkeeper("policies", "--check", "checked:Greedy")
+    assert broken.code == 1
+    assert broken.complaint.startswith("the policy 'greedy' spent more than the budget: chose [")
+    assert "'lrv'; did you mean 'lru'?" in freshkeeper("policies", "--check", "lrv").complaint
+    assert "it lacks " in freshkeeper("policies", "--check", "checked:Honest").complaint
+
+
+def test_policies_are_listed(freshkeeper: Command) -> None:
+    listed = json.loads(freshkeeper("policies", "--json").out)
+    assert {
+        "name": "lru",
+        "cases": "aggregate, bgp",
+        "knowledge": "exact, learned, published",
+        "settings": "",
+    }.items() <= (next(entry for entry in listed if entry["name"] == "lru").items())
+    assert next(entry for entry in listed if entry["name"] == "fba")["settings"] == "literal=false"
+    said = freshkeeper("policies")
+    assert (said.code, said.err) == (0, "")
+    assert all(entry["name"] in said.out and entry["about"][:20] in said.out for entry in listed)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two policies with seven evaluations, and another one."""
+    from simulator.config import resolve
+    from simulator.experiment import simulate
+
+    there = tmp_path_factory.mktemp("runs")
+    for name, budget in (("one", 10), ("two", 14)):
+        keys = {"policies": "lru,ibm", "evaluations": 7, "seeds": 3, "budget": budget, "bound": "never"}
+        simulate(resolve(keys), there / name)
+    return there / "one"
+
+
+def test_check_says_by_its_exit_code_whether_it_is_fresh_enough(freshkeeper: Command, run: Path) -> None:
+    for warn, error, code, word in ((0.0, 0.0, 0, "OK"), (0.99, 0.0, 1, "WARN"), (0.99, 0.98, 2, "ERROR")):
+        said = freshkeeper("check", run, "--warn", warn, "--error", error)
+        assert (said.code, said.err) == (code, "")
+        assert len(said.out.splitlines()) == 2
+        assert all(line.startswith(word) for line in said.out.splitlines())
+    unknown = freshkeeper("check", run.parent)
+    assert unknown.code == 3
+    assert unknown.out.startswith("UNKNOWN: ")
+    found = json.loads(freshkeeper("check", run, "--json", "--policy", "ibm").out)
+    assert (found["exit"], len(found["lines"])) == (2, 1)
+    assert freshkeeper("check", run, "--policy", "imb").code == 3
+
+
+def test_compare_tells_two_runs_apart(freshkeeper: Command, run: Path) -> None:
+    said = freshkeeper("compare", run, run.parent / "two")
+    assert said.code == 0
+    assert "10 → 14" in said.out
+    assert said.err == "budget: 10 in the first, 14 in the second\n"
+    found = json.loads(freshkeeper("compare", run, run.parent / "two", "--json").out)
+    assert [row["policy"] for row in found["differences"]] == ["lru", "ibm"]
+    assert all(row["difference"] > 0 and row["paired"] for row in found["differences"])
+    lost = freshkeeper("compare", run, "nowhere")
+    assert (lost.code, lost.complaint) == (2, "nowhere is not a run directory: it does not exist")
+
+
+def test_report_writes_a_page_and_its_plots(freshkeeper: Command, run: Path, tmp_path: Path) -> None:
+    said = freshkeeper("report", run, "--out", "page.html", "--png", "plots")
+    assert (said.code, said.out, said.err) == (0, "page.html\n", "")
+    assert "<html" in (tmp_path / "page.html").read_text()[:200]
+    plots = list((tmp_path / "plots").glob("*.png"))
+    assert plots
+    assert all(plot.read_bytes()[:4] == b"\x89PNG" for plot in plots)
+    lost = freshkeeper("report", "nowhere")
+    assert (lost.code, lost.complaint) == (2, "nowhere is not a run directory: it does not exist")
+
+
+def test_simulate_writes_the_page_unless_told_not_to(freshkeeper: Command, tmp_path: Path) -> None:
+    options = [option for option in SMALL if option != "--no-report"]
+    said = freshkeeper("simulate", *options, "--seeds", 1, "--policy", "lru", "--out", "run")
+    assert said.err.splitlines()[-1] == "page: run/report.html"
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_a_trace_is_generated_described_simulated_and_converted(freshkeeper: Command, tmp_path: Path) -> None:
+    said = freshkeeper("trace", "generate", "drawn", "--set", "edges=90", "--seed", "3", "--format", "csv.gz")
+    assert (said.code, said.out) == (0, "")
+    assert said.err.startswith("drawn: 1,")
+    assert " 90 edges, " in said.err
+    assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == [
+        f"{name}.csv.gz" for name in ("arrivals", "changes", "edges", "schedule")
+    ]
+    again = freshkeeper("trace", "generate", "drawn")
+    assert (again.code, again.complaint) == (
+        2,
+        "drawn/arrivals.csv.gz is there already; name an empty directory, or --overwrite it",
+    )
+    described = json.loads(freshkeeper("trace", "describe", "drawn", "--json").out)
+    assert described["edges"] == 90
+    assert "edges per SN" in freshkeeper("trace", "describe", "drawn", "--window", "4s", "--step", "1s").out
+    said = freshkeeper("simulate", "--trace", "drawn", "--policy", "ibm", "--no-report", "--json")
+    (row,) = json.loads(said.out)["rows"]
+    assert (row["seeds"], row["seconds"] > 0) == (1, True)
+    fig5 = PROJECT / "configs" / "fig5.yaml"
+    said = freshkeeper(
+        "simulate", fig5, "--trace", "drawn", "--policy", "lru", "--seeds", 1, "--no-report", "--jobs", 1
+    )
+    assert said.code == 0, said.err
+
+
+def test_a_foreign_file_becomes_a_trace(freshkeeper: Command, tmp_path: Path) -> None:
+    (tmp_path / "posts.csv").write_text("at,topic\n2024-01-01T00:00:00Z,jazz\n2024-01-01T00:00:05Z,rock\n")
+    (tmp_path / "members.csv").write_text("topic,user\njazz,ann\nrock,bob\n")
+    (tmp_path / "polls.csv").write_text("at,user,n\n2024-01-01T00:00:01Z,ann,1\n2024-01-01T00:00:03Z,ann,2\n")
+    (tmp_path / "mapping.yaml").write_text(
+        "arrivals: {file: posts.csv, time: at, unit: iso, sn: topic}\n"
+        "edges: {file: members.csv, sn: topic, sr: user}\n"
+        "changes: {file: polls.csv, time: at, unit: iso, sr: user, value: n, observations: true}\n"
+    )
+    said = freshkeeper("trace", "convert", "mapping.yaml", "out")
+    assert (said.code, said.out, said.err) == (0, "", "out: 2 arrivals, 2 edges, 1 changes\n")
+    (tmp_path / "wrong.yaml").write_text("arrivals: [\n")
+    assert freshkeeper("trace", "convert", "wrong.yaml", "other").complaint.startswith("wrong.yaml is no YAML: ")
+    assert freshkeeper("trace", "convert", "nowhere.yaml", "other").complaint.startswith(
+        "nowhere.yaml cannot be read: "
+    )
+    (tmp_path / "wrong.yaml").write_text("arrivals: {file: posts.csv}\n")
+    assert freshkeeper("trace", "convert", "wrong.yaml", "other").complaint.startswith("wrong.yaml: ")
+
+
+def test_a_config_is_written_checked_and_described(freshkeeper: Command, tmp_path: Path) -> None:
+    assert freshkeeper("config", "init").err.startswith("experiment.yaml: every key with its default")
+    assert "is there already; say --overwrite" in freshkeeper("config", "init").complaint
+    assert freshkeeper("config", "init", "--overwrite").code == 0
+    said = freshkeeper("config", "validate", "experiment.yaml")
+    assert (said.code, said.err) == (0, "experiment.yaml is good: 1 setting, 5 seeds, 20 runs\n")
+    (tmp_path / "wrong.yaml").write_text("budget: -1\n")
+    said = freshkeeper("config", "validate", "wrong.yaml")
+    assert (said.code, said.complaint) == (2, "wrong.yaml: budget: it must be greater than or equal to 0, not -1")
+    schema = json.loads(freshkeeper("config", "schema").out)
+    assert {"workload", "trace", "policies", "sweep"} <= set(schema["properties"])
+    assert schema["additionalProperties"] is False
+
+
+def test_the_demo_prints_standings(freshkeeper: Command) -> None:
+    standings = json.loads(freshkeeper("demo", "--json", "--budget", 3).out)
+    assert all(0 < standing["freshness"] <= 1 and standing["requests"] <= 3 for standing in standings)

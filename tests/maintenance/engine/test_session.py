@@ -1,0 +1,181 @@
+"""The verbs run and explain: files in, lines out, errors with line and column."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maintenance import journal
+from maintenance.engine.answers import Freshness, Result
+from maintenance.engine.evaluator import LazyRows
+from maintenance.engine.output import NdJson, writer
+from maintenance.engine.session import Session
+from maintenance.query import Form, Operator, QuerySyntaxError, parse
+from policies.errors import ConfigError, FreshkeeperError
+
+E = "http://example.org/"
+POSTS = "".join(f"{at}\t<{E}{p}> <{E}topic> <{E}{t}> .\n" for at, p, t in [(1000, "p1", "jazz"), (2000, "p2", "rock")])
+BLOG = """PREFIX : <http://example.org/> :jazz :discussedBy :ann . :rock :discussedBy :ann, :bob .
+:ann :followers 1 . :bob :followers 2 ."""
+REACH = f"""PREFIX : <{E}>
+REGISTER RSTREAM :reach AS
+SELECT ?topic (SUM(?n) AS ?reach) FROM NAMED WINDOW :posts ON :stream [RANGE PT4S STEP PT1S]
+WHERE {{ WINDOW :posts {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}
+GROUP BY ?topic"""
+PLAIN = REACH.split("WHERE")[0].replace("(SUM(?n) AS ?reach)", "") + "WHERE { WINDOW :posts { ?post :topic ?topic } }"
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A stream, a source and queries in a directory."""
+    (tmp_path / "posts.nq").write_text(POSTS)
+    (tmp_path / "blog.ttl").write_text(BLOG)
+    (tmp_path / "blog.yaml").write_text(f"data: blog.ttl\nvolatile: {E}followers\n")
+    (tmp_path / "reach.rspql").write_text(REACH)
+    (tmp_path / "plain.rspql").write_text(PLAIN)
+    return tmp_path
+
+
+def freshkeeper(place, *arguments, stdin=""):
+    """Run the command."""
+    command = [sys.executable, "-m", "freshkeeper", *arguments]
+    return subprocess.run(command, cwd=place, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_run_writes_a_line_of_json_per_evaluation_with_freshness_and_a_journal(place):
+    inputs = ("--stream", f"{E}stream=posts.nq", "--source", f"{E}blog=blog.yaml")
+    done = freshkeeper(place, "run", "reach.rspql", *inputs, "--journal", "j")
+    assert done.returncode == 0, done.stderr
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert first == {
+        "t": 1000,
+        "windows": {f"{E}posts": [-3000, 1000]},
+        "op": "RSTREAM",
+        "answers": [
+            {
+                "bindings": {
+                    "topic": {"type": "uri", "value": f"{E}jazz"},
+                    "reach": {"type": "literal", "value": "1", "datatype": "http://www.w3.org/2001/XMLSchema#integer"},
+                },
+                "fresh": 1.0,
+                "age_ms": 0,
+            }
+        ],
+        "late": 0,
+    }
+    assert len(second["answers"]) == 2
+    assert journal.read(place / "j", "evaluations").num_rows == 2
+    assert set(journal.read(place / "j", "refreshes")["sr"].to_pylist()) >= {f"miss <{E}jazz>"}
+
+
+def test_a_stream_can_come_from_standard_input_and_bad_lines_can_be_skipped(place):
+    arguments = ("run", "plain.rspql", "--stream", f"{E}stream=-", "--format", "csv")
+    assert freshkeeper(place, *arguments, stdin=POSTS).stdout.splitlines()[0] == "t,topic,fresh"
+    bad = freshkeeper(place, *arguments, stdin=POSTS + "oops\n")
+    assert (bad.returncode, "Traceback" in bad.stderr) == (2, False)
+    assert "standard input, line 3: 'oops' has no tab" in bad.stderr
+    skipped = freshkeeper(place, *arguments, "--on-error", "skip", stdin=POSTS + "oops\n")
+    assert skipped.returncode == 0
+    assert "1 elements could not be read" in skipped.stderr
+
+
+def test_explain_shows_the_quadruple_and_the_split(place):
+    done = freshkeeper(place, "explain", "reach.rspql", "--volatile", f"{E}blog={E}followers")
+    assert "SELECT ?user ?n WHERE { VALUES ?user { ... } ?user :followers ?n }" in done.stdout
+    assert json.loads(freshkeeper(place, "explain", "reach.rspql", "--json").stdout)["QF"] == "SELECT"
+
+
+def results(place, text, **more):
+    """What a session gives."""
+    streams = {f"{E}stream": str(place / "posts.nq")}
+    return list(Session(text, parse(text), **({"streams": streams} | more)).results())
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (
+            {"streams": {f"{E}streem": "x.nq"}},
+            r"line 3, column 43: nothing feeds the stream <http://example.org/stream>",
+        ),
+        ({"on_error": "ignore"}, "it is fail or skip"),
+        ({"fetch": "never"}, "it is view, always or once"),
+        ({"speed": "fast"}, "write 1x, 10x or max"),
+        ({"volatile": {f"{E}x": ["p"]}}, "which is no --source"),
+    ],
+)
+def test_a_run_that_cannot_be_says_so_before_it_begins(place, more, says):
+    with pytest.raises(FreshkeeperError, match=says):
+        results(place, PLAIN.replace("SELECT ?topic ", "SELECT ?topic"), **more)
+
+
+def test_a_graph_without_a_file_is_an_error_at_its_place(place):
+    text = PLAIN.replace("FROM NAMED WINDOW", "FROM NAMED :map FROM NAMED WINDOW", 1)
+    with pytest.raises(QuerySyntaxError, match=r"there is no file for the graph <http://example.org/map>"):
+        results(place, text)
+
+
+@pytest.mark.parametrize(
+    ("head", "form", "text"),
+    [
+        ("SELECT ?topic", "csv", "t,topic,fresh\n1000,http://example.org/jazz,1.0\n"),
+        ("ASK", "csv", "t,boolean,fresh\n1000,true,1.0\n"),
+        ("ASK", "sparql-json", '{"t": 1000, "head": {}, "boolean": true}\n'),
+        ("CONSTRUCT { ?post :is ?topic }", "nquads", f"1000\t<{E}p1> <{E}is> <{E}jazz> .\n"),
+        (
+            "SELECT ?topic",
+            "sparql-json",
+            '{"t": 1000, "head": {"vars": ["topic"]}, "results": {"bindings": [{"topic": {"type": "uri", "value": '
+            '"http://example.org/jazz"}}]}}\n',
+        ),
+    ],
+)
+def test_answers_can_be_written_in_other_formats(place, head, form, text):
+    result = results(place, PLAIN.replace("SELECT ?topic ", head))[0]
+    assert "".join(writer(form).lines(result)) == text
+
+
+def test_a_format_that_cannot_say_it_says_so(place):
+    result = results(place, PLAIN)[0]
+    with pytest.raises(ConfigError, match="nquads writes triples, and SELECT gives none"):
+        list(writer("nquads").lines(result))
+    with pytest.raises(ConfigError, match="did you mean 'ndjson'"):
+        writer("ndjsn")
+
+
+def test_what_construct_writes_as_nquads_is_a_stream_again(place):
+    text = PLAIN.replace("SELECT ?topic ", "CONSTRUCT { ?post :is ?topic } ")
+    (place / "out.nq").write_text("".join(line for r in results(place, text) for line in writer("nquads").lines(r)))
+    again = results(place, PLAIN.replace(":topic ?", ":is ?"), streams={f"{E}stream": str(place / "out.nq")})
+    assert [len(result.answers) for result in again] == [1, 2]
+
+
+TERMS = st.one_of(
+    st.text().map(ox.Literal),
+    st.sampled_from(['}},{"a":{"type":"', "}},{", "{}", '"}},{"', "\\", '}},{"b']).map(ox.Literal),
+    st.integers().map(ox.Literal),
+    st.none(),
+)
+
+
+@given(st.lists(st.tuples(TERMS, TERMS), max_size=4))
+def test_solutions_spliced_from_the_library_are_those_written_one_by_one(rows):
+    cells = [["UNDEF" if term is None else str(term) for term in row] for row in rows]
+    query = f"SELECT ?a ?b {{ VALUES (?a ?b) {{ {' '.join(f'({a} {b})' for a, b in cells)} }} }}"
+
+    def lines(answers):
+        result = Result(1, Form.SELECT, Operator.RSTREAM, ("a", "b"), answers)
+        return [json.loads(line) for line in NdJson().lines(result)]
+
+    assert lines(LazyRows(ox.Store().query(query))) == lines([tuple(row) for row in ox.Store().query(query)])
+
+
+def test_freshness_is_written_with_age():
+    result = Result(1, Form.SELECT, Operator.RSTREAM, ("a",), [(ox.Literal(1),)], [Freshness(0.25, 7)])
+    line = json.loads(io.StringIO("".join(NdJson().lines(result))).read())
+    assert (line["answers"][0]["fresh"], line["answers"][0]["age_ms"]) == (0.25, 7)

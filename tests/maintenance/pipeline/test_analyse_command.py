@@ -1,0 +1,81 @@
+"""`freshkeeper analyse` as it is called: a table, JSON, and errors as one line."""
+
+import json
+import sys
+
+import pytest
+
+from freshkeeper.__main__ import main
+from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
+from simulator.config import resolve
+from simulator.experiment import simulate
+
+has_java = pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it")
+pytestmark = pytest.mark.filterwarnings("default")
+SMALL = {"workload": {"sns": 5, "srs": 4, "edges": 10}, "evaluations": 10, "seeds": 1, "policies": "ibm"}
+
+
+@pytest.fixture(scope="module")
+def session():
+    """The one that the command then finds running."""
+    spark = spark_session("local[2]", {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"})
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    """Call the command in a directory; gives its exit code, output and errors."""
+
+    def run(*words):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["freshkeeper", "analyse", *words])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return ended.value.code, said.out, said.err
+
+    return run
+
+
+@has_java
+def test_json_goes_to_standard_output_and_the_analysis_into_its_directory(session, call, tmp_path):
+    simulate(resolve(SMALL | {"answers": True, "bound": "never"}), tmp_path / "run")
+    code, out, _ = call("run", "--out", "told", "--target", "0.5", "--json", "--set", "spark.sql.ansi.enabled=true")
+    assert code == 0
+    assert json.loads(out) == json.loads((tmp_path / "told" / "analysis.json").read_text())
+    assert json.loads(out)["target"] == 0.5
+    assert not (tmp_path / "run" / "analysis").exists()
+
+
+@has_java
+def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(session, call, tmp_path):
+    simulate(resolve(SMALL | {"bound": "never"}), tmp_path / "run")
+    code, out, err = call("run")
+    assert code == 0
+    assert "freshness" in out
+    assert "ibm" in out
+    assert "answers.parquet is not there" in err
+    assert "analysis: run/analysis" in err
+
+
+@has_java
+def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(session, call):
+    code, _, err = call("nowhere")
+    assert code == 2
+    assert "freshkeeper: nowhere cannot be analysed: it has neither" in err
+
+
+def test_a_setting_that_is_not_of_spark_is_refused_before_java_is_asked_for(call, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    code, _, err = call("nowhere", "--set", "memory=4g")
+    assert code == 2
+    assert "--set memory: settings of Spark begin with spark." in err
+
+
+def test_without_java_one_sentence_says_how_to_get_it(call, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    code, _, err = call("nowhere")
+    assert code == 2
+    assert err.startswith("freshkeeper: Spark needs Java 17 or newer: install it")

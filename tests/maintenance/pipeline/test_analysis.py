@@ -1,0 +1,212 @@
+"""Freshness on Spark equals the plain reference and what the simulator reported; the tables, worked by hand."""
+
+import csv
+import json
+
+import pytest
+
+from maintenance import journal
+from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
+from simulator.config import resolve
+from simulator.experiment import simulate
+
+pytestmark = [
+    pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it"),
+    pytest.mark.filterwarnings("default"),
+]
+SETTINGS = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+SIMULATED = {
+    "workload": {"sns": 12, "srs": 10, "edges": 40},
+    "policies": ["random", "sbm", {"name": "fba", "literal": True}],
+    "case": ["bgp", "aggregate"],
+    "knowledge": ["exact", "learned"],
+    "sweep": {"start": ["warm", "cold"], "remote.latency_ms": [0, 300]},
+    "budget": 3,
+    "evaluations": 20,
+    "seeds": 3,
+    "bound": "never",
+    "answers": True,
+}
+"""Both cases, known and unknown changes, views with misses, a source that takes its time."""
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = spark_session("local[2]", SETTINGS)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    run = tmp_path_factory.mktemp("runs") / "run"
+    simulate(resolve(SIMULATED), run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def digest(spark, simulated):
+    from maintenance.pipeline.analysis import analyse
+
+    return analyse(spark, str(simulated))
+
+
+def test_the_headline_equals_what_the_simulator_reported(simulated, digest):
+    with (simulated / "summary.csv").open() as file:
+        reported = {(row["setting"], row["policy"]): row for row in csv.DictReader(file)}
+    assert len(digest["freshness"]) == len(reported)
+    for row in digest["freshness"]:
+        summary = reported[row["setting"], row["policy"]]
+        assert row["basis"] == "truth"
+        for column in ("freshness", "ci95", "pooled", "stale_answers", "answers"):
+            assert row[column] == pytest.approx(float(summary[column]), abs=1e-9), (column, row)
+    assert not [note for note in digest["cannot_tell"] if "engine" in note]
+
+
+def test_the_plain_reference_and_spark_give_equal_numbers(simulated, digest):
+    from maintenance.pipeline.analysis import on_arrow
+
+    answers, changes, evaluations = (journal.read(simulated, name) for name in ("answers", "changes", "evaluations"))
+    judged = on_arrow.judged(answers, on_arrow.copies(answers, changes))
+    seeds = on_arrow.by_seed(on_arrow.evaluated(judged, evaluations))
+    for plain, spark in ((seeds, digest["seeds"]), (on_arrow.headline(seeds, 3), digest["freshness"])):
+        assert len(plain) == len(spark) > 0
+        for one, other in zip(plain, spark, strict=True):
+            assert {column: other[column] for column in one} == pytest.approx(one, abs=1e-9)
+
+
+def test_every_evaluation_is_judged_as_the_simulator_judged_it(spark, simulated, digest):
+    rows = spark.read.parquet(str(simulated / "analysis" / "evaluations.parquet")).collect()
+    assert len(rows) == journal.read(simulated, "evaluations").num_rows
+    assert all(row["fresh"] == row["reported"] for row in rows)
+
+
+def test_a_refresh_was_wasted_where_the_engine_saw_no_change(digest):
+    rows = [row for row in digest["wasted"] if "latency_ms=0" in row["setting"]]
+    assert sum(row["wasted"] for row in rows) > 0
+    assert all(row["wasted"] == row["wasted_as_reported"] for row in rows)
+
+
+def test_with_exact_knowledge_what_was_expected_is_the_truth(digest):
+    exact = [row for row in digest["calibration"] if row["knowledge"] == "exact" and "latency_ms=0" in row["setting"]]
+    assert exact
+    assert all(row["mean_error"] == pytest.approx(0) for row in exact)
+
+
+def test_what_is_paid_in_is_the_budget_and_only_the_literal_reading_spends_more(digest):
+    for row in digest["budget"]:
+        assert row["paid_in"] == 3 * row["evaluations"]
+        assert row["used"] <= 1 or "fba" in row["policy"]
+
+
+def test_the_tables_are_on_disk_and_the_digest_is_beside_them(spark, simulated, digest):
+    place = simulated / "analysis"
+    assert json.loads((place / "analysis.json").read_text()) == digest
+    for name, rows in digest.items():
+        if isinstance(rows, list) and name != "cannot_tell":
+            assert spark.read.parquet(str(place / f"{name}.parquet")).count() == len(rows) > 0
+
+
+def write(directory, **tables):
+    """A journal by hand: every table a list of rows."""
+    for name, rows in tables.items():
+        names = dict.fromkeys(column for row in rows for column in row)
+        columns = {column: [row.get(column) for row in rows] for column in names}
+        journal.write(directory, name, [journal.table(name, columns)])
+    return str(directory)
+
+
+def answer(t_ms, sr, refreshed_ms, sn="n", weight=1, case="bgp", setting=""):
+    return {"setting": setting, "policy": "p", "case": case, "seed": 0, "k": t_ms // 1000, "t_ms": t_ms, "sn": sn,
+            "sr": sr, "weight": weight, "refreshed_ms": refreshed_ms}  # fmt: skip
+
+
+def evaluation(t_ms, results, **more):
+    return {"setting": "", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0, "k": t_ms // 1000,
+            "t_ms": t_ms, "warmup": False, "results": results, **more}  # fmt: skip
+
+
+def refresh(t_ms, sr, changed=True, **more):
+    own = {"setting": "", "policy": "p", "seed": 0, "k": t_ms // 1000, "t_ms": t_ms, "sr": sr, "changed": changed}
+    return own | more
+
+
+def change(t_ms, sr, setting=""):
+    return {"setting": setting, "seed": 0, "sr": sr, "t_ms": t_ms}
+
+
+@pytest.fixture(scope="module")
+def by_hand(spark, tmp_path_factory):
+    """a changes at 2000 exactly, b never, c at 500 and at 2500; a and b are refreshed at 2000, b for nothing.
+
+    Beside it, in the setting `whole`, an aggregate of a and b and one of b and c; a changes.
+    """
+    from maintenance.pipeline.analysis import analyse
+
+    run = write(
+        tmp_path_factory.mktemp("hand") / "run",
+        evaluations=[
+            evaluation(1000, 6.0, expected_fresh=6.0, budget=2.0, spent=0.0, carried=1.0, stale=2, decide_us=500.0),
+            evaluation(2000, 8.0, expected_fresh=2.0, budget=3.0, spent=2.0, carried=1.0, stale=2, decide_us=1500.0),
+            evaluation(3000, 0.0, expected_fresh=0.0, budget=3.0, spent=0.0, carried=3.0, stale=0),
+            evaluation(1000, 5.0, case="aggregate", setting="whole"),
+        ],
+        answers=[
+            answer(1000, "a", 0, weight=2), answer(1000, "b", 0), answer(1000, "c", 0, weight=3),
+            answer(2000, "a", 2000, weight=2), answer(2000, "b", 2000), answer(2000, "c", 0, weight=3),
+            *(
+                answer(1000, sr, 0, sn, weight, "aggregate", "whole")
+                for sn, sr, weight in (("x", "a", 2), ("x", "b", 2), ("y", "b", 3), ("y", "c", 3))
+            ),
+        ],
+        refreshes=[refresh(2000, "a"), refresh(2000, "b", False), refresh(2000, "c", False, error="timeout")],
+        changes=[change(2000, "a"), change(500, "c"), change(2500, "c"), change(1000, "a", "whole")],
+    )  # fmt: skip
+    digest = analyse(spark, run, target=0.5)
+    return {
+        setting: {
+            name: [row for row in rows if row["setting"] == setting]
+            for name, rows in digest.items()
+            if isinstance(rows, list) and name != "cannot_tell"
+        }
+        for setting in ("", "whole")
+    }
+
+
+def test_a_copy_is_fresh_until_the_first_change_after_it_was_fetched(by_hand):
+    (row,) = by_hand[""]["freshness"]
+    assert row["freshness"] == pytest.approx((3 / 6 + 3 / 8) / 2)  # the second evaluation has two misses
+    assert row["pooled"] == pytest.approx(6 / 14)
+    assert row["within_target"] == 0.5
+    assert (row["seeds"], row["evaluations"], row["ci95"]) == (1, 2, None)
+
+
+def test_a_refresh_is_wasted_where_nothing_changed_since_the_copy_before(by_hand):
+    (row,) = by_hand[""]["wasted"]
+    assert (row["refreshes"], row["failed"], row["wasted"], row["wasted_as_reported"]) == (3, 1, 1, 1)
+
+
+def test_a_refresh_is_missed_where_a_stale_entry_in_demand_was_not_chosen(by_hand):
+    (row,) = by_hand[""]["missed"]
+    assert (row["stale_entries"], row["missed"], row["missed_answers"]) == (2, 1, 3)  # at 2000 it was tried
+
+
+def test_stale_answers_are_told_by_entry_and_by_age(by_hand):
+    (worst,) = by_hand[""]["top_stale"]
+    assert (worst["sr"], worst["answers"], worst["stale"], worst["changes"], worst["degree"]) == ("c", 6, 6, 2, 1)
+    ages = {(row["what"], row["from_ms"]): row["answers"] for row in by_hand[""]["staleness"]}
+    assert ages == {("overdue", 256): 3, ("overdue", 1024): 3, ("age", 512): 3, ("age", 1024): 3}
+    assert by_hand[""]["staleness_quantiles"][1]["most_ms"] == 1500 // 16 * 16
+
+
+def test_deciles_latency_budget_and_calibration_are_told(by_hand):
+    assert [row["freshness"] for row in by_hand[""]["by_change_rate"]] == [1.0, 0.0 + 1.0, 0.0]  # b, a, c
+    assert {row["part"]: row["mean_ms"] for row in by_hand[""]["latency"]} == {"decide": 1.0}
+    (budget,) = by_hand[""]["budget"]
+    assert (budget["paid_in"], budget["spent"], budget["saved_though_stale"]) == (None, 2.0, 1)
+    assert [(row["tenth"], row["bias"]) for row in by_hand[""]["calibration"]] == [(2, -0.125), (9, 0.5)]
+
+
+def test_an_aggregate_is_fresh_iff_all_its_inputs_are(by_hand):
+    (row,) = by_hand["whole"]["freshness"]
+    assert row["freshness"] == pytest.approx(3 / 5)

@@ -1,0 +1,157 @@
+"""Runs that lack tables, columns, evaluations or the truth: what cannot be told is said, and the rest is given."""
+
+import json
+
+import pytest
+from pyarrow import parquet
+
+from maintenance import journal
+from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
+from policies.errors import ConfigError, FreshkeeperError
+
+pytestmark = [
+    pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it"),
+    pytest.mark.filterwarnings("default"),
+]
+WHOSE = {"setting": "", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0}
+ROWS = {
+    "evaluations": [
+        {"k": k, "t_ms": k * 1000, "warmup": k == 1, "results": 2.0, "fresh": 1.0, "expected_fresh": 1.5, "budget": 1.0,
+         "spent": 1.0, "carried": 0.0, "stale": 1, "decide_us": 10.0, "fetch_ms": 2.0, "errors": 0}
+        for k in (1, 2)
+    ],
+    "answers": [
+        {"k": k, "t_ms": k * 1000, "sn": "n", "sr": sr, "weight": 1, "refreshed_ms": 0} for k in (1, 2) for sr in "ab"
+    ],
+    "refreshes": [{"k": 2, "t_ms": 2000, "sr": "a", "changed": False, "latency_ms": 2.0}],
+    "changes": [{"sr": "a", "t_ms": 1500}],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = spark_session("local[2]", {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"})
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def analysed(spark, tmp_path):
+    """Analyse a run made of these tables, without some columns (table.column) and some tables."""
+    from maintenance.pipeline.analysis import analyse
+
+    def run(*without, rows=ROWS, **more):
+        for name, table in rows.items():
+            if name in without:
+                continue
+            parts = [part.name for part in journal.SCHEMAS[name]]
+            columns = {c: [row.get(c, WHOSE.get(c)) for row in table] for c in parts}
+            kept = [c for c in parts if f"{name}.{c}" not in without]
+            parquet.write_table(journal.table(name, columns).select(kept), tmp_path / f"{name}.parquet")
+        return analyse(spark, str(tmp_path), **more)
+
+    return run
+
+
+def said(digest, words):
+    return [note for note in digest["cannot_tell"] if words in note]
+
+
+def test_without_changes_the_headline_is_what_was_reported_and_says_so(analysed):
+    digest = analysed("changes")
+    assert digest["freshness"][0]["freshness"] == 0.5
+    assert said(digest, "changes.parquet is not there: there is no truth")
+    assert said(digest, "not the truth but what was reported")
+    assert digest["wasted"][0]["wasted"] is None
+    assert digest["wasted"][0]["wasted_as_reported"] == 1
+    assert {"budget", "latency", "calibration"} <= set(digest)
+    assert not {"missed", "staleness", "top_stale"} & set(digest)
+
+
+def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(analysed):
+    digest = analysed("answers", "evaluations.fresh")
+    assert digest["freshness"][0]["basis"] == "expected"
+    assert digest["freshness"][0]["freshness"] == 0.75
+    assert said(digest, "simulate with `--set answers=true`")
+    assert digest["calibration"] == []
+
+
+def test_without_evaluations_answers_are_judged_and_misses_are_not(analysed):
+    digest = analysed("evaluations", "refreshes")
+    assert digest["freshness"][0]["freshness"] == 0.75
+    assert said(digest, "evaluations.parquet is not there: misses")
+    assert said(digest, "refreshes.parquet is not there: wasted")
+    assert "wasted" not in digest
+    assert digest["top_stale"][0]["sr"] == "a"
+
+
+def test_an_older_schema_is_read_and_each_gap_is_named(analysed):
+    lacking = ["answers.weight", "answers.setting", "answers.case", "answers.k", "changes.setting", "changes.seed",
+               "evaluations.warmup", "evaluations.knowledge", "evaluations.results", "evaluations.expected_fresh",
+               "evaluations.decide_us", "evaluations.spent", "refreshes.late", "refreshes.error"]  # fmt: skip
+    digest = analysed(*lacking)
+    assert digest["freshness"][0]["freshness"] == 0.75
+    for words in (
+        "no weight",
+        "warm-up",
+        "how many answers they have",
+        "time of decisions",
+        "what was spent",
+        "failed",
+    ):
+        assert said(digest, words), words
+
+
+def test_a_table_without_a_column_that_it_cannot_do_without_is_left_aside(analysed):
+    digest = analysed("answers.refreshed_ms", "refreshes.t_ms")
+    assert said(digest, "answers.parquet has no column 'refreshed_ms'")
+    assert said(digest, "refreshes.parquet has no column 't_ms'")
+    assert digest["freshness"][0]["basis"] == "reported"
+
+
+def test_evaluations_without_times_are_matched_by_number(analysed):
+    digest = analysed("evaluations.t_ms")
+    assert (digest["freshness"][0]["freshness"], digest["freshness"][0]["basis"]) == (0.5, "truth")
+
+
+def test_empty_tables_and_empty_windows_give_no_freshness(analysed):
+    empty = [{**row, "results": 0.0, "fresh": 0.0, "expected_fresh": 0.0} for row in ROWS["evaluations"]]
+    digest = analysed(rows={"evaluations": empty, "answers": [], "refreshes": [], "changes": []})
+    assert digest["freshness"] == []
+    assert said(digest, "No evaluation that counts has answers")
+    assert digest["budget"][0]["spent"] == 2.0
+
+
+def test_a_table_that_is_no_parquet_is_left_aside_and_an_engine_that_is_wrong_is_contradicted(analysed, tmp_path):
+    (tmp_path / "refreshes.parquet").write_text("not at all")
+    (tmp_path / "run.json").write_text("{")
+    rows = {**ROWS, "evaluations": [{**row, "fresh": 2.0} for row in ROWS["evaluations"]]}
+    digest = analysed("refreshes", rows=rows)
+    assert said(digest, "refreshes.parquet is not readable as Parquet")
+    assert said(digest, "The engine reported 1.0000 for p; the truth is 0.5000")
+
+
+def test_an_analysis_replaces_an_earlier_one_and_nothing_else(analysed, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(ConfigError, match="holds something that is no analysis"):
+        analysed(out=str(tmp_path / "mine"))
+    (tmp_path / "mine" / "letter.txt").unlink()
+    (tmp_path / "mine" / "analysis.json").write_text(json.dumps({"an": "earlier one"}))
+    (tmp_path / "mine" / "gone.parquet").mkdir()
+    analysed(out=str(tmp_path / "mine"))
+    assert (tmp_path / "mine" / "freshness.parquet").is_dir()
+    assert not (tmp_path / "mine" / "gone.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("without", "more", "words"),
+    [
+        (tuple(ROWS), {}, "neither evaluations.parquet nor answers.parquet"),
+        (("evaluations", "changes"), {}, "nothing can be told"),
+        ((), {"target": 95}, "the target is 95; right would be"),
+    ],
+)
+def test_where_nothing_can_be_told_one_sentence_says_why(analysed, without, more, words):
+    with pytest.raises(FreshkeeperError, match=words):
+        analysed(*without, **more)

@@ -1,0 +1,49 @@
+"""Three elements as timestamped N-Quads, and how streams are read in tests."""
+
+import io
+from collections.abc import Callable
+
+import pytest
+
+from maintenance.streams.batch import Stream
+from maintenance.streams.lines import Mistakes, OnError, TimedLines
+
+LINES = (
+    '1\t<http://e/a> <http://e/p> "x\\ty" .\n2\t<http://e/b> <http://e/p> _:n .\n'
+    "3\t_:n <http://e/p> <http://e/c> <http://e/g> .\n"
+)
+EXPECTED = [(1, '<http://e/a> "x\\ty"'), (2, "<http://e/b> _:n"), (3, "_:n <http://e/c>")]
+
+
+@pytest.fixture
+def three() -> str:
+    """The text."""
+    return LINES
+
+
+@pytest.fixture
+def expected() -> list[tuple[int, str]]:
+    """What it says."""
+    return EXPECTED
+
+
+@pytest.fixture
+def read() -> Callable[[Stream], list[tuple[int, str]]]:
+    """Every element of a stream, as its time, subject and object."""
+
+    def every(stream: Stream) -> list[tuple[int, str]]:
+        batches = [zip(b.times, b.quads, strict=True) for b in stream.batches()]
+        return [(at, f"{q.subject} {q.object}") for pairs in batches for at, q in pairs]
+
+    return every
+
+
+@pytest.fixture
+def lines() -> Callable[..., TimedLines]:
+    """A stream of timestamped N-Quads."""
+
+    def made(text: str, policy: OnError = OnError.FAIL, heard: list[str] | None = None) -> TimedLines:
+        tell = (heard if heard is not None else []).append
+        return TimedLines("cars.nq", lambda: io.BytesIO(text.encode()), Mistakes(policy, tell=tell))
+
+    return made

@@ -1,0 +1,72 @@
+"""Timestamped N-Quads and order in time: what is an element, and what is said of what is none."""
+
+import io
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maintenance.streams.batch import Batch
+from maintenance.streams.errors import StreamError
+from maintenance.streams.lines import Mistakes, OnError, TimedLines
+from maintenance.streams.order import Order
+
+
+def test_timestamped_nquads_keep_blank_nodes_and_lose_graphs(lines, read, three, expected):
+    assert read(lines(three)) == expected
+    assert read(lines("# a comment\n\n" + three.rstrip("\n"))) == expected
+
+
+def test_elements_can_be_read_into_the_graph_of_a_window(lines, three):
+    for text in (three, three.replace(" <http://e/g>", ""), three.replace(" .", ".")):
+        stream = lines(text)
+        stream.graph = ox.NamedNode("http://e/w")
+        assert {q.graph_name.value for b in stream.batches() for q in b.quads} == {"http://e/w"}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("5 <http://e/a> <http://e/p> 1 .", "has no tab: write <milliseconds>, a tab"),
+        ("soon\t<http://e/a> <http://e/p> <http://e/b> .", "'soon' is no time"),
+        ("-5\t<http://e/a> <http://e/p> <http://e/b> .", "'-5' is no time"),
+        ("5\t<http://e/a> <http://e/p> .", "is no statement in N-Quads"),
+        ("5\t<http://e/a> <http://e/p> <http://e/b> . <http://e/a> <http://e/p> <http://e/c> .", "is no statement"),
+        ("5\t", "has 0 statements"),
+    ],
+)
+def test_a_malformed_line_is_fatal_or_skipped_and_told_with_its_place(lines, read, three, line, says):
+    with pytest.raises(StreamError, match=r"cars.nq, line 4: ") as caught:
+        read(lines(three + line + "\n" + three))
+    assert says in str(caught.value) or "statements" in str(caught.value)
+    heard: list[str] = []
+    stream = lines(three + line + "\n" + three, OnError.SKIP, heard)
+    assert len(read(stream)) == 6
+    assert stream.mistakes.count == 1
+    assert heard[0].endswith("(skipped)")
+
+
+@given(st.binary(max_size=60))
+def test_whatever_a_line_holds_it_is_an_element_or_an_error_of_ours(text):
+    stream = TimedLines("x", lambda: io.BytesIO(b"1\t" + text), Mistakes(OnError.SKIP))
+    for batch in stream.batches():
+        assert len(batch.times) == len(batch.quads)
+
+
+def numbered(times):
+    """Elements that are told apart by their place."""
+    node = ox.NamedNode("http://e/x")
+    return Batch(times, [ox.Quad(node, node, ox.Literal(n)) for n in range(len(times))])
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=8), max_size=8), st.integers(0, 20))
+def test_nothing_is_lost_silently_and_everything_comes_in_order(arrivals, delay):
+    order, found = Order(delay), []
+    for times in arrivals:
+        ready = order.take(numbered(times))
+        assert all(at <= order.watermark for at in ready.times)
+        found += ready.times
+    found += order.rest().times
+    assert found == sorted(found)
+    assert len(found) + order.late == sum(map(len, arrivals))

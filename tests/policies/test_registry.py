@@ -1,0 +1,201 @@
+"""Policies by name: ours, those of plug-ins through real entry points, and what is said of names that are not there."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from policies import registry
+from policies.errors import ConfigError, UnknownPolicyError
+from policies.ibm import Ibm
+from policies.lru import Lru
+
+GOOD = '''
+"""newest: the youngest copies first. Somebody else's."""
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from freshkeeper import Honest, Selection
+
+
+@dataclass(frozen=True)
+class Newest(Honest):
+    name: ClassVar[str] = "newest"
+    most: int = 3
+    eager: bool = True
+
+    def select(self, round, budget, rng):
+        stale = np.flatnonzero(round.stale_candidates)
+        newest = stale[np.argsort(-round.last_refresh[stale], kind="stable")][: self.most]
+        chosen = newest[np.cumsum(round.cost[newest]) <= budget.available]
+        return Selection(chosen.astype(np.int32), np.ones(chosen.size))
+
+
+class Unfit:
+    name = "unfit"
+
+
+class Odd(Newest):
+    cases = None
+'''
+SILENT = """
+from freshkeeper import Honest
+
+class Silent(Honest):
+    name = "silent"
+    __doc__ = None
+
+    def select(self, round, budget, rng): ...
+"""
+ENTRY_POINTS = """
+[freshkeeper.policies]
+newest = theirs:Newest
+unfit = theirs:Unfit
+odd = theirs:Odd
+silent = silent_one:Silent
+gone = nowhere_at_all:Policy
+lost = theirs:Nobody
+broken = broken_one:Policy
+leaving = leaving_one:Policy
+lru = theirs:Newest
+clairvoyant = theirs:Newest
+"""
+
+
+@pytest.fixture(scope="module")
+def plugged(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command, in a process that has the plug-ins installed."""
+    site = tmp_path_factory.mktemp("site")
+    about = site / "theirs-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(ENTRY_POINTS)
+    (site / "theirs.py").write_text(GOOD)
+    (site / "silent_one.py").write_text(SILENT)
+    (site / "broken_one.py").write_text("raise RuntimeError('no licence\\nfound')\n")
+    (site / "leaving_one.py").write_text("raise SystemExit(7)\n")
+    here = tmp_path_factory.mktemp("here")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "freshkeeper", *arguments],
+            cwd=here,
+            env={**os.environ, "PYTHONPATH": str(site)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_a_plug_in_is_listed_and_a_broken_one_with_its_error(
+    plugged: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = plugged("policies", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = {entry["name"]: entry for entry in json.loads(done.stdout)}
+    assert list(listed)[:11] == list(registry.OURS)
+    assert listed["newest"] == {
+        "name": "newest",
+        "cases": "aggregate, bgp",
+        "knowledge": "exact, learned, published",
+        "settings": "most=3, eager=true",
+        "about": "the youngest copies first. Somebody else's.",
+    }
+    assert {name: entry["error"] for name, entry in listed.items() if "error" in entry} == {
+        "broken": "the policy 'broken_one:Policy' did not load: RuntimeError: no licence found",
+        "gone": "the policy 'nowhere_at_all:Policy' did not load: "
+        "ModuleNotFoundError: No module named 'nowhere_at_all'",
+        "leaving": "the policy 'leaving_one:Policy' did not load: SystemExit: 7",
+        "lost": "the policy 'theirs:Nobody' did not load: AttributeError: module 'theirs' has no attribute 'Nobody'",
+        "odd": "the policy 'odd' declares no sets of cases and knowledge: 'NoneType' object is not iterable",
+        "unfit": "'theirs:Unfit' is not a policy class: it lacks cases, knowledge, carries_budget, is_bound, scope, "
+        "honest, reach, select",
+    }
+    assert listed["silent"]["cases"] == "aggregate, bgp"
+    assert "longest ago" in listed["lru"]["about"]
+
+
+def test_a_plug_in_runs_beside_ours_in_every_process(
+    plugged: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    policies = "policies=[lru, newest, {name: newest, most: 1}]"
+    done = plugged(
+        "simulate", "--set", policies, "--evaluations", "6", "--seeds", "2", "--jobs", "2", "--no-report", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    requests = {row["policy"]: row["requests_per_evaluation"] for row in json.loads(done.stdout)["rows"]}
+    assert requests == {"lru": 10, "newest": 3, "newest(most=1)": 1}
+
+
+def test_a_broken_plug_in_is_fatal_only_to_who_asks_for_it(
+    plugged: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = plugged("simulate", "--policy", "lru,broken")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == ("freshkeeper: the policy 'broken_one:Policy' did not load: RuntimeError: no licence found\n")
+    done = plugged("policies", "--check", "newest")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("newest keeps the contract on ")
+
+
+def test_every_name_of_ours_loads() -> None:
+    assert set(registry.OURS) <= set(registry.available())
+    for name in registry.OURS:
+        policy = registry.make(name)
+        assert policy.name == name
+        assert isinstance(registry.tried(name), type)
+
+
+def test_a_class_can_be_named_by_its_module() -> None:
+    assert registry.find("policies.lru:Lru") is Lru
+    assert registry.make("policies.ibm:Ibm", {"weighted": True}) == Ibm(weighted=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("imb", "there is no policy 'imb'; did you mean 'ibm'?"),
+        ("clairvoyent", "there is no policy 'clairvoyent'; did you mean 'clairvoyant'?"),
+        ("xyz", "there is no policy 'xyz'; there are: bundle, clairvoyant, "),
+        ("", "there is no policy ''; there are: "),
+        (":", "the policy ':' did not load: ValueError: Empty module name"),
+        ("policies.lru:", "the policy 'policies.lru:' did not load: AttributeError: "),
+        ("policies.lru:Lrv", "the policy 'policies.lru:Lrv' did not load: AttributeError: "),
+        ("policies.base:NEVER", "'policies.base:NEVER' is not a policy class: it lacks name, cases, "),
+    ],
+)
+def test_an_unknown_name_is_an_error_of_one_line(name: str, message: str) -> None:
+    with pytest.raises(UnknownPolicyError) as caught:
+        registry.find(name)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("fba", {"litral": True}, "the policy 'fba' has no setting 'litral'; did you mean 'literal'?"),
+        ("bundle", {"speed": 5}, "the policy 'bundle' has no setting 'speed'; there are: expect, starts, windows"),
+        ("lru", {"speed": 5}, "the policy 'lru' has no setting 'speed'; it has no settings"),
+        ("sbm", {"name": "ibm"}, "the policy 'sbm' has no setting 'name'; "),
+        ("gain", {"windows": "many"}, "the policy 'gain' cannot be made: windows must be a whole number, not 'many'"),
+        ("gain", {"windows": True}, "the policy 'gain' cannot be made: windows must be a whole number, not True"),
+        ("fba", {"literal": 1}, "the policy 'fba' cannot be made: literal must be true or false, not 1"),
+        ("clairvoyant", {"exact_below": 0}, "exact_below is 0; right would be "),
+        ("clairvoyant", {"_playback": 5}, "the policy 'clairvoyant' has no setting '_playback'; "),
+    ],
+)
+def test_a_setting_that_cannot_be_is_an_error_that_says_what_would_be_right(
+    name: str, settings: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        registry.make(name, settings)
+    assert str(caught.value).startswith(message)
