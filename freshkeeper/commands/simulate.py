@@ -104,7 +104,7 @@ class _Live:
             if result["freshness"] is not None:
                 seen = self._seen.pop((part.index, policy), [])
                 self._seen[part.index, policy] = [*seen, result["freshness"]]
-        last = sorted(list(self._seen)[-self.bar.room :])
+        last = sorted(list(self._seen)[-self.bar.room :], key=lambda key: key[0])
         means = {key: sum(self._seen[key]) / len(self._seen[key]) for key in last}
         rows = [
             [self._settings[index].name, policy, f"{means[index, policy]:.3f}", str(len(self._seen[index, policy]))]

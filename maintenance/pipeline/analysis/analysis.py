@@ -30,12 +30,10 @@ class Analysis:
         self.found, self.target, self.top = found, target, top
         self.notes = list(found.notes)
         self._kept = ExitStack()
-        answers, changes = found.answers, found.changes
-        self.judged = None if answers is None or changes is None else self._judge(answers, changes)
-        if self.judged is None and found.evaluations is None:
+        if found.evaluations is None and (found.answers is None or found.changes is None):
             raise AnalysisError("there are answers, but neither evaluations nor changes: nothing can be told of them")
-        told = on_spark.evaluated(self.judged, found.evaluations, found.aggregates)
-        self.evaluated = self.kept(told)
+        self.by_copy, judged = self._judge(found.answers, found.changes)
+        self.evaluated = self.kept(on_spark.evaluated(judged, found.evaluations, found.aggregates))
         self.by_seed = self.kept(on_spark.by_seed(self.evaluated, target))
 
     def tables(self) -> Iterator[tuple[str, DataFrame]]:
@@ -74,15 +72,27 @@ class Analysis:
             )
         return found
 
-    def _judge(self, answers: DataFrame, changes: DataFrame) -> DataFrame:
-        """The copies are worked out once; how many there are decides how they are joined."""
-        copies = self.kept(on_spark.copies(answers, changes))
-        return on_spark.judged(answers, copies, copies.count())
+    def _judge(self, answers: DataFrame | None, changes: DataFrame | None) -> tuple[DataFrame | None, DataFrame | None]:
+        """Answers judged, together by copy, and as the headline counts them: aggregates with their SN.
+
+        What every table needs of the answers is read once; they themselves are read again for aggregates and degrees.
+        """
+        if answers is None or changes is None:
+            return None, None
+        together = self.kept(entries.by_copy(answers), StorageLevel.DISK_ONLY)
+        copies = self.kept(on_spark.copies(together, changes))
+        rows = copies.count()
+        by_copy = on_spark.judged(together, copies, rows)
+        plain = by_copy.filter("case != 'aggregate'").withColumn("sn", F.lit(None).cast("string"))
+        if not self.found.aggregates:
+            return by_copy, by_copy
+        whole = on_spark.judged(answers.filter("case = 'aggregate'"), copies, rows)
+        return by_copy, plain.unionByName(whole.select(plain.columns))
 
     def _served(self) -> DataFrame | None:
-        if self.judged is None:
+        if self.by_copy is None:
             return None
-        return self.kept(entries.served(self.judged, self.evaluated), StorageLevel.DISK_ONLY)
+        return self.kept(entries.served(self.by_copy, self.evaluated), StorageLevel.DISK_ONLY)
 
     def _entries(self, served: DataFrame) -> Iterator[tuple[str, DataFrame]]:
         answers, changes = self.found.answers, self.found.changes
@@ -123,6 +133,21 @@ class Analysis:
         """The table, computed once however often it is used."""
         self._kept.callback(table.unpersist)
         return table.persist(level)
+
+
+def headline(spark: SparkSession, run: str, target: float = 0.95) -> list[dict[str, Any]]:
+    """The headline alone, from the truth alone: in case 1 no answer is shuffled."""
+    found = tables.read(spark, run)
+    if found.answers is None or found.changes is None:
+        raise AnalysisError(" ".join(found.notes))
+    copies = on_spark.copies(found.answers, found.changes).persist()
+    try:
+        judged = on_spark.judged(found.answers, copies, copies.count())
+        told = on_spark.by_seed(on_spark.evaluated(judged, found.evaluations, found.aggregates), target).persist()
+        most = told.select("seed").distinct().count()
+        return [row.asDict() for row in _ordered(on_spark.headline(told, most), *on_spark.SERIES).collect()]
+    finally:
+        copies.unpersist()
 
 
 @contextmanager

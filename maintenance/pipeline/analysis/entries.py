@@ -9,11 +9,16 @@ SUBS = 64
 """Ages are kept to one part in so many, so that memory does not grow with the answers."""
 
 
-def served(judged: DataFrame, evaluated: DataFrame) -> DataFrame:
+def by_copy(answers: DataFrame) -> DataFrame:
+    """The answers of one evaluation that were made of one copy, together: `weight` is then the SR's demand."""
+    together = answers.groupBy(*EVALUATION, "case", "t_ms", "sr", "refreshed_ms")
+    return together.agg(F.sum("weight").alias("weight"))
+
+
+def served(by_copy: DataFrame, evaluated: DataFrame) -> DataFrame:
     """Per evaluation and SR the copy that was served and its demand: how many answers it took part in."""
     counting = evaluated.groupBy(*EVALUATION).agg(F.max(~F.col("warmup")).alias("counts"))
-    together = judged.groupBy(*EVALUATION, "t_ms", "sr", "refreshed_ms", "stale_from", "fresh")
-    return together.agg(F.sum("weight").alias("demand")).join(counting, EVALUATION)
+    return by_copy.drop("case").withColumnRenamed("weight", "demand").join(counting, EVALUATION)
 
 
 def by_sr(served: DataFrame) -> DataFrame:
