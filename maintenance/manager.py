@@ -5,9 +5,10 @@
 `evaluate` does it all. `decide`, `fetch` and `conclude` are its three parts, for those who fetch in their own way.
 """
 
+import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import numpy as np
@@ -15,13 +16,13 @@ import numpy as np
 from maintenance.budget import BudgetRule, Ledger
 from maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
 from maintenance.graph import MaintenanceGraph
-from maintenance.selection import check_handles, check_selection
-from maintenance.service.endpoint import Copy, Endpoint, Expanded
+from maintenance.selection import check_handles, check_selection, whole_requests
+from maintenance.service.endpoint import Copy, Endpoint, Expanded, Late, Order, Remote, deliver
 from maintenance.view.changes import Beliefs, ChangeModel, Evidence
 from maintenance.view.table import Miss, View
 from maintenance.window import Window, WindowSpec
 from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import NEVER, Case, Policy, Results, Round, Scope, Selection
+from policies.base import NEVER, Budget, Case, Policy, Results, Round, Scope, Selection
 from policies.errors import InputError, TimeError
 
 LONGEST_HORIZON = 64
@@ -33,7 +34,7 @@ class Manager:
     """Keeps a local view of one source fresh for one window, within a budget."""
 
     window: WindowSpec
-    endpoint: Endpoint
+    endpoint: Endpoint | Remote
     policy: Policy
     budget: BudgetRule
     model: ChangeModel
@@ -74,11 +75,13 @@ class Manager:
         began = self.timer()
         self._check_time(now)
         self._advance(now, at, sns, identity)
-        budget = self.ledger.open()
+        budget = self._budget(now)
         srs, round = self._round(now)
         selection = self.policy.select(round, budget, self._rng)
         check_selection(self.policy, round, selection, budget)
         chosen = Selection(srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
+        if not self.ledger.overdraft:
+            chosen = whole_requests(chosen, self._missing(chosen.chosen), self.endpoint.price, budget.available)
         counts = self.content.counts(self.graph.sns)
         present = np.flatnonzero(counts)
         taken = (self.timer() - began) / 1e3
@@ -101,26 +104,26 @@ class Manager:
         chosen = decision.selection.chosen
         keys = [self.view.srs.keys[slot] for slot in chosen.tolist()]
         plain = [key for key in keys if not isinstance(key, Miss)]
-        fetched = self.endpoint.fetch(plain, decision.now) if plain else None
-        if fetched is not None:
-            self.ledger.spend(fetched.spent)
-        copies = iter(fetched.copies if fetched else ())
-        requests, spent = (fetched.requests, fetched.spent) if fetched else (0, 0.0)
-        outcome: list[Copy | Expanded] = []
-        for key in keys:
-            if isinstance(key, Miss):
-                expanded = self.endpoint.expand(key.sn, decision.now)
-                self.ledger.spend(expanded.spent)
-                requests, spent = requests + expanded.requests, spent + expanded.spent
-                outcome.append(expanded)
-            else:
-                outcome.append(next(copies))
+        missed = [key.sn for key in keys if isinstance(key, Miss)]
+        allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
+        delivery = deliver(self.endpoint, Order(decision.now, plain, missed, allowance))
+        self.ledger.spend(delivery.spent)
+        late = self._receive_late(delivery.late)
+        copies, expanded = iter(delivery.copies), iter(delivery.expanded)
+        outcome = [next(expanded) if isinstance(key, Miss) else next(copies) for key in keys]
         changed = self.receive(chosen, keys, outcome, decision.now)
         taken = (self.timer() - began) / 1e6
-        errors = [result.error for result in outcome]
-        read_at = np.full(chosen.size, decision.now)
-        gain = decision.selection.scores
-        return Refreshes(chosen, keys, gain, changed, errors, read_at, requests, spent, taken)
+        return Refreshes(
+            np.concatenate([chosen, np.array([slot for slot, _, _ in late], np.int32)]),
+            [*keys, *(one.key for _, one, _ in late)],
+            np.concatenate([decision.selection.scores, np.zeros(len(late))]),
+            np.concatenate([changed, np.array([new for _, _, new in late], bool)]),
+            [*(result.error for result in outcome), *(one.outcome.error for _, one, _ in late)],
+            np.concatenate([np.full(chosen.size, decision.now), np.array([o.read_at for _, o, _ in late], np.int64)]),
+            delivery.requests,
+            delivery.spent,
+            taken,
+        )
 
     def receive(self, srs: Ids, keys: Sequence[Hashable], outcome: Sequence[Copy | Expanded], read_at: int) -> Bools:
         """Put what was fetched into the view, now or late; tells which values had changed."""
@@ -131,7 +134,9 @@ class Manager:
         changed[plain] = self._store(srs[plain], copies, read_at)
         for key, result in zip(keys, outcome, strict=True):
             if isinstance(key, Miss) and isinstance(result, Expanded) and result.error is None:
-                self._store(self.view.complete(key.sn, list(result.copies)), list(result.copies.values()), read_at)
+                slots = self.view.complete(key.sn, list(result.copies))
+                read = np.array([copy.error is None for copy in result.copies.values()], bool)
+                self._store(slots[read], [copy for copy in result.copies.values() if copy.error is None], read_at)
         if hasattr(self.policy, "observe"):
             self.policy.observe(Results(srs, good, changed, read_at))
         return changed
@@ -155,6 +160,21 @@ class Manager:
         answers = self._answers(sn, sr, weight, fresh) if self.answers else None
         self.view.evict()
         return Evaluation(record, refreshes, answers, decision.sns, decision.counts)
+
+    def _budget(self, now: int) -> Budget:
+        """This evaluation's budget, as far as the source takes requests; what it does not take may be banked."""
+        budget = self.ledger.open()
+        if not isinstance(self.endpoint, Remote):
+            return budget
+        return replace(budget, available=min(budget.available, self.endpoint.room(now)))
+
+    def _receive_late(self, late: Sequence[Late]) -> list[tuple[int, Late, bool]]:
+        """Slot, what came, and whether it had changed; what is no longer in the view is let go."""
+        known = [(self.view.srs.numbers[one.key], one) for one in late if one.key in self.view.srs.numbers]
+        return [
+            (slot, one, bool(self.receive(np.array([slot], np.int32), [one.key], [one.outcome], one.read_at)[0]))
+            for slot, one in known
+        ]
 
     def _times(self, now: int, times: list[int]) -> Ints:
         self._check_time(now)
@@ -194,14 +214,13 @@ class Manager:
         last_refresh = self.view.last_refresh[srs]
         instants = self._instants(now)
         beliefs: Beliefs = self.model.beliefs(instants, last_refresh, False, active)
-        price = self.endpoint.price.per_request + self.endpoint.price.per_key
         expects = self.policy.scope is Scope.EXPECTED
         expected = self._with_misses(self.graph.arrivals(srs), srs) if expects else None
         return srs, Round(
             demand=self._with_misses(self.graph.demand(self.horizon, active), srs),
             fresh_if_refreshed=beliefs.refreshed,
             fresh_if_kept=beliefs.kept,
-            cost=np.full(srs.size, price),
+            cost=np.full(srs.size, self.endpoint.price.each),
             last_refresh=last_refresh,
             build=lambda: self.graph.structure(self.horizon, active),
             expected_arrivals=expected,

@@ -1,7 +1,9 @@
-"""What a policy may not do, checked before anything is fetched or spent."""
+"""What a policy may not do, checked before anything is fetched or spent, and what its choice costs in requests."""
 
 import numpy as np
 
+from maintenance.service.endpoint import Price
+from policies.arrays import Bools
 from policies.base import Budget, Case, Knowledge, Policy, Round, Selection
 from policies.choose import SLACK
 from policies.errors import BadSelectionError, OverspentError
@@ -40,6 +42,18 @@ def check_selection(policy: Policy, round: Round, selection: Selection, budget: 
             f"the policy {policy.name!r} chose {chosen.size} SRs for {cost:g} cost units; "
             f"the budget of this evaluation is {budget.available:g}"
         )
+
+
+def whole_requests(selection: Selection, missing: Bools, price: Price, available: float) -> Selection:
+    """What full and started requests pay for: refreshes and misses go in requests of their own, the best first."""
+    if price.batch == 1 or not selection.chosen.size:
+        return selection
+    order = np.argsort(-np.asarray(selection.scores), kind="stable")
+    misses = np.cumsum(missing[order])
+    plain = np.arange(1, order.size + 1) - misses
+    cost = [price.of(m) + price.of(p) for m, p in zip(misses.tolist(), plain.tolist(), strict=True)]
+    fits = order[: int(np.searchsorted(cost, available + SLACK, side="right"))]
+    return Selection(selection.chosen[fits], selection.scores[fits], selection.reason)
 
 
 def _listed(values: frozenset[Case] | frozenset[Knowledge]) -> str:

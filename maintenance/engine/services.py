@@ -20,8 +20,9 @@ from maintenance.engine.rows import ServiceRows
 from maintenance.evaluation import Evaluation
 from maintenance.manager import Manager
 from maintenance.query.services import ServicePattern, find_services
-from maintenance.service.endpoint import Copy
-from maintenance.service.pattern import Ask, PatternEndpoint
+from maintenance.service.endpoint import Copy, Order
+from maintenance.service.pattern import PatternEndpoint
+from maintenance.service.transport import Request, Transport
 from policies.base import Case
 from policies.errors import EndpointError
 
@@ -111,20 +112,16 @@ class Directly:
         sns = dict.fromkeys(mapping.sn for mapping in self.part.read(evaluator, functions))
         held = self._held if self.keep else {}
         self.errors = 0
-        for sn in sns:
-            if sn not in held:
-                self._expand(sn, now, held)
+        wanted = [sn for sn in sns if sn not in held]
+        for sn, expanded in zip(wanted, self.endpoint.deliver(Order(now, [], wanted)).expanded, strict=True):
+            if expanded.error is None:
+                held[sn] = now, list(self._rows(sn, expanded.copies))
+            else:
+                self.errors += 1
         pairs = [(number, row) for number, sn in enumerate(sns) for row in held.get(sn, (now, []))[1]]
         read = [held.get(sn, (now, []))[0] for sn in sns]
         freshness = [Freshness(float(at == now), now - at) for at in read]  # nothing vouches for what is older
         return ServiceRows(self.endpoint.variables, [row for _, row in pairs], [n for n, _ in pairs], freshness)
-
-    def _expand(self, sn: Row, now: int, held: dict[Row, tuple[int, list[Row]]]) -> None:
-        expanded = self.endpoint.expand(sn, now)
-        if expanded.error is not None:
-            self.errors += 1
-            return
-        held[sn] = now, list(self._rows(sn, expanded.copies))
 
     def _rows(self, sn: Row, copies: Mapping[object, Copy]) -> Iterable[Row]:
         for key, copy in copies.items():
@@ -137,7 +134,7 @@ class Whole:
     """A pattern that is asked as it stands, at every evaluation: without a split there are no keys to ask for."""
 
     pattern: ServicePattern
-    asks: Mapping[str, Ask]
+    transports: Mapping[str, Transport]
     keep: bool = False
     errors: int = 0
     _kept: ServiceRows | None = None
@@ -154,7 +151,7 @@ class Whole:
     def ask_all(self, now: int) -> ServiceRows:
         """The solutions of every source that is meant."""
         self.errors = 0
-        asked = [self.pattern.endpoint] if self.pattern.endpoint is not None else list(self.asks)
+        asked = [self.pattern.endpoint] if self.pattern.endpoint is not None else list(self.transports)
         free = self.pattern.endpoint_variable
         names = tuple(dict.fromkeys((*self.pattern.variables, *([free] if free else []))))
         rows = [row for name in asked for row in self._ask(name, names, now)]
@@ -165,9 +162,12 @@ class Whole:
         bind = f"VALUES ?{free} {{ <{name}> }}" if free else ""
         query = self._inlined(f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {self.pattern.text} }}", now)
         try:
-            if name not in self.asks:
+            if name not in self.transports:
                 raise EndpointError(f"no source <{name}>")
-            return [tuple(row.get(each) for each in names) for row in self.asks[name](query, now)]
+            (reply,) = self.transports[name].send([Request(query)], now, 1).replies
+            if reply.error is not None:
+                raise EndpointError(reply.error)
+            return [tuple(row.get(each) for each in names) for row in reply.rows]
         except EndpointError:
             self.errors += 1
             if not self.pattern.silent:
@@ -179,7 +179,7 @@ class Whole:
         pieces, at = [], 0
         for number, inner in enumerate(find_services(query, self.pattern.prologue)):
             if inner.span[0] >= at:
-                rows = Whole(inner, self.asks).ask_all(now)
+                rows = Whole(inner, self.transports).ask_all(now)
                 pieces += [query[at : inner.span[0]], rows.text(number)]
                 at = inner.span[1]
         return "".join([*pieces, query[at:]])

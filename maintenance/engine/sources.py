@@ -14,7 +14,7 @@ from pyoxigraph import DefaultGraph, Quad, QuerySolutions, Store
 
 from maintenance.engine.graphs import load_graph
 from maintenance.service.endpoint import Price
-from maintenance.service.pattern import Ask, Bound
+from maintenance.service.transport import AtOnce, Bound, Transport
 from maintenance.streams.lines import TimedLines
 from policies.errors import ConfigError, EndpointError, InputError, nearest
 
@@ -62,25 +62,24 @@ class EmbeddedSource:
 class Source:
     """A source with what the operator says of it."""
 
-    ask: Ask
+    transport: Transport
     volatile: tuple[str, ...] = ()
     price: Price = field(default_factory=Price)
-    batch: int = 1
 
 
 def load_source(written: str) -> Source:
     """A source from a file or directory of RDF, or from a YAML file that says more."""
     path = Path(written)
     if path.suffix.lower() not in (".yaml", ".yml"):
-        return Source(EmbeddedSource(load_graph(path)))
+        return Source(AtOnce(EmbeddedSource(load_graph(path))))
     config = _read(path)
     changes = config.get("changes")
     source = EmbeddedSource(
         load_graph(_beside(path, config["data"])), _changes(_beside(path, changes)) if changes else []
     )
     volatile = config.get("volatile", [])
-    price = Price(float(config.get("per_request", 1)), float(config.get("per_key", 0)))
-    return Source(source, tuple([volatile] if isinstance(volatile, str) else volatile), price, config.get("batch", 1))
+    price = Price(float(config.get("per_request", 1)), float(config.get("per_key", 0)), config.get("batch", 1))
+    return Source(AtOnce(source), tuple([volatile] if isinstance(volatile, str) else volatile), price)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -71,9 +71,9 @@ def _service(
     keep = upkeep.fetch is Fetch.ONCE
     parts = _split(running.query, pattern, source, upkeep.fetch)
     if parts is None or source is None:
-        return Whole(pattern, {name: one.ask for name, one in sources.items()}, keep)
+        return Whole(pattern, {name: one.transport for name, one in sources.items()}, keep)
     part = WindowPart.of(running.query, number, parts.sn, running.contents)
-    endpoint = PatternEndpoint(parts, source.ask, source.price, source.batch)
+    endpoint = PatternEndpoint(parts, source.transport, source.price)
     if upkeep.fetch is not Fetch.VIEW:
         return Directly(part, endpoint, keep)
     case = Case.AGGREGATE if aggregated(running.query) and not trace(running.query).blind else Case.BGP

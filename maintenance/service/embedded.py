@@ -26,15 +26,11 @@ class Embedded:
     dynamic: str
     sn: str
     sr: str
-    batch: int = 1
-    """keys per request"""
     price: Price = field(default_factory=Price)
     requests: int = 0
 
     def __post_init__(self) -> None:
         """Find mistakes in the patterns now, not at the first evaluation."""
-        if self.batch < 1:
-            raise ConfigError(f"a request holds at least 1 key, so batch cannot be {self.batch}")
         try:
             self._ask(f"SELECT * WHERE {{ {self.static} . {self.dynamic} }} LIMIT 0")
         except SyntaxError as error:
@@ -46,13 +42,12 @@ class Embedded:
     def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
         """Requests of `batch` keys each; a value is the rows of the other variables, in a fixed order."""
         del now
-        batches = [keys[n : n + self.batch] for n in range(0, len(keys), self.batch)]
+        batches = [keys[n : n + self.price.batch] for n in range(0, len(keys), self.price.batch)]
         found: dict[Key, list[Row]] = {}
         for batch in batches:
             for row in self._request(f"SELECT * WHERE {{ {_values(self.sr, batch)} {self.dynamic} }}"):
                 found.setdefault(row[self.sr], []).append(_rest(row, {self.sr}))
-        spent = len(batches) * self.price.per_request + len(keys) * self.price.per_key
-        return Fetched([_copy(found.get(key, [])) for key in keys], spent, len(batches))
+        return Fetched([_copy(found.get(key, [])) for key in keys], self.price.of(len(keys)), len(batches))
 
     def expand(self, sn: Key, now: int) -> Expanded:
         """One request for the whole pattern."""
@@ -61,7 +56,7 @@ class Embedded:
         for row in self._request(f"SELECT * WHERE {{ {_values(self.sn, [sn])} {self.static} . {self.dynamic} }}"):
             found.setdefault(row[self.sr], []).append(_rest(row, {self.sn, self.sr}))
         copies = {key: _copy(rows) for key, rows in found.items()}
-        return Expanded(copies, self.price.per_request + self.price.per_key, 1)
+        return Expanded(copies, self.price.of(1), 1)
 
     def _request(self, query: str) -> list[dict[str, Term]]:
         self.requests += 1

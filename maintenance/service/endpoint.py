@@ -1,23 +1,42 @@
 """The seam to a source: fetch SRs by key, or all that belongs to an SN; say what it cost and what failed.
 
 An endpoint never raises for a key that fails: it says so in the result, and the request is paid for all the same.
+A simple source has `fetch` and `expand`. A remote one takes everything an evaluation wants in one order, because it
+sends at once what may be under way at once, has limits of its own, and may answer when the evaluation is over.
 """
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from maintenance.view.changes import UNKNOWN
+from policies.errors import ConfigError
 
 Key = Hashable
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a source charges, in cost units."""
+    """What a source charges, in cost units, and how many keys a request holds."""
 
     per_request: float = 1.0
     per_key: float = 0.0
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        """A request without keys is none."""
+        if self.batch < 1:
+            raise ConfigError(f"a request holds at least 1 key, so batch cannot be {self.batch}")
+
+    @property
+    def each(self) -> float:
+        """What a key costs where requests are full."""
+        return self.per_request / self.batch + self.per_key
+
+    def of(self, keys: int) -> float:
+        """What so many keys cost, in as few requests as hold them."""
+        return -(-keys // self.batch) * self.per_request + keys * self.per_key
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,36 @@ class Expanded:
     error: str | None = None
 
 
+@dataclass(frozen=True)
+class Order:
+    """What an evaluation wants of a source: SRs to refresh, SNs to expand, and what it may cost, retries included."""
+
+    now: int
+    keys: Sequence[Key]
+    sns: Sequence[Key] = ()
+    allowance: float = math.inf
+
+
+@dataclass(frozen=True)
+class Late:
+    """What an earlier evaluation had asked for, and had paid."""
+
+    key: Key
+    outcome: Copy | Expanded
+    read_at: int
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What came of an order: a copy for each key, an expansion for each SN, what it cost, and what came late."""
+
+    copies: Sequence[Copy]
+    expanded: Sequence[Expanded]
+    spent: float
+    requests: int
+    late: Sequence[Late] = ()
+
+
 class Endpoint(Protocol):
     """One source of background data."""
 
@@ -61,3 +110,28 @@ class Endpoint(Protocol):
     def expand(self, sn: Key, now: int) -> Expanded:
         """The SRs that belong to an SN, with their present copies."""
         ...
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """A source with limits of its own."""
+
+    price: Price
+
+    def room(self, now: int) -> float:
+        """The cost units that it would take now: what rate limits leave, nothing while it is known to be down."""
+        ...
+
+    def deliver(self, order: Order) -> Delivery:
+        """Do what can be done within the order's allowance and the evaluation's deadline."""
+        ...
+
+
+def deliver(endpoint: Endpoint | Remote, order: Order) -> Delivery:
+    """An order to any source; a simple one is asked for SRs together and for SNs one by one."""
+    if isinstance(endpoint, Remote):
+        return endpoint.deliver(order)
+    fetched = endpoint.fetch(order.keys, order.now) if order.keys else Fetched([], 0.0, 0)
+    expanded = [endpoint.expand(sn, order.now) for sn in order.sns]
+    spent = fetched.spent + sum(one.spent for one in expanded)
+    return Delivery(fetched.copies, expanded, spent, fetched.requests + sum(one.requests for one in expanded))

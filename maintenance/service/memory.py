@@ -19,12 +19,11 @@ class InMemory:
         """Look every key up."""
         del now
         self.requests += len(keys)
-        copies = [Copy(self.values.get(key)) for key in keys]
-        return Fetched(copies, len(keys) * (self.price.per_request + self.price.per_key), len(keys))
+        return Fetched([Copy(self.values.get(key)) for key in keys], self.price.of(len(keys)), len(keys))
 
     def expand(self, sn: Key, now: int) -> Expanded:
         """Look an SN's edges up, and the values with them."""
         del now
         self.requests += 1
         copies = {key: Copy(self.values.get(key)) for key in self.edges.get(sn, ())}
-        return Expanded(copies, self.price.per_request + self.price.per_key, 1)
+        return Expanded(copies, self.price.of(1), 1)

@@ -1,31 +1,20 @@
-"""A SERVICE pattern behind the Endpoint seam: keys are tuples of terms, requests are the queries of its split.
+"""A SERVICE pattern as a remote source: keys are tuples of terms, requests are the queries of its split.
 
-How a query reaches the source is somebody else's business: `Ask` is a function from SPARQL text to rows.
+How a request reaches the source is the business of its transport.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
 
-from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+from pyoxigraph import BlankNode
 
-from maintenance.query.errors import SplitError
 from maintenance.query.split import THERE, Split
-from maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
-from policies.errors import ConfigError, EndpointError
+from maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
+from maintenance.service.transport import Bound, LateReply, Reply, Request, Terms, Transport
+from maintenance.view.table import Miss
 
-Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
-Bound: TypeAlias = Mapping[str, Term]
-"""One solution: what is unbound is not there."""
-Terms: TypeAlias = tuple[Term | None, ...]
-
-
-class Ask(Protocol):
-    """Ask a source; EndpointError says that it did not answer."""
-
-    def __call__(self, query: str, now: int) -> list[Bound]:
-        """The solutions of a SELECT query at an instant."""
-        ...
+UNDER_WAY = "it was asked for already and is still on its way"
 
 
 @dataclass(eq=False)
@@ -33,18 +22,12 @@ class PatternEndpoint:
     """One SERVICE pattern of one source; it remembers the edges of every SN that was fetched, with all they bind."""
 
     split: Split
-    ask: Ask
+    transport: Transport
     price: Price = field(default_factory=Price)
-    batch: int = 1
-    """keys per request"""
     requests: int = 0
     edges: dict[Key, dict[Terms, list[Terms]]] = field(default_factory=dict)
     """per SN and key, the rows of the static part"""
-
-    def __post_init__(self) -> None:
-        """A request without keys is none."""
-        if self.batch < 1:
-            raise ConfigError(f"a request holds at least 1 key, so batch cannot be {self.batch}")
+    _under_way: set[Key] = field(default_factory=set)
 
     @property
     def edge(self) -> tuple[str, ...]:
@@ -56,25 +39,29 @@ class PatternEndpoint:
         """The variables of a whole row: edge, key, values."""
         return tuple(dict.fromkeys((*self.edge, *self.split.key, *self.split.values)))
 
-    def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
-        """Refresh queries of `batch` keys each; a value is the rows of the SR's other variables."""
-        copies: list[Copy] = []
-        spent = 0.0
-        batches = [keys[n : n + self.batch] for n in range(0, len(keys), self.batch)]
-        for batch in batches:
-            copies += self._refresh([key for key in batch if isinstance(key, tuple)], now)
-            spent += self.price.per_request + len(batch) * self.price.per_key
-        return Fetched(copies, spent, len(batches))
+    def room(self, now: int) -> float:
+        """The cost units of full requests that the source takes."""
+        requests = self.transport.room(now)
+        return requests * self.price.batch * self.price.each if requests < math.inf else requests
 
-    def expand(self, sn: Key, now: int) -> Expanded:
-        """One request for all that belongs to an SN."""
-        assert isinstance(sn, tuple)
-        spent = self.price.per_request + self.price.per_key
-        try:
-            rows = self._ask(self.split.expand_query([sn]), now)
-        except (EndpointError, SplitError) as error:
-            return Expanded({}, spent, 1, str(error))
-        return Expanded(self._learn(sn, rows), spent, 1)
+    def deliver(self, order: Order) -> Delivery:
+        """Refresh queries and expansions, `batch` keys in each, all at once; a value is the rows of an SR."""
+        outcome: dict[Key, Copy | Expanded] = {}
+        asked = [*self._asked(order.keys, False, outcome), *self._asked(map(Miss, order.sns), True, outcome)]
+        sent = self.transport.send(asked, order.now, len(asked) + self._retries(asked, order.allowance))
+        for request, reply in zip(asked, sent.replies, strict=True):
+            results = self._outcome(request, reply)
+            outcome |= results
+            if reply.pending:
+                self._under_way |= results.keys()
+        late = [late for one in sent.late for late in self._late(one)]
+        requests = sum(reply.sent for reply in sent.replies)
+        self.requests += requests
+        keys = sum(reply.sent * len(request.keys) for request, reply in zip(asked, sent.replies, strict=True))
+        copies = [_copied(outcome[key]) for key in order.keys]
+        expanded = [_expanded(outcome[Miss(sn)]) for sn in order.sns]
+        spent = requests * self.price.per_request + keys * self.price.per_key
+        return Delivery(copies, expanded, spent, requests, late)
 
     def rows(self, sn: Key, key: Key, value: object) -> list[Terms]:
         """The SERVICE pattern's solutions for one edge and one copy, over `variables`."""
@@ -93,22 +80,55 @@ class PatternEndpoint:
         if len(self.edges) > 2 * len(sns) + 1_000:
             self.edges = {sn: edges for sn, edges in self.edges.items() if sn in sns}
 
-    def _refresh(self, keys: list[Terms], now: int) -> list[Copy]:
-        try:
-            rows = self._ask(self.split.refresh_query(keys), now)
-        except (EndpointError, SplitError) as error:
-            return [Copy(error=str(error)) for _ in keys]
-        found: dict[Terms, list[Terms]] = {key: [] for key in keys}
-        for row in rows:
-            key = _over(row, self.split.key)
+    def _asked(self, keys: Iterable[Key], expands: bool, outcome: dict[Key, Copy | Expanded]) -> list[Request]:
+        """The requests for these keys; what cannot be asked, or was already, has its outcome at once."""
+        wanted: list[Terms] = []
+        for key in keys:
+            terms = key.sn if isinstance(key, Miss) else key
+            assert isinstance(terms, tuple)
+            problem = UNDER_WAY if key in self._under_way else _problem(terms)
+            if problem is None:
+                wanted.append(terms)
+            else:
+                outcome[key] = Expanded(error=problem) if expands else Copy(error=problem)
+        names = self.split.sn if expands else self.split.key
+        query = self.split.expand_query if expands else self.split.refresh_query
+        batches = [wanted[n : n + self.price.batch] for n in range(0, len(wanted), self.price.batch)]
+        return [Request(query(batch), names, tuple(batch), expands, self) for batch in batches]
+
+    def _retries(self, asked: Sequence[Request], allowance: float) -> float:
+        """How many requests more the allowance pays for, full ones."""
+        full = self.price.per_request + self.price.batch * self.price.per_key
+        planned = len(asked) * self.price.per_request + sum(len(one.keys) for one in asked) * self.price.per_key
+        return (allowance - planned) // full if 0 < full < math.inf and allowance < math.inf else allowance
+
+    def _late(self, late: LateReply) -> list[Late]:
+        results = self._outcome(late.request, late.reply)
+        self._under_way -= results.keys()
+        return [Late(key, result, late.asked_at) for key, result in results.items()]
+
+    def _outcome(self, request: Request, reply: Reply) -> dict[Key, Copy | Expanded]:
+        """What a reply says of each key of its request."""
+        if request.expands:
+            return {Miss(sn): self._learn(sn, request, reply) for sn in request.keys}
+        names = self.split.key
+        if reply.error is not None:
+            return {key: Copy(error=reply.error) for key in request.keys}
+        found: dict[Terms, list[Terms]] = {key: [] for key in request.keys}
+        for row in reply.rows:
+            key = _over(row, names)
             if key in found:
                 found[key].append(_over(row, self.split.values))
-        return [_copy(found[key]) for key in keys]
+        return {key: _copy(rows, reply) for key, rows in found.items()}
 
-    def _learn(self, sn: Terms, rows: list[Bound]) -> dict[Key, Copy]:
+    def _learn(self, sn: Terms, request: Request, reply: Reply) -> Expanded:
+        if reply.error is not None:
+            return Expanded(error=reply.error)
         edges: dict[Terms, list[Terms]] = {}
         values: dict[Terms, list[Terms]] = {}
-        for row in rows:
+        for row in reply.rows:
+            if len(request.keys) > 1 and _over(row, self.split.sn) != sn:
+                continue
             key, edge = _over(row, self.split.key), _over(row, self.edge)
             if edge not in edges.setdefault(key, []):
                 edges[key].append(edge)
@@ -118,17 +138,31 @@ class PatternEndpoint:
         if self.split.one_to_one and not edges:
             edges = {tuple(sn[self.split.sn.index(name)] for name in self.split.key): [sn]}
         self.edges[sn] = edges
-        return {key: _copy(values.get(key, [])) for key in edges}
+        return Expanded({key: _copy(values.get(key, []), reply) for key in edges})
 
-    def _ask(self, query: str, now: int) -> list[Bound]:
-        self.requests += 1
-        return self.ask(query, now)
+
+def _problem(terms: Terms) -> str | None:
+    """Why a key cannot be asked for."""
+    for term in terms:
+        if isinstance(term, BlankNode):
+            return f"{term} is a blank node: it means nothing to another source, and cannot be a key"
+    return None
 
 
 def _over(row: Bound, names: Sequence[str]) -> Terms:
     return tuple(row.get(name) for name in names)
 
 
-def _copy(rows: list[Terms]) -> Copy:
+def _copy(rows: list[Terms], reply: Reply) -> Copy:
     """The order in which a source gives rows means nothing, so it must not look like a change."""
-    return Copy(tuple(sorted(rows, key=str)))
+    return Copy(tuple(sorted(rows, key=str)), reply.modified, reply.expires)
+
+
+def _copied(outcome: Copy | Expanded) -> Copy:
+    assert isinstance(outcome, Copy)
+    return outcome
+
+
+def _expanded(outcome: Copy | Expanded) -> Expanded:
+    assert isinstance(outcome, Expanded)
+    return outcome

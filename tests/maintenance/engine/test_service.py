@@ -14,6 +14,7 @@ from maintenance.engine.services import Fetch
 from maintenance.engine.sources import EmbeddedSource, Source
 from maintenance.engine.wiring import Upkeep, answering
 from maintenance.query import SplitError, parse
+from maintenance.service.transport import AtOnce
 from maintenance.streams.batch import Elements
 from policies.errors import ConfigError
 from policies.registry import make
@@ -44,7 +45,7 @@ class World:
         changes = [(at, quad) for at, text_ in CHANGES for quad in quads(text_)]
         self.blog = EmbeddedSource(quads(BLOG), changes)
         volatile = options.pop("volatile", (f"{E}followers",))
-        sources = {f"{E}blog": Source(self.blog, volatile)}
+        sources = {f"{E}blog": Source(AtOnce(self.blog), volatile)}
         self.seen: list[Any] = []
         upkeep = Upkeep(
             lambda _: make(options.get("policy", "lru")),

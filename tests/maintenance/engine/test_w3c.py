@@ -22,6 +22,7 @@ from maintenance.engine.sources import EmbeddedSource, Source
 from maintenance.engine.wiring import Upkeep, answering
 from maintenance.query import parse
 from maintenance.query.tokens import Tokens, tokenize
+from maintenance.service.transport import AtOnce
 from maintenance.streams.batch import Elements
 from policies.registry import make
 
@@ -135,7 +136,7 @@ def plain(case: Case) -> ox.Dataset:
 
 def ours(case: Case, endpoints: dict[str, Path] | None = None) -> ox.Dataset:
     """What the engine answers when the window closes."""
-    sources = {iri: Source(EmbeddedSource(triples(path))) for iri, path in (endpoints or {}).items()}
+    sources = {iri: Source(AtOnce(EmbeddedSource(triples(path)))) for iri, path in (endpoints or {}).items()}
     upkeep = Upkeep(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
     query = ContinuousQuery(parse(over_window(case.text), base=BASE), answering=answering(sources, upkeep))
     engine = Engine([query])

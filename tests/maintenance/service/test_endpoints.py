@@ -82,8 +82,7 @@ def test_what_the_source_does_not_have_is_an_answer_too(source):
 
 
 def test_batches_are_one_request_each():
-    source = Oxigraph(Price()).endpoint
-    source.batch = 10
+    source = Oxigraph(Price(batch=10)).endpoint
     assert source.fetch([node("ann"), node("bob")], 0).requests == 1
 
 

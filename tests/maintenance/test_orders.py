@@ -1,0 +1,90 @@
+"""Remote sources: whole requests are paid, limits are respected, and what comes late is still of use."""
+
+import pytest
+
+from maintenance.budget import BudgetRule
+from maintenance.manager import Manager
+from maintenance.service.endpoint import Copy, Delivery, Expanded, Late, Price
+from maintenance.view.learned import Learned
+from maintenance.window import WindowSpec
+from policies.errors import ConfigError
+from policies.registry import make
+
+
+class Slow:
+    """A remote source whose answers are late by one evaluation where it is told so, and that may be full."""
+
+    def __init__(self, price=None, room=float("inf")):
+        self.price, self.limit = price or Price(), room
+        self.values = {f"u{n}": 0 for n in range(40)}
+        self.late = False
+        self.waiting, self.orders = [], []
+
+    def room(self, now):
+        return self.limit
+
+    def deliver(self, order):
+        self.orders.append(order)
+        came, self.waiting = self.waiting, []
+        expanded = [Expanded({sn.replace("t", "u"): Copy(self.values[sn.replace("t", "u")])}) for sn in order.sns]
+        copies = [Copy(self.values[key]) for key in order.keys]
+        if self.late:
+            self.waiting = [Late(key, copy, order.now) for key, copy in zip(order.keys, copies, strict=True)]
+            copies = [Copy(error="still on its way") for _ in copies]
+        spent = self.price.of(len(order.keys)) + self.price.of(len(order.sns))
+        return Delivery(copies, expanded, spent, len(order.keys), came)
+
+
+def keeper(source, budget, policy="lru"):
+    return Manager(WindowSpec(4000, 1000), source, make(policy), BudgetRule.of(budget), Learned())
+
+
+def topics(now, count):
+    return [(now, f"t{n}") for n in range(count)]
+
+
+def test_a_batch_makes_keys_cheaper_and_the_budget_is_kept_in_whole_requests():
+    source = Slow(Price(per_request=1, batch=5))
+    manager = keeper(source, 2)
+    manager.evaluate(1000, topics(1000, 8))
+    assert len(source.orders[0].sns) == 8
+    manager.evaluate(2000, topics(2000, 20))
+    order = source.orders[1]
+    assert source.price.of(len(order.keys)) + source.price.of(len(order.sns)) <= 2
+    assert len(order.keys) + len(order.sns) >= 6, "two requests of five keys were paid for"
+    manager.ledger.check()
+
+
+def test_an_evaluation_chooses_no_more_than_the_source_takes():
+    source = Slow(room=1)
+    manager = keeper(source, 5)
+    manager.evaluate(1000, topics(1000, 8))
+    assert len(source.orders[0].sns) == 1
+    source.limit = 0
+    assert manager.evaluate(2000, []).record.spent == 0
+
+
+def test_a_copy_that_comes_late_is_taken_as_of_the_time_it_was_asked_for():
+    source = Slow()
+    manager = keeper(source, 3)
+    manager.evaluate(1000, topics(1000, 3))
+    source.values["u1"], source.late = 7, True
+    assert all(answer.refreshed == 1000 for answer in manager.evaluate(2000, []).answers)
+    source.late = False
+    evaluation = manager.evaluate(3000, [])
+    late = [n for n, at in enumerate(evaluation.refreshes.read_at.tolist()) if at == 2000]
+    assert {evaluation.refreshes.keys[n] for n in late if evaluation.refreshes.changed[n]} == {"u1"}
+    assert evaluation.record.spent == 3, "what came late was paid when it was sent"
+
+
+def test_a_late_copy_of_what_the_view_has_let_go_is_dropped():
+    source = Slow()
+    manager = keeper(source, 3)
+    manager.evaluate(1000, topics(1000, 1))
+    source.waiting = [Late("u9", Copy(1), 1000)]
+    assert not {"u9"} & set(manager.evaluate(2000, []).refreshes.keys)
+
+
+def test_a_batch_without_keys_is_a_mistake():
+    with pytest.raises(ConfigError, match="at least 1 key"):
+        Price(batch=0)
