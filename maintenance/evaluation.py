@@ -1,9 +1,11 @@
 """What one evaluation decided, did and answered; the rows of the journal."""
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from maintenance.audit import Audit, Draws
+from maintenance.service.endpoint import Copy
 from policies.arrays import Bools, Floats, Ids, Ints
 from policies.base import Budget, Round, Selection
 
@@ -21,6 +23,8 @@ class Decision:
     """the slots of the SNs in the window"""
     counts: Ints
     """how many mappings each of them has there"""
+    draws: Draws
+    """the answers that are checked"""
     selection: Selection
     """the choice, by slot"""
     budget: Budget
@@ -41,6 +45,9 @@ class Refreshes:
     requests: int
     spent: float
     fetch_ms: float
+
+    audited: Mapping[int, Copy] = field(default_factory=dict)
+    """what audits alone asked for, by slot"""
 
     @property
     def failed(self) -> int:
@@ -123,3 +130,4 @@ class Evaluation:
     """the slots of the SNs in the window"""
     counts: Ints
     """how many mappings each of them has there"""
+    audits: Sequence[Audit] = ()

@@ -7,26 +7,24 @@
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
 
 import numpy as np
 
-from maintenance.budget import BudgetRule, Ledger
+from maintenance.audit import Audit, Auditor, Draws, Sampled, still_fresh
+from maintenance.budget import Amount, BudgetRule, Ledger
 from maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
 from maintenance.graph import MaintenanceGraph
+from maintenance.rounds import LONGEST_HORIZON, Rounds
 from maintenance.selection import check_handles, check_selection, whole_requests
 from maintenance.service.endpoint import Copy, Endpoint, Expanded, Late, Order, Remote, deliver
-from maintenance.view.changes import Beliefs, ChangeModel, Evidence
+from maintenance.view.changes import ChangeModel, Evidence
 from maintenance.view.table import Miss, View
 from maintenance.window import Window, WindowSpec
 from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import NEVER, Budget, Case, Policy, Results, Round, Scope, Selection
+from policies.base import NEVER, Budget, Case, Policy, Results, Selection
 from policies.errors import InputError, TimeError
-
-LONGEST_HORIZON = 64
-"""H is cut here: a window of more steps is planned for only so far ahead."""
 
 
 @dataclass(eq=False)
@@ -43,6 +41,8 @@ class Manager:
     seed: int | np.random.SeedSequence = 0
     answers: bool = True
     """whether evaluations carry their answers; without, only their numbers"""
+    audit: Amount = 0
+    """the share of the budget that checks how fresh the answers are"""
     timer: Callable[[], int] = time.perf_counter_ns
     view: View = field(init=False)
     ledger: Ledger = field(init=False)
@@ -50,14 +50,14 @@ class Manager:
     def __post_init__(self) -> None:
         """Wire the parts, and refuse a policy that cannot work here."""
         check_handles(self.policy, self.case, self.model.knowledge)
-        self.horizon = max(1, min(LONGEST_HORIZON, self.window.span * self.policy.reach))
         self.content = Window(self.window, LONGEST_HORIZON)
         self.graph = MaintenanceGraph(self.content)
         self.view = View(self.graph, self.model, self.capacity)
+        self.rounds = Rounds(self.window, self.view, self.model, self.policy, self.case)
         self.ledger = Ledger(self.budget, overdraft=not self.policy.honest)
         self._rng = np.random.default_rng(self.seed)
+        self.auditor = Auditor.of(self.audit, self.case, self._rng.spawn(1)[0]) if self.audit else None
         self._now: int | None = None
-        self._pace: tuple[int, int] | None = None
 
     def evaluate(self, now: int, mappings: Iterable[tuple[int, Hashable]] = ()) -> Evaluation:
         """Evaluate at `now`, after the arrivals (time, SN) since the last evaluation."""
@@ -76,14 +76,16 @@ class Manager:
         self._check_time(now)
         self._advance(now, at, sns, identity)
         budget = self._budget(now)
-        srs, round = self._round(now)
+        counts = self.content.counts(self.graph.sns)
+        present = np.flatnonzero(counts)
+        draws = self._draw(present, counts[present], budget)
+        budget = replace(budget, available=budget.available - draws.cost)
+        srs, round = self.rounds.build(now, self._k, self.endpoint.price)
         selection = self.policy.select(round, budget, self._rng)
         check_selection(self.policy, round, selection, budget)
         chosen = Selection(srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
         if not self.ledger.overdraft:
-            chosen = whole_requests(chosen, self._missing(chosen.chosen), self.endpoint.price, budget.available)
-        counts = self.content.counts(self.graph.sns)
-        present = np.flatnonzero(counts)
+            chosen = whole_requests(chosen, self.view.missing(chosen.chosen), self.endpoint.price, budget.available)
         taken = (self.timer() - began) / 1e3
         return Decision(
             self._k,
@@ -92,6 +94,7 @@ class Manager:
             srs,
             present,
             counts[present].astype(np.int64),
+            draws,
             chosen,
             budget,
             self.content.size,
@@ -106,10 +109,12 @@ class Manager:
         plain = [key for key in keys if not isinstance(key, Miss)]
         missed = [key.sn for key in keys if isinstance(key, Miss)]
         allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
-        delivery = deliver(self.endpoint, Order(decision.now, plain, missed, allowance))
+        extra = np.setdiff1d(decision.draws.srs, chosen).tolist()
+        wanted = [*plain, *(self.view.srs.keys[slot] for slot in extra)]
+        delivery = deliver(self.endpoint, Order(decision.now, wanted, missed, allowance))
         self.ledger.spend(delivery.spent)
         late = self._receive_late(delivery.late)
-        copies, expanded = iter(delivery.copies), iter(delivery.expanded)
+        copies, expanded = iter(delivery.copies[: len(plain)]), iter(delivery.expanded)
         outcome = [next(expanded) if isinstance(key, Miss) else next(copies) for key in keys]
         changed = self.receive(chosen, keys, outcome, decision.now)
         taken = (self.timer() - began) / 1e6
@@ -123,6 +128,7 @@ class Manager:
             delivery.requests,
             delivery.spent,
             taken,
+            dict(zip(extra, delivery.copies[len(plain) :], strict=True)),
         )
 
     def receive(self, srs: Ids, keys: Sequence[Hashable], outcome: Sequence[Copy | Expanded], read_at: int) -> Bools:
@@ -149,17 +155,19 @@ class Manager:
         if self.case is Case.AGGREGATE:
             fresh, results, expected = self._aggregates(decision, fresh)
         else:
-            lost = float(weight[self._missing(sr)].sum()) * (self.view.degree - 1.0) if self.view.misses else 0.0
+            lost = float(weight[self.view.missing(sr)].sum()) * (self.view.degree - 1.0) if self.view.misses else 0.0
             results, expected = float(weight.sum()) + lost, float(weight @ fresh)
+        audits = self._audited(decision, refreshes)
         record = Record(
             decision.k, decision.now, results, expected, decision.window_mappings,
             int(decision.round.candidates.sum()), int(decision.round.stale_candidates.sum()),
-            decision.budget.available, refreshes.spent, float(self.ledger.available),
+            decision.budget.available + decision.draws.cost, refreshes.spent, float(self.ledger.available),
             decision.decide_us, refreshes.fetch_ms, refreshes.failed,
         )  # fmt: skip
         answers = self._answers(sn, sr, weight, fresh) if self.answers else None
+        self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()
-        return Evaluation(record, refreshes, answers, decision.sns, decision.counts)
+        return Evaluation(record, refreshes, answers, decision.sns, decision.counts, audits)
 
     def _budget(self, now: int) -> Budget:
         """This evaluation's budget, as far as the source takes requests; what it does not take may be banked."""
@@ -167,6 +175,36 @@ class Manager:
         if not isinstance(self.endpoint, Remote):
             return budget
         return replace(budget, available=min(budget.available, self.endpoint.room(now)))
+
+    def _draw(self, sns: Ints, counts: Ids, budget: Budget) -> Draws:
+        """The answers that this evaluation checks."""
+        if self.auditor is None:
+            return Draws()
+        placeholders = np.fromiter(self.view.misses, np.int64, len(self.view.misses))
+        missed = [int(self.graph.by_sr.of(slot)[0]) for slot in placeholders.tolist()]
+        degrees = self.graph.degrees(sns)
+        sampled = Sampled(sns, counts.astype(np.int64), degrees, np.isin(sns, missed), self.view.degree)
+        paid = self.ledger.available - self.ledger.carried
+        return self.auditor.draw(paid, budget.available, self.endpoint.price, sampled, self.view)
+
+    def _audited(self, decision: Decision, refreshes: Refreshes) -> list[Audit]:
+        """What the checks say: read at the evaluation is fresh, and a miss that was not fetched has no answers."""
+        if self.auditor is None or not decision.draws.answers:
+            return []
+        price, extra = self.endpoint.price, len(refreshes.audited)
+        plain = sum(not isinstance(key, Miss) for key in refreshes.keys)
+        fresh: dict[int, bool | None] = dict.fromkeys(decision.draws.missing, False)
+        for slot, copy in refreshes.audited.items():
+            fresh[slot] = still_fresh(copy, self.view.values[slot], int(self.view.last_refresh[slot]))
+        for slot, error, at in zip(refreshes.srs.tolist(), refreshes.errors, refreshes.read_at.tolist(), strict=True):
+            if at == decision.now:
+                fresh[slot] = True if error is None else fresh.get(slot)
+        return self.auditor.judge(decision.draws, fresh, price.of(plain + extra) - price.of(plain), self.view)
+
+    def _keep_audited(self, audited: Mapping[int, Copy], now: int) -> None:
+        good = {slot: copy for slot, copy in audited.items() if copy.error is None}
+        if good:
+            self._store(np.array(list(good), np.int32), list(good.values()), now)
 
     def _receive_late(self, late: Sequence[Late]) -> list[tuple[int, Late, bool]]:
         """Slot, what came, and whether it had changed; what is no longer in the view is let go."""
@@ -196,58 +234,7 @@ class Manager:
         self.content.insert(at, sns, identity)
         self._k = self.content.due() if self.window.count else self.window.index(now)
         self.graph.apply(self.content.advance(self._k))
-        self._pace = self._pace or (now, self._k)
         self._now = now
-
-    def _instants(self, now: int) -> Ints:
-        """The evaluations ahead; those of a count window at the pace seen so far."""
-        step = self.window.step
-        if self.window.count:
-            began, first = self._pace or (now, self._k)
-            step = max(1, (now - began) // max(1, self._k - first))
-        return now + step * np.arange(self.horizon)
-
-    def _round(self, now: int) -> tuple[Ints, Round]:
-        """The slots that the round is about, and the round."""
-        active = self.graph.active(self.policy.scope)
-        srs = np.arange(self.graph.srs) if active is None else active
-        last_refresh = self.view.last_refresh[srs]
-        instants = self._instants(now)
-        beliefs: Beliefs = self.model.beliefs(instants, last_refresh, False, active)
-        expects = self.policy.scope is Scope.EXPECTED
-        expected = self._with_misses(self.graph.arrivals(srs), srs) if expects else None
-        return srs, Round(
-            demand=self._with_misses(self.graph.demand(self.horizon, active), srs),
-            fresh_if_refreshed=beliefs.refreshed,
-            fresh_if_kept=beliefs.kept,
-            cost=np.full(srs.size, self.endpoint.price.each),
-            last_refresh=last_refresh,
-            build=lambda: self.graph.structure(self.horizon, active),
-            expected_arrivals=expected,
-            foresee=lambda: self._changes(instants, last_refresh, active),
-            case=self.case,
-            knowledge=self.model.knowledge,
-            now=now,
-            span=self.window.span,
-            keys=Keys(self.view.srs.keys, srs),
-        )
-
-    def _with_misses(self, answers: Floats, srs: Ints) -> Floats:
-        """A miss stands for as many answers as an SN has on average."""
-        if self.view.misses and self.case is Case.BGP:
-            answers[self._missing(srs)] *= self.view.degree
-        return answers
-
-    def _missing(self, srs: Ints | Ids) -> Bools:
-        """Which of these slots are placeholders."""
-        misses = np.fromiter(self.view.misses, np.int64, len(self.view.misses))
-        found: Bools = np.isin(srs, misses)
-        return found
-
-    def _changes(self, instants: Ints, last_refresh: Ints, active: Ints | None) -> Floats:
-        change = self.model.beliefs(instants, last_refresh, True, active).change
-        assert change is not None
-        return change
 
     def _store(self, slots: Ids, copies: Sequence[Copy], now: int) -> Bools:
         """New copies into the view; one that was read before the one held comes too late to be of use."""
@@ -291,27 +278,3 @@ class Manager:
             sn, sr, weight[held], self.view.last_refresh[sr], fresh[held],
             [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], [values[n] for n in numbers],
         )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Keys(Sequence[object]):
-    """The sources' keys of some slots, looked up only when somebody asks."""
-
-    keys: Sequence[object]
-    slots: Ints
-
-    def __len__(self) -> int:
-        """How many."""
-        return self.slots.size
-
-    @overload
-    def __getitem__(self, number: int) -> object: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[object]: ...
-
-    def __getitem__(self, number: int | slice) -> object:
-        """The key of a number, or of several."""
-        if isinstance(number, slice):
-            return [self.keys[slot] for slot in self.slots[number].tolist()]
-        return self.keys[int(self.slots[number])]

@@ -79,6 +79,11 @@ class View:
         fetched = len(self.sns) - len(self.misses)
         return max(1.0, (self.graph.edges - len(self.misses)) / fetched) if fetched > 0 else 1.0
 
+    def missing(self, slots: Ints | Ids) -> Bools:
+        """Which of these slots are placeholders."""
+        found: Bools = np.isin(slots, np.fromiter(self.misses, np.int64, len(self.misses)))
+        return found
+
     def store(self, slots: Ids, values: Sequence[object], now: int) -> Bools:
         """New copies, fetched at `now`; tells which differ from those that they replace."""
         held = self.last_refresh[slots] != NEVER
@@ -101,6 +106,12 @@ class View:
             self.graph.remove_edge(slot, placeholder)
             self._release_sr(placeholder)
         return inputs
+
+    def disconnect(self, sn: Hashable, sr: int) -> None:
+        """An edge is gone at the source; an SR without edges is let go."""
+        self.graph.remove_edge(self.sns.numbers[sn], sr)
+        if not self.graph.by_sr.of(sr).size:
+            self._release_sr(sr)
 
     def evict(self) -> None:
         """Let go of SNs that are out of every window, least demanded first, until the SRs fit the capacity."""

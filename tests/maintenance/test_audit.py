@@ -1,0 +1,123 @@
+"""Audits measure what the answers that went out were worth, on their own part of the budget."""
+
+import numpy as np
+import pytest
+
+from maintenance.audit import Measured
+from maintenance.budget import BudgetRule
+from maintenance.manager import Manager
+from maintenance.service.memory import InMemory
+from maintenance.view.learned import Learned
+from maintenance.window import WindowSpec
+from policies.base import Case
+from policies.errors import ConfigError
+from policies.registry import make
+
+
+class World:
+    """Topics with two users each, whose followers change at random; and what is true."""
+
+    def __init__(self, case, audit, seed=1, budget=4, policy=None, change=0.08):
+        self.rng, self.change = np.random.default_rng(seed), change
+        self.edges = {t: [2 * t, 2 * t + 1] for t in range(20)} | {20: list(range(0, 40, 5))}
+        self.values = dict.fromkeys(range(40), 0)
+        self.source = InMemory(self.edges, self.values)
+        name = policy or ("ibm" if case is Case.AGGREGATE else "lru")
+        rule = BudgetRule.of(budget, 10)
+        self.manager = Manager(
+            WindowSpec(3000, 1000), self.source, make(name), rule, Learned(), case, seed=seed, audit=audit
+        )
+        self.fresh = self.answers = 0
+
+    def step(self, k):
+        for user in np.flatnonzero(self.rng.random(40) < self.change).tolist():
+            self.values[user] += 1
+        now = 1000 * k
+        evaluation = self.manager.evaluate(now, [(now, int(t)) for t in self.rng.integers(0, 21, 15)])
+        if k > 20:
+            self.count(evaluation)
+        return evaluation
+
+    def count(self, evaluation):
+        held = {(a.sn, a.sr): a.value for a in evaluation.answers}
+        for sn, count in zip(evaluation.sns.tolist(), evaluation.counts.tolist(), strict=True):
+            topic = self.manager.view.sns.keys[sn]
+            right = [held.get((topic, user)) == self.values[user] for user in self.edges[topic]]
+            own = [all(right)] if self.manager.case is Case.AGGREGATE else right
+            self.fresh += count * sum(own)
+            self.answers += count * len(own)
+
+
+@pytest.mark.parametrize("case", list(Case))
+def test_the_true_freshness_lies_in_the_interval_that_audits_give(case):
+    world = World(case, 0.25, budget=8)
+    for k in range(1, 21):
+        world.step(k)
+    world.manager.auditor.measured = Measured()
+    for k in range(21, 1500):
+        world.step(k)
+    measured = world.manager.auditor.measured
+    low, high = measured.interval
+    assert measured.checked > 300
+    assert low <= world.fresh / world.answers <= high
+    world.manager.ledger.check()
+    assert world.source.requests == world.manager.ledger.spent
+
+
+def test_audits_spend_their_share_and_no_more():
+    world = World(Case.BGP, 0.1, budget=10)
+    requests = sum(len(world.step(k).refreshes.audited) for k in range(1, 400))
+    assert 380 <= requests <= 399, "a tenth of ten requests for each of 399 evaluations"
+    assert 0 <= world.manager.auditor.account <= 2
+    world.manager.ledger.check()
+
+
+def test_an_audited_copy_enters_the_view_when_the_answers_are_out():
+    world = World(Case.BGP, 0.5, budget=2, change=1.0)
+    stale = []
+    for k in range(1, 60):
+        evaluation = world.step(k)
+        held = {a.sr: a.refreshed for a in evaluation.answers}
+        stale += [a for a in evaluation.audits if a.fresh is False and a.srs[0] in held]
+        assert all(held[a.srs[0]] == a.refreshed[0] for a in evaluation.audits if a.srs[0] in held)
+        kept = world.manager.view.last_refresh
+        slots = world.manager.view.srs.numbers
+        assert all(kept[slots[a.srs[0]]] == evaluation.record.t_ms for a in evaluation.audits if a.srs[0] in held)
+    assert stale
+
+
+def test_without_a_share_nothing_is_drawn_and_choices_are_the_same():
+    with_none, again = World(Case.BGP, 0, policy="random"), World(Case.BGP, 0, policy="random")
+    for k in range(1, 30):
+        one, other = with_none.step(k), again.step(k)
+        assert not one.audits
+        assert one.refreshes.keys == other.refreshes.keys
+
+
+def test_a_copy_that_cannot_be_had_leaves_the_answer_unknown():
+    world = World(Case.BGP, 0.5, budget=2)
+    for k in range(1, 20):
+        world.step(k)
+    before = world.manager.auditor.measured.checked
+    world.source.fetch = lambda keys, now: failing(keys)
+    for k in range(20, 40):
+        world.step(k)
+    assert world.manager.auditor.measured.unknown > 0
+    assert world.manager.auditor.measured.checked - before <= 20
+
+
+def failing(keys):
+    from maintenance.service.endpoint import Copy, Fetched
+
+    return Fetched([Copy(error="down") for _ in keys], float(len(keys)), len(keys))
+
+
+def test_wilson_intervals_are_what_they_are_said_to_be():
+    assert Measured().interval == (0.0, 1.0)
+    low, high = Measured(fresh=90, checked=100).interval
+    assert (low, high) == pytest.approx((0.8256, 0.9448), abs=5e-4)
+
+
+def test_audits_cannot_have_the_whole_budget():
+    with pytest.raises(ConfigError, match="below 1"):
+        World(Case.BGP, 1)
