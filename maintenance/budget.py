@@ -59,6 +59,8 @@ class Ledger:
     evaluations: int = 0
     spent: Fraction = Fraction(0)
     carried: Fraction = field(init=False)
+    paid: Fraction = field(init=False, default=Fraction(0))
+    """what this evaluation was paid"""
     available: Fraction = field(init=False)
 
     def __post_init__(self) -> None:
@@ -66,13 +68,14 @@ class Ledger:
         self.carried = self.rule.initial
         self.available = Fraction(0)
 
-    def open(self) -> Budget:
+    def open(self, now: int = 0) -> Budget:
         """Pay in for the next evaluation; what the last one left is in the bank, as far as it has room."""
+        del now
         if self.evaluations:
             self.carried = min(self.rule.bank, max(Fraction(0), self.available))
         self.evaluations += 1
-        pay = self.rule.paid(self.evaluations) - self.rule.paid(self.evaluations - 1)
-        self.available = self.carried + pay
+        self.paid = self.rule.paid(self.evaluations) - self.rule.paid(self.evaluations - 1)
+        self.available = self.carried + self.paid
         return Budget(float(self.available), float(self.rule.per_evaluation), float(self.rule.bank))
 
     def spend(self, amount: Amount) -> None:

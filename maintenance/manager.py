@@ -34,7 +34,7 @@ class Manager:
     window: WindowSpec
     endpoint: Endpoint | Remote
     policy: Policy
-    budget: BudgetRule
+    budget: BudgetRule | Ledger
     model: ChangeModel
     case: Case = Case.BGP
     capacity: int | None = None
@@ -54,7 +54,8 @@ class Manager:
         self.graph = MaintenanceGraph(self.content)
         self.view = View(self.graph, self.model, self.capacity)
         self.rounds = Rounds(self.window, self.view, self.model, self.policy, self.case)
-        self.ledger = Ledger(self.budget, overdraft=not self.policy.honest)
+        self.ledger = self.budget if isinstance(self.budget, Ledger) else Ledger(self.budget)
+        self.ledger.overdraft = not self.policy.honest
         self._rng = np.random.default_rng(self.seed)
         self.auditor = Auditor.of(self.audit, self.case, self._rng.spawn(1)[0]) if self.audit else None
         self._now: int | None = None
@@ -171,7 +172,7 @@ class Manager:
 
     def _budget(self, now: int) -> Budget:
         """This evaluation's budget, as far as the source takes requests; what it does not take may be banked."""
-        budget = self.ledger.open()
+        budget = self.ledger.open(now)
         if not isinstance(self.endpoint, Remote):
             return budget
         return replace(budget, available=min(budget.available, self.endpoint.room(now)))
@@ -184,8 +185,7 @@ class Manager:
         missed = [int(self.graph.by_sr.of(slot)[0]) for slot in placeholders.tolist()]
         degrees = self.graph.degrees(sns)
         sampled = Sampled(sns, counts.astype(np.int64), degrees, np.isin(sns, missed), self.view.degree)
-        paid = self.ledger.available - self.ledger.carried
-        return self.auditor.draw(paid, budget.available, self.endpoint.price, sampled, self.view)
+        return self.auditor.draw(self.ledger.paid, budget.available, self.endpoint.price, sampled, self.view)
 
     def _audited(self, decision: Decision, refreshes: Refreshes) -> list[Audit]:
         """What the checks say: read at the evaluation is fresh, and a miss that was not fetched has no answers."""
