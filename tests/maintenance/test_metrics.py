@@ -1,0 +1,120 @@
+"""What a monitoring system is told adds up to what happened."""
+
+import io
+import json
+import logging
+from urllib.request import urlopen
+
+import pytest
+
+from maintenance import logs
+from maintenance.budget import BudgetRule
+from maintenance.manager import Manager
+from maintenance.metrics import Metrics, address_of
+from maintenance.service.endpoint import Copy, Fetched
+from maintenance.service.failures import kind_of
+from maintenance.service.memory import InMemory
+from maintenance.view.learned import Learned
+from maintenance.window import WindowSpec
+from policies.errors import ConfigError
+from policies.registry import make
+
+
+class Flaky(InMemory):
+    """Fails for some keys."""
+
+    def fetch(self, keys, now):
+        fetched = super().fetch(keys, now)
+        copies = [
+            Copy(error="timeout: no answer within 1 s") if key % 7 == 0 else copy
+            for key, copy in zip(keys, fetched.copies, strict=True)
+        ]
+        return Fetched(copies, fetched.spent, fetched.requests)
+
+
+def run(*observers):
+    source = Flaky({n: [n, n + 1] for n in range(20)}, dict.fromkeys(range(21), 0))
+    manager = Manager(WindowSpec(3000, 1000), source, make("lru"), BudgetRule.of(6), Learned(), audit=0.2)
+    records = []
+    for k in range(1, 41):
+        evaluation = manager.evaluate(1000 * k, [(1000 * k, (3 * k + n) % 20) for n in range(8)])
+        records.append(evaluation.record)
+        for observe in observers:
+            observe("http://example.org/blog", manager, evaluation)
+    return source, manager, records
+
+
+@pytest.fixture
+def served():
+    metrics = Metrics()
+    port = metrics.serve(0)
+    yield metrics, port
+    metrics.close()
+
+
+def scraped(port):
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+
+def test_the_numbers_are_those_of_the_ledger_and_the_source(served):
+    metrics, port = served
+    source, manager, records = run(metrics.observe)
+    told = scraped(port)
+    own = '{source="http://example.org/blog"}'
+    assert told[f"freshkeeper_evaluations_total{own}"] == 40
+    assert told[f"freshkeeper_requests_total{own}"] == source.requests
+    assert told[f"freshkeeper_spent_total{own}"] == manager.ledger.spent == sum(record.spent for record in records)
+    assert told[f"freshkeeper_answers_total{own}"] == pytest.approx(sum(record.results for record in records))
+    assert told[f"freshkeeper_answers_expected_fresh_total{own}"] == pytest.approx(
+        sum(record.expected_fresh for record in records)
+    )
+    failed = sum(record.errors for record in records)
+    assert told['freshkeeper_errors_total{kind="timeout",source="http://example.org/blog"}'] == failed > 0
+    checked = [v for name, v in told.items() if name.startswith("freshkeeper_audited_answers_total")]
+    assert sum(checked) == manager.auditor.measured.checked + manager.auditor.measured.unknown
+    assert told[f"freshkeeper_measured_fresh_ratio{own}"] == manager.auditor.measured.share
+    assert told[f"freshkeeper_misses{own}"] == len(manager.view.misses)
+
+
+def test_a_port_that_is_taken_is_said(served):
+    _, port = served
+    with pytest.raises(ConfigError, match=f"metrics cannot be served at 127.0.0.1:{port}"):
+        Metrics().serve(port)
+
+
+@pytest.mark.parametrize(
+    ("written", "address"),
+    [(":9100", ("127.0.0.1", 9100)), ("9100", ("127.0.0.1", 9100)), ("0.0.0.0:80", ("0.0.0.0", 80))],
+)
+def test_an_address_is_a_port_with_or_without_a_host(written, address):
+    assert address_of(written) == address
+
+
+@pytest.mark.parametrize("written", ["", "metrics", "host:", ":70000"])
+def test_what_is_no_port_is_refused(written):
+    with pytest.raises(ConfigError, match="give a port"):
+        address_of(written)
+
+
+def test_logs_are_json_with_every_failure_by_kind():
+    stream = io.StringIO()
+    logs.start("debug", stream)
+    _, _, records = run(logs.observe)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert sum(line["event"] == "evaluation" for line in lines) == 40
+    failed = [line for line in lines if line["event"] == "fetch failed"]
+    assert {line["kind"] for line in failed} == {"timeout"}
+    assert sum(line["count"] for line in failed) == sum(record.errors for record in records)
+    logs.LOGGER.setLevel(logging.WARNING)
+
+
+def test_an_unknown_level_is_refused():
+    with pytest.raises(ConfigError, match="debug, info, warning or error"):
+        logs.start("loud")
+
+
+def test_errors_of_no_known_kind_are_other():
+    assert kind_of("something: odd") == "other"
+    assert kind_of("limited: 429, retry after 3 s") == "limited"
