@@ -14,7 +14,7 @@ class ArrivalRates:
 
     memory: float = 200.0
     counts: Floats = field(default_factory=lambda: np.zeros(0))
-    _evaluations: float = 0.0
+    evaluations: float = 0.0
 
     def __post_init__(self) -> None:
         """A memory shorter than one evaluation remembers nothing."""
@@ -30,9 +30,9 @@ class ArrivalRates:
     def fade(self, evaluations: int) -> float:
         """Let so many evaluations pass; the factor by which the counts are to be faded before what arrived is added."""
         factor = (1.0 - 1.0 / self.memory) ** evaluations
-        self._evaluations = self._evaluations * factor + evaluations
+        self.evaluations = self.evaluations * factor + evaluations
         return factor
 
     def per_evaluation(self, width: int) -> Floats:
         """Expected new ones of each per evaluation."""
-        return self.counts[:width] / max(self._evaluations, 1.0)
+        return self.counts[:width] / max(self.evaluations, 1.0)

@@ -4,8 +4,10 @@ A fractional γ is paid out exactly, in whole units: 2.5 means 2, 3, 2, 3, ... W
 bank as far as it has room. After every evaluation: spent so far ≤ paid so far ≤ k·γ + what the bank held at first.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from policies.base import Budget
 from policies.errors import BudgetError, ConfigError
@@ -85,6 +87,17 @@ class Ledger:
             raise BudgetError(f"evaluation {self.evaluations} has {self.available} cost units left, not {cost}")
         self.available -= cost
         self.spent += cost
+
+    def state(self) -> dict[str, Any]:
+        """What must survive a restart."""
+        amounts = {name: str(getattr(self, name)) for name in ("spent", "carried", "paid", "available")}
+        return {"evaluations": self.evaluations} | amounts
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from an earlier run."""
+        self.evaluations = state["evaluations"]
+        for name in ("spent", "carried", "paid", "available"):
+            setattr(self, name, Fraction(state[name]))
 
     @property
     def over_budget(self) -> bool:

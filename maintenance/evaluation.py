@@ -4,6 +4,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from maintenance.audit import Audit, Draws
 from maintenance.service.endpoint import Copy
 from policies.arrays import Bools, Floats, Ids, Ints
@@ -48,6 +50,12 @@ class Refreshes:
 
     audited: Mapping[int, Copy] = field(default_factory=dict)
     """what audits alone asked for, by slot"""
+
+    @classmethod
+    def none(cls, spent: float = 0.0) -> "Refreshes":
+        """Nothing was fetched."""
+        srs, times = np.empty(0, np.int32), np.empty(0, np.int64)
+        return cls(srs, [], np.empty(0), np.empty(0, bool), [], times, 0, spent, 0.0)
 
     @property
     def failed(self) -> int:

@@ -29,6 +29,8 @@ class MaintenanceGraph:
     edges: int = 0
     tallies: Tallies = field(init=False)
     """answers per SR and last evaluation"""
+    rewired: set[int] = field(default_factory=set)
+    """SNs whose edges changed since somebody last cleared this"""
     _snapshot: Graph | None = None
 
     def __post_init__(self) -> None:
@@ -145,6 +147,7 @@ class MaintenanceGraph:
 
     def _changed(self, sn: int, sr: int, sign: int) -> None:
         self.edges += sign
+        self.rewired.add(sn)
         self._snapshot = None
         mine, theirs = self.tallies, self.window.tallies
         mine.rows[:, sr] += sign * theirs.rows[:, sn]

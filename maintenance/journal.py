@@ -1,9 +1,12 @@
 """The journal: what happened, as Parquet tables with one schema for production and for simulations.
 
-A journal is a directory; every table is one file, written whole under another name and then moved into place, so that
-a reader never sees half of it. `setting` names what was varied (run.json says what it means); in production it is "".
+A journal is a directory; every table is one file, or in a long run a directory of parts, as Spark writes them. A file
+is written whole under another name and then moved into place, so that a reader never sees half of it.
+`setting` names what was varied (run.json says what it means); in production it is the source.
 """
 
+import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +72,16 @@ SCHEMAS: dict[str, "pa.Schema"] = {
         ]
     ),
     "changes": pa.schema([("setting", pa.string()), ("seed", pa.int64()), ("sr", pa.string()), ("t_ms", pa.int64())]),
+    "audits": pa.schema(
+        [
+            *WHOSE,
+            ("seed", pa.int64()),
+            ("k", pa.int64()),
+            ("t_ms", pa.int64()),
+            ("sn", pa.string()),
+            ("fresh", pa.bool_()),
+        ]
+    ),
 }
 
 
@@ -82,17 +95,44 @@ def table(name: str, columns: Mapping[str, Column]) -> "pa.Table":
 
 def write(directory: Path, name: str, tables: Sequence["pa.Table"]) -> None:
     """Write one table whole; nothing of it is visible before it is complete."""
-    directory.mkdir(parents=True, exist_ok=True)
     whole = pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table()
-    unfinished = directory / f".{name}.parquet.part"
-    parquet.write_table(whole, unfinished, compression="zstd")
-    unfinished.replace(directory / f"{name}.parquet")
+    _place(whole, directory / f"{name}.parquet")
+
+
+def write_part(directory: Path, name: str, number: int, rows: "pa.Table") -> None:
+    """Rows of a table that is a directory of parts; a part of the same number is replaced."""
+    _place(rows, directory / f"{name}.parquet" / f"part-{number:010}.parquet", durable=True)
 
 
 def read(directory: Path, name: str) -> "pa.Table | None":
     """One table, or None where the journal has none."""
+    found = files(directory / f"{name}.parquet")
+    return pa.concat_tables([parquet.read_table(file, partitioning=None) for file in found]) if found else None
+
+
+def files(path: Path) -> list[Path]:
+    """The files of a table, in the order of writing."""
+    if path.is_dir():
+        return sorted(path.glob("part-*.parquet"))
+    return [path] if path.exists() else []
+
+
+def remove(directory: Path, name: str) -> None:
+    """Make room for another run's table."""
     path = directory / f"{name}.parquet"
-    return parquet.read_table(path) if path.exists() else None
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
+def _place(rows: "pa.Table", path: Path, durable: bool = False) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.part")
+    parquet.write_table(rows, unfinished, compression="zstd")
+    if durable:
+        with unfinished.open("rb") as written:
+            os.fsync(written.fileno())
+    unfinished.replace(path)
 
 
 @dataclass(eq=False)
@@ -106,6 +146,15 @@ class Buffer:
         """One more row."""
         for column, value in row.items():
             self.columns.setdefault(column, []).append(value)
+
+    def extend(self, columns: Mapping[str, Sequence[object]]) -> None:
+        """Rows that were kept elsewhere."""
+        for column, values in columns.items():
+            self.columns.setdefault(column, []).extend(values)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return max(map(len, self.columns.values()), default=0)
 
     def table(self) -> "pa.Table":
         """What was added, as a table."""

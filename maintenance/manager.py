@@ -8,6 +8,7 @@
 import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from maintenance.graph import MaintenanceGraph
 from maintenance.rounds import LONGEST_HORIZON, Rounds
 from maintenance.selection import check_handles, check_selection, whole_requests
 from maintenance.service.endpoint import Copy, Endpoint, Expanded, Late, Order, Remote, deliver
+from maintenance.tallies import Tallies
 from maintenance.view.changes import ChangeModel, Evidence
 from maintenance.view.table import Miss, View
 from maintenance.window import Window, WindowSpec
@@ -56,8 +58,8 @@ class Manager:
         self.rounds = Rounds(self.window, self.view, self.model, self.policy, self.case)
         self.ledger = self.budget if isinstance(self.budget, Ledger) else Ledger(self.budget)
         self.ledger.overdraft = not self.policy.honest
-        self._rng = np.random.default_rng(self.seed)
-        self.auditor = Auditor.of(self.audit, self.case, self._rng.spawn(1)[0]) if self.audit else None
+        self.rng = np.random.default_rng(self.seed)
+        self.auditor = Auditor.of(self.audit, self.case, self.rng.spawn(1)[0]) if self.audit else None
         self._now: int | None = None
 
     def evaluate(self, now: int, mappings: Iterable[tuple[int, Hashable]] = ()) -> Evaluation:
@@ -82,7 +84,7 @@ class Manager:
         draws = self._draw(present, counts[present], budget)
         budget = replace(budget, available=budget.available - draws.cost)
         srs, round = self.rounds.build(now, self._k, self.endpoint.price)
-        selection = self.policy.select(round, budget, self._rng)
+        selection = self.policy.select(round, budget, self.rng)
         check_selection(self.policy, round, selection, budget)
         chosen = Selection(srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
         if not self.ledger.overdraft:
@@ -169,6 +171,32 @@ class Manager:
         self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()
         return Evaluation(record, refreshes, answers, decision.sns, decision.counts, audits)
+
+    def revisit(
+        self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None, had: float = 0.0, spent: float = 0.0
+    ) -> Evaluation:
+        """An evaluation from before a restart: the window as it was then, and the view; nothing is chosen or fetched.
+
+        What a restored view knows of arrivals has those of this window already.
+        """
+        known = [deepcopy(one.rates) for one in self._tallies] if self.content.k is None else None
+        self._advance(now, at, sns, identity)
+        for one, rates in zip(self._tallies, known or (), strict=False):
+            rates.extend(one.total.size)
+            one.rates = rates
+        srs, round = self.rounds.build(now, self._k, self.endpoint.price)
+        counts = self.content.counts(self.graph.sns)
+        present = np.flatnonzero(counts)
+        none, budget = Selection(np.empty(0, np.int32), np.empty(0), ""), Budget(had, had)
+        weights = counts[present].astype(np.int64)
+        decision = Decision(
+            self._k, now, round, srs, present, weights, Draws(), none, budget, self.content.size, 0.0
+        )
+        return self.conclude(decision, Refreshes.none(spent))
+
+    @property
+    def _tallies(self) -> tuple[Tallies, Tallies]:
+        return self.content.tallies, self.graph.tallies
 
     def _budget(self, now: int) -> Budget:
         """This evaluation's budget, as far as the source takes requests; what it does not take may be banked."""

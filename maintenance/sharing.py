@@ -4,9 +4,10 @@ Every period the budget is paid once and parted: each member's minimum first, th
 when it has evaluated is there for those that come after it in the period, and then for the common bank.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from maintenance.budget import Amount, BudgetRule, Ledger, exact
 from policies.base import Budget
@@ -64,6 +65,18 @@ class SharedBudget:
     def check(self) -> None:
         """All together spent no more than was paid."""
         self._whole.check()
+
+    def state(self) -> dict[str, Any]:
+        """What must survive a restart, beside the members' own ledgers: the purse, and how it was parted."""
+        parts = [[str(one.own), str(one.due), one.done] for one in self.members]
+        return {"purse": self._whole.state(), "period": self._now, "parts": parts}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from an earlier run, when all members are there."""
+        self._whole.restore(state["purse"])
+        self._now = state["period"]
+        for one, (own, due, done) in zip(self.members, state["parts"], strict=False):
+            one.own, one.due, one.done = Fraction(own), Fraction(due), done
 
     def _part(self) -> None:
         """Whole units; whoever was given least of what was due comes first with what cannot be divided."""

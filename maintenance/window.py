@@ -36,6 +36,9 @@ class WindowSpec:
     start: int = 0
     closure: Closure = Closure.LEFT_OPEN
     count: bool = False
+    grid: bool = True
+    """whether evaluations are at t_k alone; if not, they come at any time, k is the last t_k before, and β is the unit
+    in which the future is planned: what is over by then, but not at the next t_k, must be taken out by `remove`"""
 
     def __post_init__(self) -> None:
         """Refuse what is no window."""
@@ -55,7 +58,7 @@ class WindowSpec:
     def index(self, now: int) -> int:
         """The k of an instant on the grid; other instants are errors."""
         k, beside = divmod(now - self.start, self.step)
-        if beside:
+        if beside and self.grid:
             raise TimeError(
                 f"no evaluation is due at {now}: with start {self.start} and step {self.step} "
                 f"they are at {self.instant(k)} and {self.instant(k + 1)}"
@@ -65,6 +68,8 @@ class WindowSpec:
     def first(self, at: Ints) -> Ints:
         """The first evaluation whose window holds an element at `at`."""
         offset = at - self.start
+        if not self.grid:
+            return offset // self.step
         return -(-offset // self.step) if self.closure is Closure.LEFT_OPEN else offset // self.step + 1
 
     def last(self, at: Ints) -> Ints:
@@ -145,7 +150,7 @@ class Window:
         self.seen += sns.size
         if sns.size:
             self.tallies.extend(int(sns.max()) + 1)
-        upcoming = self.k + 1 if self.k is not None else -(2**62)
+        upcoming = self.k + self.spec.grid if self.k is not None else -(2**62)
         first, last = np.maximum(self.spec.first(at), upcoming), self.spec.last(at)
         seen: Ints = np.flatnonzero(last >= first)
         self.passed_over += int(sns.size - seen.size)
@@ -169,7 +174,7 @@ class Window:
 
     def advance(self, k: int) -> Movement:
         """Move to evaluation k: empty what expired, let in what is due."""
-        if self.k is not None and k <= self.k:
+        if self.k is not None and k < self.k + self.spec.grid:
             raise TimeError(f"time goes backwards: evaluation {k} after evaluation {self.k}")
         for held in self._replaced:
             if held[0] >= k:  # what is over leaves with its row

@@ -1,133 +1,138 @@
-"""The demonstration: one embedded source that somebody else changes, one stream, several policies side by side.
+"""The demonstration: one continuous query, run side by side with several policies under one budget.
 
-Topics are posted about, each topic is discussed by users, and the users' numbers of followers change unannounced. Every
-policy keeps a view of its own over the same store and may send the same number of requests per evaluation; none of them
-knows when anything changes, they learn it from what their refreshes reveal.
+Every policy keeps a view of its own over the same source and may send the same number of requests per evaluation; none
+of them knows when anything changes, they learn it from what their refreshes reveal. The truth is known here, and only
+used to measure.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-
-import numpy as np
-from pyoxigraph import Literal, NamedNode, Quad, Store
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from maintenance.budget import BudgetRule
+from maintenance.engine.about import About
+from maintenance.engine.continuous import ContinuousQuery
+from maintenance.engine.engine import Engine
+from maintenance.engine.journal import QueryJournal
+from maintenance.engine.sources import EmbeddedSource, load_source
+from maintenance.engine.wiring import Upkeep, answering
+from maintenance.evaluation import Evaluation
 from maintenance.manager import Manager
-from maintenance.service.embedded import Embedded
-from maintenance.view.learned import Learned
-from maintenance.window import WindowSpec
+from maintenance.query import parse
+from maintenance.service.transport import Ask, AtOnce, Terms
+from maintenance.streams.lines import TimedLines
 from policies.registry import make
-from simulator.trace import Trace
-from simulator.truth import schedule_of
-from simulator.workload import Workload, generate
+from simulator.scene import BASE, BLOG, POSTS, QUERY, Scene
 
-BASE = "http://example.org/"
-FOLLOWERS = NamedNode(BASE + "followers")
-POLICIES = ("random", "lru", "sbm", "ibm", "gain", "plan")
-WORKLOAD = Workload(
-    sns=40, srs=60, edges=240, degree_skew=0.7, change_law="poisson", change_interval_ms=(2_000, 90_000),
-    change_degree_correlation=-0.3, duration_ms=120_000,
-)  # fmt: skip
-WINDOW_MS, STEP_MS = 4_000, 1_000
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How one policy did."""
-
-    policy: str
-    freshness: float
-    believed: float
-    requests: float
-    decide_us: float
+POLICIES = ("lru", "ibm", "plan")
+STEPS_BANKED = 4
+EVERY = 5
+"""Standings are told after so many evaluations."""
 
 
 @dataclass(eq=False)
-class Contender:
-    """A policy with its own view of the source."""
+class Standing:
+    """How one policy does."""
 
-    name: str
-    manager: Manager
+    policy: str
+    evaluations: int = 0
+    answers: float = 0.0
     fresh: float = 0.0
     believed: float = 0.0
-    answers: float = 0.0
+    spent: float = 0.0
     decide_us: float = 0.0
 
+    @property
+    def freshness(self) -> float:
+        """The share of answers that were fresh."""
+        return self.fresh / self.answers if self.answers else 1.0
 
-def compete(budget: float = 6, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> list[Standing]:
-    """Let the policies compete; freshness is measured on the values themselves."""
-    trace = generate(WORKLOAD, seed)
-    store = _store(trace)
-    contenders = [Contender(name, _manager(name, store, trace, budget, seed)) for name in POLICIES]
-    steps = WORKLOAD.duration_ms // STEP_MS
-    for k, (now, posts) in enumerate(_steps(trace, store, steps), 1):
-        for contender in contenders:
-            _evaluate(contender, store, now, posts)
-        if progress is not None:
-            progress(k, steps)
-    return [_standing(contender, steps) for contender in contenders]
-
-
-def topic(number: int) -> NamedNode:
-    """The SN of this number."""
-    return NamedNode(f"{BASE}topic/{number}")
+    def as_json(self) -> dict[str, object]:
+        """Per answer and per evaluation."""
+        return {
+            "policy": self.policy,
+            "freshness": self.freshness,
+            "believed": self.believed / self.answers if self.answers else 1.0,
+            "requests": self.spent / max(1, self.evaluations),
+            "decide_us": self.decide_us / max(1, self.evaluations),
+        }
 
 
-def user(number: int) -> NamedNode:
-    """The SR of this number."""
-    return NamedNode(f"{BASE}user/{number}")
+@dataclass(eq=False)
+class Contest:
+    """Several policies over one scene, with a journal for all of them."""
+
+    place: Path
+    policies: Sequence[str] = POLICIES
+    budget: float = 3
+    seed: int = 0
+    command: str = ""
+    standings: dict[str, Standing] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Write the scene, and wire every policy to a source of its own that changes alike."""
+        scene = Scene.write(self.place, self.seed)
+        self.standings = {name: Standing(name) for name in self.policies}
+        about = About(self.seed, self.command, {"query": QUERY, "budget": self.budget})
+        self._journal = QueryJournal(self.seed, self.place, about=about)
+        self._truth = _Truth.of(scene)
+        self._engine = Engine([self._query(name, scene) for name in self.policies])
+        self._engine.listen(POSTS, TimedLines.file(scene.posts))
+
+    def run(self) -> Iterator[list[Standing]]:
+        """The standings again and again; when it is over everything is on the disk."""
+        told = 0
+        for _ in self._engine.run():
+            done = min(standing.evaluations for standing in self.standings.values())
+            if done >= told + EVERY:
+                told = done
+                yield list(self.standings.values())
+        self._journal.close()
+
+    def _query(self, name: str, scene: Scene) -> ContinuousQuery:
+        upkeep = Upkeep(
+            lambda _: make(name),
+            BudgetRule.of(self.budget, STEPS_BANKED * self.budget),
+            seed=self.seed,
+            observe=partial(self._observe, self.standings[name]),
+        )
+        return ContinuousQuery(
+            parse(QUERY), name=name, answering=answering({BLOG: load_source(str(scene.blog))}, upkeep)
+        )
+
+    def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
+        record = evaluation.record
+        current = self._truth.at(record.t_ms)
+        fresh = sum(answer.weight for answer in evaluation.answers or () if answer.value == current[answer.sr])
+        standing.evaluations += 1
+        standing.answers += record.results
+        standing.fresh += fresh
+        standing.believed += record.expected_fresh
+        standing.spent += record.spent
+        standing.decide_us += record.decide_us
+        self._journal.observe(source, manager, evaluation, fresh=fresh)
+        manager.ledger.check()
 
 
-def _store(trace: Trace) -> Store:
-    store = Store()
-    for sn, sr in zip(trace.edges.sn.tolist(), trace.edges.sr.tolist(), strict=True):
-        store.add(Quad(topic(sn), NamedNode(BASE + "discussedBy"), user(sr)))
-    for sr in range(trace.srs):
-        store.add(Quad(user(sr), FOLLOWERS, Literal(1000)))
-    return store
+@dataclass(eq=False)
+class _Truth:
+    """The source as it is, asked for nothing."""
 
+    ask: Ask
+    _now: int = -1
+    _values: dict[object, tuple[Terms, ...]] = field(default_factory=dict)
 
-def _manager(name: str, store: Store, trace: Trace, budget: float, seed: int) -> Manager:
-    source = Embedded(store, f"?topic <{BASE}discussedBy> ?user", f"?user <{BASE}followers> ?n", sn="topic", sr="user")
-    window = WindowSpec(WINDOW_MS, STEP_MS, trace.t0)
-    bank = budget * window.span
-    return Manager(window, source, make(name), BudgetRule.of(budget, bank), Learned(), seed=seed)
+    @classmethod
+    def of(cls, scene: Scene) -> "_Truth":
+        transport = load_source(str(scene.blog)).transport
+        assert isinstance(transport, AtOnce)
+        assert isinstance(transport.ask, EmbeddedSource)
+        return cls(transport.ask)
 
-
-def _steps(trace: Trace, store: Store, steps: int) -> Iterator[tuple[int, list[tuple[int, NamedNode]]]]:
-    """Evaluation after evaluation; before each, the store changes as the trace says."""
-    schedule, before = schedule_of(trace), trace.t0 - 1
-    followers = np.full(trace.srs, 1000)
-    for k in range(1, steps + 1):
-        now = trace.t0 + k * STEP_MS
-        for sr in schedule.changes(before, now)[1].tolist():
-            store.remove(Quad(user(sr), FOLLOWERS, Literal(int(followers[sr]))))
-            followers[sr] += 1
-            store.add(Quad(user(sr), FOLLOWERS, Literal(int(followers[sr]))))
-        batch = trace.arrivals_between(before, now)
-        yield now, [(t, topic(sn)) for t, sn in zip(batch.t_ms.tolist(), batch.sn.tolist(), strict=True)]
-        before = now
-
-
-def _evaluate(contender: Contender, store: Store, now: int, posts: list[tuple[int, NamedNode]]) -> None:
-    evaluation = contender.manager.evaluate(now, posts)
-    assert evaluation.answers is not None
-    contender.answers += evaluation.record.results
-    contender.believed += evaluation.record.expected_fresh
-    contender.decide_us += evaluation.record.decide_us
-    current: dict[object, object] = {
-        quad.subject: ((("n", quad.object),),) for quad in store.quads_for_pattern(None, FOLLOWERS, None)
-    }
-    contender.fresh += sum(answer.weight for answer in evaluation.answers if answer.value == current[answer.sr])
-
-
-def _standing(contender: Contender, steps: int) -> Standing:
-    ledger = contender.manager.ledger
-    ledger.check()
-    return Standing(
-        contender.name,
-        contender.fresh / contender.answers,
-        contender.believed / contender.answers,
-        float(ledger.spent) / steps,
-        contender.decide_us / steps,
-    )
+    def at(self, now: int) -> dict[object, tuple[Terms, ...]]:
+        """The value of every key."""
+        if now != self._now:
+            rows = self.ask(f"SELECT ?user ?n {{ ?user <{BASE}followers> ?n }}", now)
+            self._now, self._values = now, {(row["user"],): ((row["n"],),) for row in rows}
+        return self._values

@@ -1,41 +1,64 @@
 """`freshkeeper demo`."""
 
-from typing import Annotated
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
-from freshkeeper.screen import Bar, print_json, show, table
+from freshkeeper.screen import Bar, print_json, say, show, table
+
+if TYPE_CHECKING:
+    from simulator.demo import Standing
+
+COLUMNS = ["policy", "fresh answers", "believed fresh", "requests per evaluation", "µs per decision"]
+CAPTION = "Nobody is told when data changes; 'believed' is what the view itself says, without the truth."
 
 
 def demo(
-    budget: Annotated[float, typer.Option(help="requests per evaluation")] = 6,
+    policy: Annotated[str, typer.Option(metavar="A,B", help="which policies")] = "lru,ibm,plan",
+    budget: Annotated[float, typer.Option(help="requests per evaluation")] = 3,
     seed: Annotated[int, typer.Option(help="which stream and which changes")] = 0,
+    out: Annotated[Path, typer.Option(help="where the data, the journal and the page go")] = Path("runs/demo"),
     as_json: Annotated[bool, typer.Option("--json", help="print the standings as JSON")] = False,
 ) -> None:
-    """Policies side by side under one budget, over an embedded source that somebody else changes.
+    """One query over a stream and a source that somebody else changes; policies side by side under one budget.
 
-    Example: `freshkeeper demo --budget 3`
+    Examples: `freshkeeper demo --budget 6`, `freshkeeper demo --policy random,sbm,plan`
     """
-    from simulator.demo import compete
+    from simulator.demo import Contest
+    from simulator.report import write_report
+    from simulator.scene import SECONDS
 
-    bar = Bar(f"120 evaluations, {budget:g} requests each")
+    contest = Contest(out, policy.split(","), budget, seed, shlex.join(["freshkeeper", *sys.argv[1:]]))
+    title = f"Fresh answers with {budget:g} requests per evaluation"
+    bar = Bar(f"{SECONDS} evaluations, {budget:g} requests each")
     with bar.running():
-        standings = compete(budget, seed, bar.update)
+        for standings in contest.run():
+            bar.update(min(standing.evaluations for standing in standings), SECONDS, _table(title, standings))
+    page, standings = write_report(out), list(contest.standings.values())
     if as_json:
-        print_json([vars(standing) for standing in standings])
+        print_json([standing.as_json() for standing in standings])
         return
+    show(_table(title, standings, CAPTION))
+    say(f"The query and its data are in {out}; look at {page}")
+    say(f"One policy alone, answer by answer: freshkeeper run {out / 'demo.yaml'}")
+
+
+def _table(title: str, standings: "list[Standing]", caption: str = "") -> Table:
     best = max(standing.freshness for standing in standings)
     rows: list[list[str | Text]] = [
         [
-            Text(s.policy, style="bold" if s.freshness == best else ""),
-            f"{s.freshness:.1%}",
-            f"{s.believed:.1%}",
-            f"{s.requests:.2f}",
-            f"{s.decide_us:.0f}",
+            Text(standing.policy, style="bold" if standing.freshness == best else ""),
+            f"{standing.freshness:.1%}",
+            f"{told['believed']:.1%}",
+            f"{told['requests']:.2f}",
+            f"{told['decide_us']:.0f}",
         ]
-        for s in standings
+        for standing in standings
+        for told in [standing.as_json()]
     ]
-    columns = ["policy", "fresh answers", "believed fresh", "requests per evaluation", "µs per decision"]
-    caption = "Nobody is told when data changes; 'believed' is what the view itself says, without the truth."
-    show(table(f"Fresh answers with {budget:g} requests per evaluation", columns, rows, caption=caption))
+    return table(title, COLUMNS, rows, caption=caption)

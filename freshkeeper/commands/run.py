@@ -1,5 +1,6 @@
 """`freshkeeper run`."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,7 @@ def run(
     default: Annotated[Path | None, typer.Option(metavar="FILE", help="the default graph")] = None,
     dialect: Annotated[str, typer.Option(help="rspql, cqels, csparql or sparqlstream; default: as it looks")] = "",
     delay: Annotated[str, typer.Option(help="how late elements may come, as 500ms")] = "",
+    idle: Annotated[str, typer.Option(help="how long a live stream may be silent before others go on, as 5s")] = "",
     start: Annotated[int, typer.Option("--t0", help="where windows that do not say it start, in ms")] = 0,
     drain: Annotated[bool, typer.Option(help="at the end go on until the windows are empty")] = False,
     speed: Annotated[str, typer.Option(help="pace of a replay: 1x, 10x or max")] = "max",
@@ -38,9 +40,13 @@ def run(
     budget: Annotated[float, typer.Option(help="cost units per evaluation, for every SERVICE pattern")] = 10,
     bank: Annotated[float, typer.Option(help="how much unspent budget is carried")] = 0,
     fetch: Annotated[str, typer.Option(help="view, or a baseline: always (no cache) or once")] = "view",
+    edges: Annotated[str, typer.Option(help="kept, or refreshed where they change over time")] = "kept",
     capacity: Annotated[int | None, typer.Option(min=1, help="how many entries a view may hold")] = None,
     seed: Annotated[int, typer.Option(help="for policies that draw lots")] = 0,
     journal: Annotated[Path | None, typer.Option(metavar="DIR", help="write what happened, as Parquet")] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="keep views and budgets here, and go on from it after a restart")
+    ] = None,
     form: Annotated[str, typer.Option("--format", help="ndjson, sparql-json, csv or nquads")] = "ndjson",
 ) -> None:
     """Run a continuous query: streams in, answers out, one line per evaluation.
@@ -51,6 +57,9 @@ def run(
     from maintenance.engine.output import writer
     from maintenance.engine.session import Session
 
+    if edges not in ("kept", "refreshed"):
+        raise ConfigError(f"--edges {edges}: it is kept or refreshed")
+    silence = duration("idle", idle)
     text = read_query(query)
     session = Session(
         text,
@@ -69,9 +78,13 @@ def run(
         budget=budget,
         bank=bank,
         fetch=fetch,
+        edges=edges == "refreshed",
+        idle=None if silence is None else silence / 1000,
         capacity=capacity,
         seed=seed,
         journal=journal,
+        state=state,
+        command=shlex.join(["freshkeeper", *sys.argv[1:]]),
     )
     out = writer(form)
     for result in session.results():
@@ -85,6 +98,8 @@ def read_query(written: str) -> str:
     """The text of a query, from a file or as it is written."""
     if "{" in written:
         return written
+    if not written.strip():
+        raise ConfigError("the query is empty: give a file, or a query such as SELECT * { ?s ?p ?o }")
     path = Path(written)
     try:
         return path.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pyoxigraph import Triple
 
-from maintenance.engine.evaluator import Row
+from maintenance.engine.evaluator import Row, Term
 from maintenance.query.model import Form, Operator
 
 Answer: TypeAlias = Row | Triple | bool
@@ -24,6 +24,16 @@ class Freshness:
 
 
 CERTAIN = Freshness()
+
+
+def combine(parts: Iterable[Freshness]) -> Freshness:
+    """All copies must be fresh; the oldest gives the age."""
+    probability, ages = 1.0, []
+    for part in parts:
+        probability *= part.probability
+        if part.age is not None:
+            ages.append(part.age)
+    return Freshness(probability, max(ages, default=None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +70,13 @@ class Result:
     late: int = 0
     errors: int = 0
 
+    def solutions(self) -> Iterator[tuple[dict[str, Term], Freshness]]:
+        """The answers of SELECT: what each binds, and how sure it is."""
+        for number, row in enumerate(self.answers):
+            if isinstance(row, tuple):
+                pairs = zip(self.variables, row, strict=True)
+                yield {name: term for name, term in pairs if term is not None}, self.fresh(number)
+
     def fresh(self, number: int) -> Freshness:
         """The freshness of one answer."""
         return CERTAIN if self.freshness is None else self.freshness[number]
@@ -70,13 +87,13 @@ class Streamer:
     """RSTREAM gives all answers, ISTREAM those that the evaluation before did not have, DSTREAM those it alone had."""
 
     operator: Operator
-    _before: Answers = field(default_factory=lambda: Answers(()))
+    before: Answers = field(default_factory=lambda: Answers(()))
 
     def stream(self, now: Answers) -> Answers:
         """The output of one evaluation; answers are compared as bags, their freshness does not matter."""
         if self.operator is Operator.RSTREAM:
             return now
-        before, self._before = self._before, now
+        before, self.before = self.before, now
         return _minus(now, before) if self.operator is Operator.ISTREAM else _minus(before, now)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from dataclasses import dataclass, field
 
 from pyoxigraph import Quad, Triple
 
@@ -14,30 +15,74 @@ Coming = AsyncIterable[tuple[int, Triple | Quad]]
 
 
 async def run_async(
-    query: ContinuousQuery, streams: Mapping[str, Coming], delay: int = 0, drain: bool = False
+    query: ContinuousQuery,
+    streams: Mapping[str, Coming],
+    delay: int = 0,
+    drain: bool = False,
+    idle: float | None = None,
 ) -> AsyncIterator[Result]:
-    """One query over streams that come on their own; several meet in the order in which they arrive."""
+    """One query over streams that come on their own; several meet in the order in which they arrive.
+
+    With `idle`, a stream that is silent for so many seconds holds the others back no longer.
+    """
     engine = Engine([query], drain)
     for name in streams:
         engine.listen(name, Elements(()), delay)
-    arrivals: asyncio.Queue[tuple[str, Batch] | None] = asyncio.Queue(maxsize=1_000)
+    arrivals = _Arrivals(idle)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_pump(name, stream, arrivals)) for name, stream in streams.items()]
-        open_streams = len(tasks)
-        while open_streams:
-            arrived = await arrivals.get()
-            if arrived is None:
-                open_streams -= 1
+        for name, stream in streams.items():
+            arrivals.expect(name)
+            group.create_task(_pump(name, stream, arrivals))
+        while arrivals.expected:
+            for name in await arrivals.wait():
+                for result in engine.silent(name):
+                    yield result
+            if arrivals.came is None:
                 continue
-            for result in engine.push(*arrived):
+            name, batch = arrivals.came
+            for result in engine.end(name) if batch is None else engine.push(name, batch):
                 yield result
-    for result in engine.end():
+    for result in engine.finish():
         yield result
 
 
-async def _pump(name: str, stream: Coming, arrivals: asyncio.Queue[tuple[str, Batch] | None]) -> None:
+@dataclass(eq=False)
+class _Arrivals:
+    """What came, in order, and who was silent for too long."""
+
+    patience: float | None
+    expected: dict[str, float] = field(default_factory=dict)
+    """open streams, and when they are silent for too long"""
+    came: tuple[str, Batch | None] | None = None
+    queue: asyncio.Queue[tuple[str, Batch | None]] = field(default_factory=lambda: asyncio.Queue(maxsize=1_000))
+
+    def expect(self, name: str) -> None:
+        """A stream is open, and was heard of just now."""
+        self.expected[name] = asyncio.get_running_loop().time() + self.patience if self.patience else float("inf")
+
+    async def wait(self) -> list[str]:
+        """Until something came or somebody is silent for too long; `came` says what, the result is who."""
+        self.came = None
+        first = min(self.expected.values())
+        timeout = None if first == float("inf") else max(0.0, first - asyncio.get_running_loop().time())
+        try:
+            self.came = await asyncio.wait_for(self.queue.get(), timeout)
+        except TimeoutError:
+            now = asyncio.get_running_loop().time()
+            silent = [name for name, until in self.expected.items() if until <= now]
+            self.expected |= dict.fromkeys(silent, float("inf"))
+            return silent
+        name, batch = self.came
+        if batch is None:
+            del self.expected[name]
+        else:
+            self.expect(name)
+        return []
+
+
+async def _pump(name: str, stream: Coming, arrivals: _Arrivals) -> None:
     try:
         async for time, item in stream:
-            await arrivals.put((name, Batch([time], [Quad(item.subject, item.predicate, item.object)])))
+            await arrivals.queue.put((name, Batch([time], [Quad(item.subject, item.predicate, item.object)])))
     finally:
-        await arrivals.put(None)
+        await arrivals.queue.put((name, None))

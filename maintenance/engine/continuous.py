@@ -12,14 +12,16 @@ from typing import Protocol
 from pyoxigraph import NamedNode
 
 from maintenance.engine.answers import Answers, Result, Streamer
-from maintenance.engine.content import STILL, Content, Move, content_of
+from maintenance.engine.content import STILL, Content, Move
 from maintenance.engine.dataset import Graphs, WindowDataset, static_quads
 from maintenance.engine.evaluator import Evaluator, Snapshot
 from maintenance.engine.functions import functions
+from maintenance.engine.kinds import content_of
 from maintenance.engine.plain import Plain
 from maintenance.engine.report import Clock
 from maintenance.query.model import Query
 from maintenance.streams.batch import Batch
+from policies.errors import ConfigError
 
 
 class Answering(Protocol):
@@ -30,6 +32,10 @@ class Answering(Protocol):
 
     def answers(self, now: int, evaluator: Evaluator) -> Answers:
         """All answers at `now`, as R2S compares them."""
+        ...
+
+    def rebuild(self, now: int, evaluator: Evaluator) -> None:
+        """An instant that an earlier run answered: only what the windows hold matters."""
         ...
 
     def emit(self, streamed: Answers) -> Answers:
@@ -48,10 +54,17 @@ class ContinuousQuery:
     name: str = ""
     answering: Callable[["ContinuousQuery"], Answering | None] = field(default=lambda _: None)
     """what answers its SERVICE patterns"""
+    done: int | None = None
+    """an earlier run answered all evaluations up to this one: here they only fill the windows"""
     now: int = 0
 
     def __post_init__(self) -> None:
         """Lay out the dataset."""
+        if self.query.times.every is not None and not self.query.windows:
+            raise ConfigError(
+                "COMPUTED EVERY needs a window: time passes with the elements of a stream, and this query reads none; "
+                "declare FROM WINDOW ON <stream> [RANGE ...], or leave the period out to evaluate it once"
+            )
         named = self.query.dataset.named_windows
         static = static_quads(self.query, self.graphs)
         visible = [NamedNode(name) for name in (*self.query.dataset.named_graphs, *(w.name for w in named))]
@@ -64,7 +77,7 @@ class ContinuousQuery:
         for content in self.contents:
             self._by_stream.setdefault(content.window.stream, []).append(content)
         self._answering: Answering = self.answering(self) or Plain(self.query, self.functions)
-        self._streamer = Streamer(self.query.operator)
+        self.streamer = Streamer(self.query.operator)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -105,7 +118,13 @@ class ContinuousQuery:
 
     def _evaluate(self, now: int) -> Result | None:
         moves: Sequence[tuple[Content, Move]] = [(content, self._move(content, now)) for content in self.contents]
-        return self._answer(now) if self._clock.reports(moves) else None
+        if not self._clock.reports(moves):
+            return None
+        if self.done is None or now > self.done:
+            return self._answer(now)
+        self.now = now
+        self._answering.rebuild(now, self.evaluator)
+        return None
 
     def _move(self, content: Content, now: int) -> Move:
         move = content.move(now)
@@ -117,7 +136,7 @@ class ContinuousQuery:
 
     def _answer(self, now: int) -> Result:
         self.now = now
-        streamed = self._answering.emit(self._streamer.stream(self._answering.answers(now, self.evaluator)))
+        streamed = self._answering.emit(self.streamer.stream(self._answering.answers(now, self.evaluator)))
         return Result(
             now,
             self.query.form,

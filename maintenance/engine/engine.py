@@ -3,57 +3,39 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import merge
+from typing import TypeAlias
+
+from pyoxigraph import Quad, Triple
 
 from maintenance.engine.answers import Result
 from maintenance.engine.continuous import ContinuousQuery
-from maintenance.streams.batch import Batch, Stream
+from maintenance.engine.inputs import Inputs
+from maintenance.streams.batch import Batch, Elements, Stream
 from maintenance.streams.lines import TimedLines
-from maintenance.streams.order import NEVER, Order
+from maintenance.streams.order import NEVER
 from policies.errors import ConfigError, nearest
 
 
 @dataclass(eq=False)
-class Input:
-    """One stream with its order, and what of it was read but not yet taken."""
-
-    name: str
-    stream: Stream
-    order: Order
-    ended: bool = False
-
-    def __post_init__(self) -> None:
-        """Nothing is read before somebody asks."""
-        self._batches = iter(self.stream.batches())
-
-    def read(self) -> Batch:
-        """The next elements in order; at the end, those that waited."""
-        batch = next(self._batches, None)
-        if batch is None:
-            self.ended = True
-            return self.order.rest()
-        return self.order.take(batch)
-
-
-@dataclass(eq=False)
 class Engine:
-    """Runs queries over streams in event time: the same input gives the same results, whatever the pace.
-
-    The stream that is furthest behind is read next, so that several files are one replay.
-    """
+    """Runs queries over streams in event time: the same input gives the same results, whatever the pace."""
 
     queries: list[ContinuousQuery] = field(default_factory=list)
     drain: bool = False
     """whether to go on after the last element until the windows are empty"""
-    inputs: list[Input] = field(default_factory=list)
+    inputs: Inputs = field(default_factory=Inputs)
     _first: dict[str, int] = field(default_factory=dict)
 
     def register(self, query: ContinuousQuery) -> None:
         """One more query."""
         self.queries.append(query)
 
-    def listen(self, name: str, stream: Stream, delay: int = 0) -> None:
-        """One more stream; elements may come `delay` milliseconds late."""
-        self.inputs.append(Input(name, stream, Order(delay)))
+    def listen(self, name: str, stream: Stream, delay: int = 0, idle: float | None = None) -> None:
+        """One more stream; elements may come `delay` milliseconds late.
+
+        With `idle`, the stream holds the others back no longer when it was silent for so many seconds.
+        """
+        self.inputs.add(name, stream, delay, idle)
 
     def run(self) -> Iterator[Result]:
         """Read everything; results come as soon as the watermark allows."""
@@ -62,24 +44,25 @@ class Engine:
         for query in self.queries:
             if not query.query.windows:
                 yield query.once()
-        while open_inputs := [one for one in self.inputs if not one.ended]:
-            behind = min(open_inputs, key=lambda one: one.order.watermark)
+        while (behind := self.inputs.next()) is not None:
             self._hand_on(behind.name, behind.read())
-            yield from self.advance(min((one.order.watermark for one in self.inputs if not one.ended), default=NEVER))
+            yield from self.advance(self.inputs.watermark())
         yield from self.finish()
 
     def push(self, name: str, batch: Batch) -> Iterator[Result]:
         """Elements of a stream that is not read but told; gives what they make due."""
-        for one in self.inputs:
-            if one.name == name:
-                self._hand_on(name, one.order.take(batch))
-        yield from self.advance(min(one.order.watermark for one in self.inputs))
+        self._hand_on(name, self.inputs.named(name).take(batch))
+        yield from self.advance(self.inputs.watermark())
 
-    def end(self) -> Iterator[Result]:
-        """All streams that were told have ended."""
-        for one in self.inputs:
-            self._hand_on(one.name, one.order.rest())
-        yield from self.finish()
+    def silent(self, name: str) -> Iterator[Result]:
+        """A stream that is told is silent for now; gives what the others were waiting with."""
+        self.inputs.named(name).idle = True
+        yield from self.advance(self.inputs.watermark())
+
+    def end(self, name: str) -> Iterator[Result]:
+        """A stream that is told has ended."""
+        self._hand_on(name, self.inputs.named(name).end())
+        yield from self.advance(self.inputs.watermark())
 
     def advance(self, watermark: int) -> Iterator[Result]:
         """Every evaluation before the watermark, in time and then in the order of registration."""
@@ -91,15 +74,14 @@ class Engine:
 
     def finish(self) -> Iterator[Result]:
         """The streams have ended: evaluations up to the last element's time, or until nothing is left."""
-        last = max((one.order.latest for one in self.inputs), default=NEVER)
-        yield from self.advance(last + 1)
+        yield from self.advance(self.inputs.latest + 1)
         if self.drain:
             yield from self._late(_in_order([query.drain() for query in self.queries]))
 
     @property
     def late(self) -> int:
         """How many elements came too late, over all streams."""
-        return sum(one.order.late for one in self.inputs)
+        return self.inputs.late
 
     def _hand_on(self, name: str, batch: Batch) -> None:
         if not len(batch):
@@ -140,9 +122,13 @@ def _in_order(results: list[Iterator[Result]]) -> Iterator[Result]:
     return results[0] if len(results) == 1 else merge(*results, key=lambda result: result.t)
 
 
-def run(query: ContinuousQuery, streams: Mapping[str, Stream], delay: int = 0, drain: bool = False) -> Iterator[Result]:
+Feed: TypeAlias = Stream | Iterable[tuple[int, Triple | Quad]]
+"""A stream, or any iterable of (milliseconds, triple)"""
+
+
+def run(query: ContinuousQuery, streams: Mapping[str, Feed], delay: int = 0, drain: bool = False) -> Iterator[Result]:
     """One query over its streams."""
     engine = Engine([query], drain)
-    for name, stream in streams.items():
-        engine.listen(name, stream, delay)
+    for name, feed in streams.items():
+        engine.listen(name, feed if isinstance(feed, Stream) else Elements(feed), delay)
     return engine.run()

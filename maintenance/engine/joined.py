@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from maintenance.engine.answers import Answer, Answers, Freshness
+from maintenance.engine.answers import Answer, Answers, Freshness, combine
 from maintenance.engine.evaluator import Evaluator, Function, Table
 from maintenance.engine.plain import fill
-from maintenance.engine.provenance import combine, settle, trace
+from maintenance.engine.provenance import trace
 from maintenance.engine.rows import ServiceRows
 from maintenance.engine.services import Service
+from maintenance.engine.settling import settle
 from maintenance.engine.template import Template
 from maintenance.query.model import Form, Query
 from maintenance.query.services import find_services
@@ -47,6 +48,11 @@ class Joined:
             return Answers.of([_verdict(answers.freshness or (), found)])
         return answers
 
+    def rebuild(self, now: int, evaluator: Evaluator) -> None:
+        """An instant that an earlier run answered."""
+        for service in self.services:
+            service.rebuild(now, evaluator, self.functions)
+
     def emit(self, streamed: Answers) -> Answers:
         """Triples, in place of the solutions of CONSTRUCT."""
         return streamed if self._template is None else fill(self._template, self.variables, streamed)
@@ -62,4 +68,4 @@ def _verdict(found: Sequence[Freshness], services: Sequence[ServiceRows]) -> tup
     """Yes is as sure as the surest solution; no is as sure as all that was looked at."""
     if found:
         return True, max(found, key=lambda freshness: freshness.probability)
-    return False, combine([freshness for service in services for freshness in service.freshness])
+    return False, combine(service.least for service in services)

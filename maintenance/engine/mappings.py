@@ -14,6 +14,7 @@ from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 from maintenance.engine.content import FOREVER, Content
 from maintenance.engine.evaluator import Evaluator, Function, Row, Table, Term
 from maintenance.engine.functions import time_of
+from maintenance.query.around import levels_around, services_in
 from maintenance.query.model import Query
 from maintenance.query.patterns import Element, read_group
 from maintenance.query.prologue import Prologue
@@ -61,9 +62,9 @@ class WindowPart:
         """For the SERVICE pattern of this number, joined by these variables."""
         prologue = query.expression.prologue
         group = read_group(query.expression.pattern, prologue)
-        levels = find_path(group, service)
+        levels = levels_around(group, service)
         foreign = {v for s in query.services for v in s.variables} - _window_variables(query)
-        chosen = [e for level in levels or [] for e in level if _stays(e, foreign)]
+        chosen = [e for level in levels for e in level if _stays(e, foreign)]
         text = _without_blanks("{ " + " . ".join(e.text for e in chosen) + " }")
         names = [window.name for window in query.dataset.named_windows]
         sparql = to_sparql(prologue, "SELECT *", tokenize(text), "", names).text
@@ -90,51 +91,13 @@ class WindowPart:
         return found
 
 
-def find_path(group: Sequence[Element], number: int) -> list[Sequence[Element]] | None:
-    """The groups from the outermost one to the one that holds the SERVICE of this number, without that SERVICE."""
-    for index, element in enumerate(group):
-        beside = [*group[:index], *group[index + 1 :]]
-        if element.kind == "SERVICE":
-            if number == 0:
-                return [beside]
-            number -= 1
-            continue
-        for part in element.parts:
-            inside = find_path(part, number)
-            if inside is not None:
-                return [beside, *inside]
-            number -= _services(part)
-    return None
-
-
-def enclosing(group: Sequence[Element], number: int) -> list[str]:
-    """The kinds of the blocks around the SERVICE of this number, from the outside."""
-    for element in group:
-        if element.kind == "SERVICE":
-            if number == 0:
-                return []
-            number -= 1
-            continue
-        for part in element.parts:
-            count = _services(part)
-            if number < count:
-                return [element.kind, *enclosing(part, number)]
-            number -= count
-    return []
-
-
-def _services(part: Sequence[Element]) -> int:
-    """How many outermost SERVICE blocks there are in a group."""
-    return sum(1 if e.kind == "SERVICE" else sum(_services(p) for p in e.parts) for e in part)
-
-
 def _window_variables(query: Query) -> frozenset[str]:
     return frozenset().union(*query.window_variables.values())
 
 
 def _stays(element: Element, foreign: set[str]) -> bool:
     """What needs no SERVICE, neither its block nor what it alone binds."""
-    return not _services((element,)) and element.variables.isdisjoint(foreign)
+    return not services_in((element,)) and element.variables.isdisjoint(foreign)
 
 
 def _without_blanks(text: str) -> str:

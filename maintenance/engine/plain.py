@@ -36,6 +36,9 @@ class Plain:
             return Answers(found.rows)
         return Answers([found] if isinstance(found, bool) else found)
 
+    def rebuild(self, now: int, evaluator: Evaluator) -> None:
+        """The dataset is all there is."""
+
     def emit(self, streamed: Answers) -> Answers:
         """What goes out of what R2S left: triples in place of solutions."""
         return streamed if self._template is None else fill(self._template, self.variables, streamed)

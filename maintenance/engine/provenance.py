@@ -1,40 +1,43 @@
 """Which copies an answer is made of: the query's head, extended by the hidden columns of its SERVICE patterns.
 
-    SELECT ?a ?b               SELECT ?a ?b ?copy
+    SELECT ?a ?b               SELECT ?a ?b ?copy (?sn AS ?hidden)
     SELECT DISTINCT ?a         SELECT ?a ?copy             and equal answers made one afterwards, the surest counting
     SELECT ?a (SUM(?n) AS ?s)  SELECT ... (GROUP_CONCAT(DISTINCT STR(?copy)) AS ?copies)
     CONSTRUCT, ASK             SELECT *
 
-A SERVICE inside a sub-query, MINUS or EXISTS shows no column, and DISTINCT with LIMIT allows none: then every answer is
-taken to be made of all copies of the evaluation, which can only make it look less fresh than it is.
+A SERVICE inside a sub-query, MINUS or EXISTS shows no column, DISTINCT with LIMIT allows none, and what ORDER BY with
+LIMIT shows depends on all that it does not show: then every answer is taken to be made of all copies of the evaluation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
-from maintenance.engine.answers import Answer, Answers, Freshness
-from maintenance.engine.evaluator import Row, Table
-from maintenance.engine.mappings import enclosing
-from maintenance.engine.rows import COPIES, COPY, ServiceRows, unskolem
+from maintenance.engine.rows import COPIES, COPY, NO_COPY, SN
+from maintenance.query.around import blocks_around
 from maintenance.query.model import Form, Query
 from maintenance.query.patterns import read_group
 from maintenance.query.rewrite import to_sparql
-from maintenance.query.tokens import tokenize
+from maintenance.query.tokens import Kind, Token, tokenize
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
-_HIDING = ("SELECT", "MINUS", "FILTER", "BIND")
+_HIDING = frozenset(("SELECT", "MINUS", "FILTER", "BIND"))
 
 
 @dataclass(frozen=True)
 class Traced:
-    """The text that is evaluated, and what must be done with its rows."""
+    """The text that is evaluated, and what its rows show of the copies that they are made of."""
 
     sparql: str
     distinct: bool = False
-    """whether equal answers are made one here"""
+    """whether equal answers are made one afterwards"""
+    hidden: bool = False
+    """whether some SERVICE stands where it shows no column"""
     blind: bool = False
-    """whether some SERVICE does not show which copies it used"""
+    """whether an answer must count as made of all copies"""
+    optional: frozenset[int] = frozenset()
+    """the numbers of the SERVICE patterns inside OPTIONAL"""
+    grouped: frozenset[str] | None = None
+    """what GROUP BY names, where answers are groups"""
 
 
 def aggregated(query: Query) -> bool:
@@ -47,71 +50,58 @@ def trace(query: Query) -> Traced:
     """The text with hidden columns."""
     expression = query.expression
     names = [window.name for window in query.dataset.named_windows]
-    head, distinct, blind = _head(query)
     group = read_group(expression.pattern, expression.prologue)
-    hidden = any(set(enclosing(group, n)) & set(_HIDING) for n in range(len(query.services)))
+    around = [frozenset(blocks_around(group, n)) for n in range(len(query.outer_services))]
+    optional = frozenset(n for n, kinds in enumerate(around) if "OPTIONAL" in kinds)
+    hidden = any(kinds & _HIDING for kinds in around)
+    head, distinct, blind = _head(query, optional)
     text = to_sparql(expression.prologue, head, expression.pattern, expression.tail, names).text
-    return Traced(text, distinct, blind or hidden)
+    grouped = frozenset(_grouped(query)) if aggregated(query) else None
+    return Traced(text, distinct, hidden, blind or hidden, optional, grouped)
 
 
-def _head(query: Query) -> tuple[str, bool, bool]:
-    """The new head, whether DISTINCT was taken out, and whether no columns could be added."""
+def _head(query: Query, optional: frozenset[int]) -> tuple[str, bool, bool]:
+    """The new head, whether DISTINCT was taken out, and whether answers cannot be told apart by their copies."""
+    tail = tokenize(query.expression.tail).items
+    limited = any(t.is_word("LIMIT", "OFFSET") for t in tail)
+    ordered = limited and any(t.is_word("ORDER") for t in tail)
     if query.form is not Form.SELECT:
-        return "SELECT *", False, False
+        return "SELECT *", False, ordered
     head = query.expression.head
     items = tokenize(head).items
     distinct = items[1].is_word("DISTINCT", "REDUCED")
-    star = items[1 + distinct].is_mark("*")
-    limited = any(t.is_word("LIMIT", "OFFSET") for t in tokenize(query.expression.tail).items)
-    if distinct and limited:
+    if ordered or (distinct and limited):
         return head, False, True
+    star = items[1 + distinct].is_mark("*")
     if distinct:
         head = head[: items[1].start] + head[items[1].end :]
-    numbers = range(len(query.services))
+    columns = "" if star else "".join(_columns(query, optional))
+    return f"{head}{columns} ", distinct, False
+
+
+def _columns(query: Query, optional: frozenset[int]) -> Iterator[str]:
+    """The hidden columns of a head that says what it shows."""
     if aggregated(query):
-        head += "".join(
-            f' (GROUP_CONCAT(DISTINCT COALESCE(STR(?{COPY}{n}), ""); SEPARATOR=" ") AS ?{COPIES}{n})' for n in numbers
-        )
-    elif not star:
-        head += "".join(f" ?{COPY}{n}" for n in numbers)
-    return head + " ", distinct, False
+        for n in range(len(query.outer_services)):
+            copy = f'COALESCE(STR(?{COPY}{n}), "{NO_COPY}")'
+            yield f' (GROUP_CONCAT(DISTINCT {copy}; SEPARATOR=" ") AS ?{COPIES}{n})'
+        return
+    for n in range(len(query.outer_services)):
+        yield f" ?{COPY}{n}"
+    windows = frozenset().union(*query.window_variables.values())
+    for name in sorted({v for n in optional for v in query.outer_services[n].variables} & windows):
+        yield f" (?{name} AS ?{SN}{name})"
 
 
-def settle(table: Table, traced: Traced, services: Sequence[ServiceRows]) -> tuple[tuple[str, ...], Answers]:
-    """Answers without hidden columns, each with the freshness of what it is made of."""
-    shown = [n for n, name in enumerate(table.variables) if not name.startswith((COPY, COPIES))]
-    hidden = [(n, _number(name)) for n, name in enumerate(table.variables) if name.startswith((COPY, COPIES))]
-    least = combine([f for service in services for f in service.freshness])
-    answers: list[tuple[Answer, Freshness]] = []
-    for row in table.rows:
-        fresh = least if traced.blind else combine(_used(row, hidden, services))
-        answers.append((tuple(unskolem(row[n]) for n in shown), fresh))
-    names = tuple(table.variables[n] for n in shown)
-    return names, Answers.of(_once(answers) if traced.distinct else answers)
+def _grouped(query: Query) -> Iterator[str]:
+    """The variables that GROUP BY names as they are, not inside an expression."""
+    depth, inside = 0, False
+    for token in tokenize(query.expression.tail).items:
+        inside = _in_group_by(token, inside)
+        depth += token.is_mark("(") - token.is_mark(")")
+        if inside and not depth and token.kind is Kind.VAR:
+            yield token.text[1:]
 
 
-def _number(name: str) -> int:
-    return int(name.rpartition("_")[2])
-
-
-def _used(row: Row, hidden: Sequence[tuple[int, int]], services: Sequence[ServiceRows]) -> list[Freshness]:
-    used = []
-    for column, number in hidden:
-        cell = row[column]
-        copies = str(getattr(cell, "value", "")).split() if cell is not None else []
-        used += [services[number].freshness[int(copy)] for copy in copies]
-    return used
-
-
-def combine(parts: Sequence[Freshness]) -> Freshness:
-    """All copies must be fresh; the oldest gives the age."""
-    ages = [part.age for part in parts if part.age is not None]
-    return Freshness(prod(part.probability for part in parts), max(ages, default=None))
-
-
-def _once(answers: list[tuple[Answer, Freshness]]) -> list[tuple[Answer, Freshness]]:
-    best: dict[Answer, Freshness] = {}
-    for answer, freshness in answers:
-        if answer not in best or best[answer].probability < freshness.probability:
-            best[answer] = freshness
-    return list(best.items())
+def _in_group_by(token: Token, inside: bool) -> bool:
+    return token.is_word("GROUP") or (inside and not token.is_word("HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES"))

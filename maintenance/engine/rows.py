@@ -1,19 +1,26 @@
 """Solutions of a SERVICE pattern as a VALUES block, with a hidden column that says which copy each is made of."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from pyoxigraph import BlankNode, NamedNode
 
-from maintenance.engine.answers import Freshness
+from maintenance.engine.answers import Freshness, combine
 from maintenance.engine.evaluator import Row, Term
 
 SKOLEM = "freshkeeper:blank/"
 """Blank nodes cannot stand in VALUES: they travel as names, and are blank again in the answers."""
-COPY = "freshkeeper_copy_"
+HIDDEN = "freshkeeper_"
+"""How the names of hidden columns begin."""
+COPY = f"{HIDDEN}copy_"
 """The hidden column of SERVICE number n."""
-COPIES = "freshkeeper_copies_"
+COPIES = f"{HIDDEN}copies_"
 """The hidden column of a group: all copies of SERVICE number n that it is made of."""
+NO_COPY = "-"
+"""Among the copies of a group: a solution without the SERVICE part."""
+SN = f"{HIDDEN}sn_"
+"""The hidden column of a variable that joins a SERVICE with the window."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +32,21 @@ class ServiceRows:
     copies: Sequence[int]
     freshness: Sequence[Freshness]
     """by the number of the copy"""
+    sn: tuple[str, ...] = ()
+    """the variables that join with the window"""
+    complete: Mapping[Row, Freshness] = field(default_factory=dict)
+    """per SN, how sure it is that it has these solutions and no others; 0 for one that the view lacks"""
 
-    @classmethod
-    def asked_now(cls, variables: tuple[str, ...], rows: Sequence[Row]) -> "ServiceRows":
-        """Rows that were fetched at this very instant."""
-        return cls(variables, rows, [0] * len(rows), [Freshness(1.0, 0)])
+    @property
+    def lacking(self) -> bool:
+        """Whether solutions of some SN are certainly not among these."""
+        return any(freshness.probability == 0.0 for freshness in self.complete.values())
+
+    @cached_property
+    def least(self) -> Freshness:
+        """How sure an answer is that may depend on every copy, and on what is lacking."""
+        known = combine(self.freshness)
+        return Freshness(0.0, known.age) if self.lacking else known
 
     def text(self, number: int) -> str:
         """A group with these solutions."""

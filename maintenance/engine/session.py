@@ -1,28 +1,29 @@
 """A run from texts: the query, what feeds its streams, its graphs and its sources, put together."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from maintenance.budget import BudgetRule
+from maintenance.engine.about import About
 from maintenance.engine.answers import Result
 from maintenance.engine.continuous import ContinuousQuery
+from maintenance.engine.dataset import Graphs
 from maintenance.engine.engine import Engine
 from maintenance.engine.graphs import load_graph
 from maintenance.engine.journal import QueryJournal
-from maintenance.engine.places import check_inputs
+from maintenance.engine.places import check_inputs, unused
 from maintenance.engine.services import Fetch
 from maintenance.engine.sources import Source, load_source
-from maintenance.engine.wiring import Upkeep, answering
-from maintenance.query.model import Query
+from maintenance.engine.wiring import DEFAULTS, Upkeep, answering
+from maintenance.query.model import Operator, Query
+from maintenance.service.config import read_config
+from maintenance.state.state import State
 from maintenance.streams.lines import Mistakes, OnError
-from maintenance.streams.opening import open_stream
+from maintenance.streams.opening import is_live, open_stream
 from maintenance.streams.pace import Pace, Paced, speed_of
-from policies.base import Case
 from policies.errors import ConfigError
 from policies.registry import make
-
-DEFAULTS = {Case.BGP: "gain", Case.AGGREGATE: "ibm"}
 
 
 @dataclass(eq=False)
@@ -49,38 +50,98 @@ class Session:
     capacity: int | None = None
     seed: int = 0
     journal: Path | None = None
+    edges: bool = False
+    idle: float | None = None
+    """seconds of silence after which a live stream holds the others back no longer"""
+    state: Path | None = None
+    """where views, change knowledge and accounts are kept over a restart"""
+    command: str = ""
+    """how to do this again, for run.json"""
 
     def __post_init__(self) -> None:
         """Find mistakes before anything runs."""
         if self.on_error not in list(OnError):
             raise ConfigError(f"--on-error {self.on_error}: it is fail or skip")
-        check_inputs(self.text, self.query, self.streams, self.graphs)
+        check_inputs(self.text, self.query, self.streams, self.graphs, self.sources)
         self._mistakes = Mistakes(OnError(self.on_error), tell=self.tell)
         graphs = {name: load_graph(Path(file)) for name, file in self.graphs.items()}
-        self._journal = QueryJournal(self.seed, self.journal)
-        wired = answering(self._sources(), self._upkeep())
-        self._engine = Engine([ContinuousQuery(self.query, graphs, self.start, answering=wired)], self.drain)
+        self._opened: dict[str, Source] = {}
+        self._state = self._open_state()
+        try:
+            self._wire(graphs)
+        except BaseException:
+            self._close()
+            raise
+
+    def _wire(self, graphs: Graphs) -> None:
+        about = About(self.seed, self.command, self._settings())
+        self._journal = QueryJournal(self.seed, self.journal, self._state, about)
+        self._opened = self._sources()
+        wired = answering(self._opened, self._upkeep())
+        self._query = ContinuousQuery(self.query, graphs, self.start, answering=wired)
+        if self._state is not None:
+            self._state.settle()
+            self._query.done = self._state.answered
+            self._query.streamer.before = self._state.streamed or self._query.streamer.before
+        self._engine = Engine([self._query], self.drain)
         speed = speed_of(self.speed)
-        pace = None if speed is None else Pace(speed)
-        wanted = {window.stream for window in self.query.windows}
-        for name, written in self.streams.items():
-            if name in wanted:
-                stream = open_stream(written, self._mistakes)
-                self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.delay)
+        pace = None if speed is None else Pace(speed, after=self._query.done)
+        for name in dict.fromkeys(window.stream for window in self.query.windows):
+            written = self.streams[name]
+            stream = open_stream(written, self._mistakes)
+            idle = self.idle if is_live(written) else None
+            self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.delay, idle)
+        for line in unused(self.query, self.streams, self.graphs, self.sources):
+            self.tell(line)
 
     def results(self) -> Iterator[Result]:
-        """Every evaluation's result; the journal is written at the end, whatever ends it."""
+        """Every evaluation's result; whoever asks for the next one has put it out."""
         try:
-            yield from self._engine.run()
+            for result in self._engine.run():
+                yield result
+                self._answered(result)
+                self._journal.tick()
         finally:
-            self._journal.write()
+            self._journal.close()
+            self._close()
+
+    def _answered(self, result: Result) -> None:
+        if self._state is not None:
+            compared = self.query.operator is not Operator.RSTREAM
+            self._state.answer(result.t, self._query.streamer.before if compared else None)
+
+    def _settings(self) -> dict[str, object]:
+        """All settings of the run, and what the sources' files say."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in ("query", "tell")}
+        files = {name: Path(written) for name, written in self.sources.items()}
+        said = {
+            name: read_config(path).model_dump(mode="json", exclude_defaults=True)
+            for name, path in files.items()
+            if path.suffix.lower() in (".yaml", ".yml")
+        }
+        return own | {"source_files": said}
+
+    def _open_state(self) -> State | None:
+        if self.state is None:
+            return None
+        if self.fetch != Fetch.VIEW:
+            raise ConfigError(f"--state keeps views, and --fetch {self.fetch} has none")
+        if not self.query.windows:
+            raise ConfigError("--state is for queries with windows: this one is evaluated once")
+        return State.open(self.state, self.text, list(self.sources))
+
+    def _close(self) -> None:
+        for source in self._opened.values():
+            source.transport.close()
+        if self._state is not None:
+            self._state.close()
 
     def news(self) -> Iterator[str]:
         """What a person should know at the end."""
-        if self._engine.late:
-            yield f"{self._engine.late} elements came too late and were left out; --delay says how long to wait"
-        if self._mistakes.count:
-            yield f"{self._mistakes.count} elements could not be read and were skipped"
+        if late := self._engine.late:
+            yield f"{_elements(late)} too late and left out; --delay says how long to wait"
+        if skipped := self._mistakes.count:
+            yield f"{_elements(skipped)} unreadable and skipped"
 
     def _sources(self) -> dict[str, Source]:
         sources = {name: load_source(written) for name, written in self.sources.items()}
@@ -99,5 +160,11 @@ class Session:
             fetch=Fetch(self.fetch),
             capacity=self.capacity,
             seed=self.seed,
+            edges=self.edges,
             observe=self._journal.observe,
+            state=self._state,
         )
+
+
+def _elements(count: int) -> str:
+    return "1 element was" if count == 1 else f"{count} elements were"

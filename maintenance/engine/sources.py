@@ -1,24 +1,32 @@
-"""Sources as a run names them: a file or directory of RDF in this process, with its volatile predicates and its price.
+"""Sources as a run names them: RDF in this process, a SPARQL endpoint or JSON documents over HTTP, with what is known.
 
 `changes` is a stream of timestamped statements: at its time a statement takes the place of those with the same subject
 and predicate. It makes a source that changes in event time, for tests, demonstrations and replays.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import yaml
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, Store
 
 from maintenance.engine.graphs import load_graph
+from maintenance.service.annotations import Told
+from maintenance.service.breaker import Breaker
+from maintenance.service.config import SourceConfig, config_of, read_config
+from maintenance.service.courier import Carrier, Courier, Manners
 from maintenance.service.endpoint import Price
+from maintenance.service.gate import Gate
+from maintenance.service.http import Wire
+from maintenance.service.limits import Limit, Rate
+from maintenance.service.rest import JsonOverHttp
+from maintenance.service.sparql import SparqlOverHttp
 from maintenance.service.transport import AtOnce, Bound, Transport
 from maintenance.streams.lines import TimedLines
-from policies.errors import ConfigError, EndpointError, InputError, nearest
-
-KEYS = ("data", "volatile", "changes", "batch", "per_request", "per_key")
+from maintenance.view.changes import ChangeModel
+from maintenance.view.published import Published
+from policies.errors import EndpointError
 
 
 @dataclass(eq=False)
@@ -65,40 +73,47 @@ class Source:
     transport: Transport
     volatile: tuple[str, ...] = ()
     price: Price = field(default_factory=Price)
+    model: Callable[[], ChangeModel] | None = None
+    """what is known of its changes; None: what the run says of all sources"""
+    told: Told = field(default_factory=Told)
 
 
 def load_source(written: str) -> Source:
-    """A source from a file or directory of RDF, or from a YAML file that says more."""
+    """A source from a file or directory of RDF, the address of a SPARQL endpoint, or a YAML file that says more."""
+    if written.lower().startswith(("http://", "https://")):
+        return source_of(config_of({"sparql": written}, "the source"))
     path = Path(written)
     if path.suffix.lower() not in (".yaml", ".yml"):
         return Source(AtOnce(EmbeddedSource(load_graph(path))))
-    config = _read(path)
-    changes = config.get("changes")
-    source = EmbeddedSource(
-        load_graph(_beside(path, config["data"])), _changes(_beside(path, changes)) if changes else []
+    return source_of(read_config(path))
+
+
+def source_of(config: SourceConfig) -> Source:
+    """A source ready for use; its threads and connections start with the first request."""
+    return Source(
+        _transport(config),
+        tuple(config.volatile),
+        Price(config.per_request, config.per_key, config.batch),
+        (lambda: Published(config.periodic)) if config.knowledge == "published" else None,
+        Told(config.modified, config.annotations),
     )
-    volatile = config.get("volatile", [])
-    price = Price(float(config.get("per_request", 1)), float(config.get("per_key", 0)), config.get("batch", 1))
-    return Source(AtOnce(source), tuple([volatile] if isinstance(volatile, str) else volatile), price)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"the source {path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no YAML: {error}") from None
-    if not isinstance(config, dict) or "data" not in config:
-        raise ConfigError(f"{path}: a source needs the key data, a file or directory of RDF")
-    for key in config:
-        if key not in KEYS:
-            raise ConfigError(f"{path}: unknown key {key}; {nearest(str(key), list(KEYS))}")
-    return config
-
-
-def _beside(path: Path, written: str) -> Path:
-    return path.parent / written
+def _transport(config: SourceConfig) -> Transport:
+    if config.data is not None:
+        changes = _changes(config.changes) if config.changes else []
+        return AtOnce(EmbeddedSource(load_graph(config.data), changes))
+    credentials, wire = config.auth.read(), Wire(config.max_size)
+    carrier: Carrier
+    if config.sparql is not None:
+        carrier = SparqlOverHttp(config.sparql, credentials, config.method, wire)
+    else:
+        carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, wire)
+    breaker = Breaker(config.failures, config.cool_down / 1000)
+    gate = Gate([Limit(Rate.of(written)) for written in config.limits], breaker)
+    deadline = math.inf if config.deadline is None else config.deadline / 1000
+    manners = Manners(config.concurrency, config.timeout / 1000, deadline, config.retries)
+    return Courier(carrier, gate, manners, credentials.mask)
 
 
 def _changes(path: Path) -> list[tuple[int, Quad]]:

@@ -1,24 +1,36 @@
 """From a query and its sources to the services that answer its SERVICE patterns."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import gcd
 
 from maintenance.budget import BudgetRule
+from maintenance.engine.baselines import Directly, Whole
 from maintenance.engine.content import Content
 from maintenance.engine.continuous import Answering, ContinuousQuery
+from maintenance.engine.edges import KeepingEdges
+from maintenance.engine.from_view import FromView
 from maintenance.engine.joined import Joined
 from maintenance.engine.mappings import WindowPart
 from maintenance.engine.provenance import aggregated, trace
-from maintenance.engine.services import Directly, Fetch, FromView, Service, Whole
+from maintenance.engine.services import Fetch, Service
 from maintenance.engine.sources import Source
 from maintenance.evaluation import Evaluation
 from maintenance.manager import Manager
+from maintenance.query.around import services_in
 from maintenance.query.errors import SplitError
-from maintenance.query.model import Query, Report, WindowKind
+from maintenance.query.model import Form, Query, Report, WindowKind
+from maintenance.query.patterns import read_group
 from maintenance.query.services import ServicePattern
 from maintenance.query.split import Split, split
+from maintenance.rounds import LONGEST_HORIZON
+from maintenance.service.annotations import with_validity
 from maintenance.service.pattern import PatternEndpoint
+from maintenance.state.keeper import Forgetful, Keeper
+from maintenance.state.recorded import Recorded
+from maintenance.state.state import State
 from maintenance.view.changes import ChangeModel
 from maintenance.view.learned import Learned
 from maintenance.window import WindowSpec
@@ -27,6 +39,10 @@ from policies.errors import ConfigError, nearest
 
 LONGEST_MS = 60_000
 """What is planned for where no window says how long its content stays."""
+PATIENCE = 0.9
+"""The share of a step that sources may take."""
+DEFAULTS = {Case.BGP: "gain", Case.AGGREGATE: "ibm"}
+"""The policy where none is named."""
 Observer = Callable[[str, Manager, Evaluation], None]
 
 
@@ -40,7 +56,11 @@ class Upkeep:
     fetch: Fetch = Fetch.VIEW
     capacity: int | None = None
     seed: int = 0
+    edges: bool = False
+    """whether edges change over time and are refreshed too"""
     observe: Observer = field(default=lambda *_: None)
+    state: State | None = None
+    """what keeps the views over a restart"""
 
 
 def answering(sources: Mapping[str, Source], upkeep: Upkeep) -> Callable[[ContinuousQuery], Answering | None]:
@@ -48,75 +68,107 @@ def answering(sources: Mapping[str, Source], upkeep: Upkeep) -> Callable[[Contin
 
     def wire(running: ContinuousQuery) -> Answering | None:
         query = running.query
-        outer = [s for n, s in enumerate(query.services) if not _inside(s, query.services[:n])]
-        if not outer:
+        if not query.services:
             return None
-        services = [_service(running, n, pattern, sources, upkeep) for n, pattern in enumerate(outer)]
+        for pattern in query.services:
+            _check_known(pattern, sources)
+        _check_shape(query)
+        services = [_service(running, n, each, sources, upkeep) for n, each in enumerate(query.outer_services)]
         return Joined(query, running.functions, services)
 
     return wire
 
 
-def _inside(service: ServicePattern, others: Sequence[ServicePattern]) -> bool:
-    return any(other.span[0] <= service.span[0] < other.span[1] for other in others)
+def _check_shape(query: Query) -> None:
+    """What joins with a window stands in the pattern, and answers are made of solutions."""
+    if query.form is Form.DESCRIBE:
+        raise ConfigError("DESCRIBE has no solutions to join with SERVICE: write CONSTRUCT { ... }")
+    if services_in(read_group(query.expression.pattern, query.expression.prologue)) < len(query.outer_services):
+        raise ConfigError(
+            "a SERVICE stands outside WHERE { ... }, in SELECT, HAVING or ORDER BY: put it into the pattern, as in "
+            "BIND(EXISTS { SERVICE ... } AS ?name)"
+        )
+
+
+def _check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None:
+    """A source that is named must be there, unless it may fail in silence."""
+    if pattern.endpoint is not None and pattern.endpoint not in sources and not pattern.silent:
+        near = f"; {nearest(pattern.endpoint, list(sources))}" if sources else ""
+        raise ConfigError(f"there is no source {pattern.where}: give it as --source '{pattern.endpoint}=FILE'{near}")
 
 
 def _service(
     running: ContinuousQuery, number: int, pattern: ServicePattern, sources: Mapping[str, Source], upkeep: Upkeep
 ) -> Service:
     source = sources.get(pattern.endpoint or "")
-    if source is None and pattern.endpoint is not None and not pattern.silent:
-        near = f"; {nearest(pattern.endpoint, list(sources))}" if sources else ""
-        raise ConfigError(f"there is no source {pattern.where}: give it as --source '{pattern.endpoint}=FILE'{near}")
     keep = upkeep.fetch is Fetch.ONCE
     parts = _split(running.query, pattern, source, upkeep.fetch)
+    within = _patience(running)
     if parts is None or source is None:
-        return Whole(pattern, {name: one.transport for name, one in sources.items()}, keep)
+        return Whole(pattern, {name: one.transport for name, one in sources.items()}, keep, within)
     part = WindowPart.of(running.query, number, parts.sn, running.contents)
-    endpoint = PatternEndpoint(parts, source.transport, source.price)
+    endpoint = PatternEndpoint(parts, source.transport, source.price, within)
     if upkeep.fetch is not Fetch.VIEW:
-        return Directly(part, endpoint, keep)
-    case = Case.AGGREGATE if aggregated(running.query) and not trace(running.query).blind else Case.BGP
+        return Directly(part, endpoint, pattern.silent, keep)
+    case = Case.AGGREGATE if aggregated(running.query) and not trace(running.query).hidden else Case.BGP
+    edges = KeepingEdges(endpoint) if upkeep.edges and not parts.one_to_one else None
+    known = (source.model or upkeep.model)()
+    model = known if upkeep.state is None else Recorded(known)
     manager = Manager(
         spec_of(running),
-        endpoint,
+        edges or endpoint,
         upkeep.policy(case),
         upkeep.budget,
-        upkeep.model(),
+        model,
         case,
         upkeep.capacity,
         upkeep.seed,
     )
     where = pattern.endpoint or ""
-    return FromView(part, endpoint, manager, lambda evaluation: upkeep.observe(where, manager, evaluation))
+    keeper: Keeper = Forgetful()
+    if upkeep.state is not None and isinstance(model, Recorded):
+        keeper = upkeep.state.keeper(number, where, manager, endpoint, model)
+    observe = partial(upkeep.observe, where, manager)
+    return FromView(part, endpoint, manager, edges, observe, keeper)
 
 
 def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
     """The split; the baselines ask the whole pattern where there is none."""
     windows = frozenset().union(*query.window_variables.values())
     try:
-        return split(pattern, source.volatile if source else (), windows)
+        parts = split(pattern, source.volatile if source else (), windows)
+        return with_validity(parts, source.volatile, source.told) if source else parts
     except SplitError:
         if fetch is Fetch.VIEW:
             raise
         return None
 
 
+def _patience(running: ContinuousQuery) -> float:
+    """Seconds that an evaluation waits for one pattern: together they leave a tenth of the step for the rest."""
+    grid = _grid(running.query, running.contents, running.start)
+    return math.inf if grid is None else PATIENCE * grid[0] / 1000 / len(running.query.outer_services)
+
+
 def spec_of(running: ContinuousQuery) -> WindowSpec:
-    """The window as the manager sees it: the grid of the evaluations, and how long the longest window holds things."""
+    """The window as the manager sees it: how long the longest window holds things, and when evaluations are due."""
     spans = [c.window.range or 0 for c in running.contents if c.window.kind in (WindowKind.TIME, WindowKind.NOW)]
-    step, start = _grid(running.query, running.contents, running.start)
-    return WindowSpec(max([*spans, step] if spans else [LONGEST_MS]), step, start)
+    grid = _grid(running.query, running.contents, running.start)
+    if grid is not None:
+        step, start = grid
+        return WindowSpec(max([*spans, step] if spans else [LONGEST_MS]), step, start)
+    span = max(spans, default=LONGEST_MS)
+    return WindowSpec(span, -(-span // LONGEST_HORIZON), grid=False)
 
 
-def _grid(query: Query, contents: Sequence[Content], start: int) -> tuple[int, int]:
-    """Step and start of a grid that all evaluations are on; of a millisecond where elements call for them."""
+def _grid(query: Query, contents: Sequence[Content], start: int) -> tuple[int, int] | None:
+    """Step and start of the grid that all evaluations are on; nothing where elements call for them."""
     if Report.PERIODIC in query.times.report and query.times.every:
         return query.times.every, start
     closing = [c for c in contents if c.window.step is not None]
     asked = closing if Report.ON_WINDOW_CLOSE in query.times.report else list(contents)
     if any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in asked):
-        return 1, 0
-    first = asked[0].start
-    step = gcd(*(c.window.step or 1 for c in asked), *(c.start - first for c in asked))
-    return step, first
+        return None
+    steps = [c.window.step or 1 for c in asked]
+    step = gcd(*steps, *(c.start - asked[0].start for c in asked))
+    return (step, asked[0].start) if step * LONGEST_HORIZON >= min(steps) else None

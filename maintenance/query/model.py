@@ -119,7 +119,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Query:
-    """A continuous query; a query without windows is plain SPARQL, evaluated once or, with `every`, periodically."""
+    """A continuous query; a query without windows is plain SPARQL, evaluated once."""
 
     expression: Expression
     form: Form
@@ -150,6 +150,15 @@ class Query:
     def services(self) -> tuple[ServicePattern, ...]:
         """Every SERVICE pattern, in the order of the text; spans are offsets in `sparql`."""
         return find_services(self.sparql, self.expression.prologue)
+
+    @cached_property
+    def outer_services(self) -> tuple[ServicePattern, ...]:
+        """Those that stand in no other one."""
+        found: list[ServicePattern] = []
+        for service in self.services:
+            if not found or service.span[0] >= found[-1].span[1]:
+                found.append(service)
+        return tuple(found)
 
     @cached_property
     def window_variables(self) -> Mapping[str, frozenset[str]]:

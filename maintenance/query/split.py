@@ -37,6 +37,10 @@ class Split:
     static: str
     dynamic: str
     prologue: Prologue = field(repr=False)
+    told: tuple[str, ...] = ()
+    """variables of the dynamic part that tell since and until when a row holds"""
+    modified: str | None = None
+    """the predicate that says when a key last changed"""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -50,7 +54,8 @@ class Split:
 
     def refresh_query(self, keys: Sequence[Sequence[object]] | None = None) -> str:
         """The dynamic part with its key variables bound; terms print themselves, as those of pyoxigraph do."""
-        return self._select(self.sr, self.key, self.dynamic, keys)
+        dated = self._dates(values_block(self.key, keys))
+        return self._select((*self.sr, *self.told), self.key, self.dynamic + dated, keys)
 
     def edge_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
         """The static part with V^SN bound: the edges of these SNs; SplitError where the join is 1:1."""
@@ -62,7 +67,19 @@ class Split:
         """Edges and SRs of these SNs in one request; `THERE` is bound where the dynamic part holds."""
         dynamic = f"{self.dynamic} BIND(true AS ?{THERE})"
         body = f"{self.static} OPTIONAL {{ {dynamic} }}" if self.static else dynamic
-        return self._select((*dict.fromkeys((*self.sn, *self.edge, *self.sr)), THERE), self.sn, body, sns)
+        dated = self._dates(f"{values_block(self.sn, sns)} {self.static}")
+        shown = (*dict.fromkeys((*self.sn, *self.edge, *self.sr)), *self.told, THERE)
+        return self._select(shown, self.sn, body + dated, sns)
+
+    def _dates(self, keys: str) -> str:
+        """When the keys that a pattern binds last changed; one date each, so that no row comes twice."""
+        if self.modified is None:
+            return ""
+        return "".join(
+            f" OPTIONAL {{ SELECT ?{name} (MAX(?freshkeeper_date) AS ?freshkeeper_modified_{name}) WHERE "
+            f"{{ {keys} . ?{name} <{self.modified}> ?freshkeeper_date }} GROUP BY ?{name} }}"
+            for name in self.key
+        )
 
     def _select(
         self, shown: Sequence[str], bound: Sequence[str], body: str, rows: Sequence[Sequence[object]] | None

@@ -4,17 +4,23 @@ How a request reaches the source is the business of its transport.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyoxigraph import BlankNode
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from maintenance.query.split import THERE, Split
+from maintenance.service.annotations import valid
 from maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
-from maintenance.service.transport import Bound, LateReply, Reply, Request, Terms, Transport
+from maintenance.service.transport import Bound, LateReply, Reply, Request, Term, Terms, Transport
+from maintenance.view.changes import UNKNOWN
 from maintenance.view.table import Miss
 
 UNDER_WAY = "it was asked for already and is still on its way"
+NO_IRI = re.compile(r"[\x00-\x20<>\"{}|^`\\]")
+"""What would end an IRI in a query, or change what follows it."""
+UNREAD = Copy(error="its document was not read with those that lead to it")
 
 
 @dataclass(eq=False)
@@ -24,6 +30,8 @@ class PatternEndpoint:
     split: Split
     transport: Transport
     price: Price = field(default_factory=Price)
+    within: float = math.inf
+    """how many seconds an evaluation waits for the source"""
     requests: int = 0
     edges: dict[Key, dict[Terms, list[Terms]]] = field(default_factory=dict)
     """per SN and key, the rows of the static part"""
@@ -48,9 +56,11 @@ class PatternEndpoint:
         """Refresh queries and expansions, `batch` keys in each, all at once; a value is the rows of an SR."""
         outcome: dict[Key, Copy | Expanded] = {}
         asked = [*self._asked(order.keys, False, outcome), *self._asked(map(Miss, order.sns), True, outcome)]
-        sent = self.transport.send(asked, order.now, len(asked) + self._retries(asked, order.allowance))
+        sent = self.transport.send(
+            asked, order.now, len(asked) + self._retries(asked, order.allowance), self, self.within
+        )
         for request, reply in zip(asked, sent.replies, strict=True):
-            results = self._outcome(request, reply)
+            results = self._outcome(request, reply, order.now)
             outcome |= results
             if reply.pending:
                 self._under_way |= results.keys()
@@ -94,7 +104,7 @@ class PatternEndpoint:
         names = self.split.sn if expands else self.split.key
         query = self.split.expand_query if expands else self.split.refresh_query
         batches = [wanted[n : n + self.price.batch] for n in range(0, len(wanted), self.price.batch)]
-        return [Request(query(batch), names, tuple(batch), expands, self) for batch in batches]
+        return [Request(query(batch), names, tuple(batch), expands) for batch in batches]
 
     def _retries(self, asked: Sequence[Request], allowance: float) -> float:
         """How many requests more the allowance pays for, full ones."""
@@ -103,59 +113,68 @@ class PatternEndpoint:
         return (allowance - planned) // full if 0 < full < math.inf and allowance < math.inf else allowance
 
     def _late(self, late: LateReply) -> list[Late]:
-        results = self._outcome(late.request, late.reply)
+        results = self._outcome(late.request, late.reply, late.asked_at)
         self._under_way -= results.keys()
         return [Late(key, result, late.asked_at) for key, result in results.items()]
 
-    def _outcome(self, request: Request, reply: Reply) -> dict[Key, Copy | Expanded]:
+    def _outcome(self, request: Request, reply: Reply, now: int) -> dict[Key, Copy | Expanded]:
         """What a reply says of each key of its request."""
         if request.expands:
-            return {Miss(sn): self._learn(sn, request, reply) for sn in request.keys}
+            return {Miss(sn): self._learn(sn, request, reply, now) for sn in request.keys}
         names = self.split.key
         if reply.error is not None:
             return {key: Copy(error=reply.error) for key in request.keys}
-        found: dict[Terms, list[Terms]] = {key: [] for key in request.keys}
+        found: dict[Terms, list[Bound]] = {key: [] for key in request.keys}
         for row in reply.rows:
             key = _over(row, names)
             if key in found:
-                found[key].append(_over(row, self.split.values))
-        return {key: _copy(rows, reply) for key, rows in found.items()}
+                found[key].append(row)
+        return {key: self._copy(rows, reply, now) for key, rows in found.items()}
 
-    def _learn(self, sn: Terms, request: Request, reply: Reply) -> Expanded:
+    def _learn(self, sn: Terms, request: Request, reply: Reply, now: int) -> Expanded:
         if reply.error is not None:
             return Expanded(error=reply.error)
         edges: dict[Terms, list[Terms]] = {}
-        values: dict[Terms, list[Terms]] = {}
+        values: dict[Terms, dict[Terms, Bound]] = {}
         for row in reply.rows:
             if len(request.keys) > 1 and _over(row, self.split.sn) != sn:
                 continue
             key, edge = _over(row, self.split.key), _over(row, self.edge)
             if edge not in edges.setdefault(key, []):
                 edges[key].append(edge)
-            value = _over(row, self.split.values)
-            if THERE in row and value not in values.setdefault(key, []):
-                values[key].append(value)
+            if THERE in row:
+                values.setdefault(key, {}).setdefault(_over(row, (*self.split.values, *self.split.told)), row)
         if self.split.one_to_one and not edges:
             edges = {tuple(sn[self.split.sn.index(name)] for name in self.split.key): [sn]}
         self.edges[sn] = edges
-        return Expanded({key: _copy(values.get(key, []), reply) for key in edges})
+        copies: dict[Key, Copy] = {key: self._copy(list(values.get(key, {}).values()), reply, now) for key in edges}
+        if reply.known is not None:
+            copies |= {key: UNREAD for key in edges if key not in values and not reply.known.intersection(key)}
+        return Expanded(copies)
+
+    def _copy(self, rows: Sequence[Bound], reply: Reply, now: int) -> Copy:
+        """The order in which a source gives rows means nothing, so it must not look like a change."""
+        kept, told = valid(rows, self.split.told, now)
+        modified = reply.modified if told.modified == UNKNOWN else told.modified
+        expires = reply.expires if told.expires == UNKNOWN else told.expires
+        return Copy(tuple(sorted((_over(row, self.split.values) for row in kept), key=str)), modified, expires)
 
 
-def _problem(terms: Terms) -> str | None:
+def _problem(terms: Iterable[Term | None]) -> str | None:
     """Why a key cannot be asked for."""
     for term in terms:
         if isinstance(term, BlankNode):
             return f"{term} is a blank node: it means nothing to another source, and cannot be a key"
+        if isinstance(term, Triple):
+            return _problem((term.subject, term.predicate, term.object))
+        iri = term.value if isinstance(term, NamedNode) else term.datatype.value if isinstance(term, Literal) else ""
+        if NO_IRI.search(iri):
+            return f"{iri!r} is no IRI, and cannot be a key"  # lenient parsers let them through
     return None
 
 
 def _over(row: Bound, names: Sequence[str]) -> Terms:
     return tuple(row.get(name) for name in names)
-
-
-def _copy(rows: list[Terms], reply: Reply) -> Copy:
-    """The order in which a source gives rows means nothing, so it must not look like a change."""
-    return Copy(tuple(sorted(rows, key=str)), reply.modified, reply.expires)
 
 
 def _copied(outcome: Copy | Expanded) -> Copy:

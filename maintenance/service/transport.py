@@ -4,9 +4,10 @@ A transport belongs to a source, and all endpoints of that source share it, with
 raises for a request that fails: the reply says so, and says how often the request was sent, because every time is paid.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
@@ -21,7 +22,7 @@ Terms: TypeAlias = tuple[Term | None, ...]
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """One request: a SELECT query, the keys that it asks for, and whose it is."""
+    """One request: a SELECT query, and the keys that it asks for."""
 
     query: str
     variables: tuple[str, ...] = ()
@@ -29,8 +30,6 @@ class Request:
     """values of `variables`, which the query has as VALUES"""
     expands: bool = False
     """the keys are SNs"""
-    owner: object = None
-    """late replies go to the one who asked"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,8 @@ class Reply:
     """it is still on its way; the error says so"""
     modified: int = UNKNOWN
     expires: int = UNKNOWN
+    known: frozenset[Term] | None = None
+    """the resources that were read, where the source gives one at a time; None: all that there are"""
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,36 @@ class Transport(Protocol):
         """How many requests the source takes now."""
         ...
 
-    def send(self, requests: Sequence[Request], now: int, allowance: float) -> Sent:
-        """Send them, at most so many in all, retries included; come back by the evaluation's deadline."""
+    def send(
+        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
+    ) -> Sent:
+        """Send them, at most so many in all, retries included; come back within so many seconds.
+
+        What is not there by then is `pending`, and comes with a later send of the same owner.
+        """
+        ...
+
+    def close(self) -> None:
+        """No more requests: threads and connections end."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What must survive a restart: a transport that has this is saved with the view and restored before its first use.
+
+    Times in it are those of the wall clock, in seconds since 1970, so that a limit per day counts on over a restart.
+    """
+
+    def state(self, ahead: int = 0) -> dict[str, Any]:
+        """All of it, as JSON has it: strings, numbers, lists, and dicts of them.
+
+        With `ahead` requests more that count as sent now: those that may be sent before anybody can write it down.
+        """
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of an earlier run; what it says of limits that are no longer there is dropped."""
         ...
 
 
@@ -92,11 +121,17 @@ class AtOnce:
     def room(self, now: int) -> float:
         """Any number."""
         del now
-        return float("inf")
+        return math.inf
 
-    def send(self, requests: Sequence[Request], now: int, allowance: float) -> Sent:
+    def send(
+        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
+    ) -> Sent:
         """Ask for each; beyond the allowance nothing is sent."""
+        del owner, within
         return Sent([self._reply(one, now) if n < allowance else NOT_SENT for n, one in enumerate(requests)])
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def _reply(self, request: Request, now: int) -> Reply:
         try:

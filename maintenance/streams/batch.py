@@ -6,7 +6,7 @@ An element is one timestamped triple. Graphs of a stream come as their triples, 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
@@ -35,6 +35,7 @@ class Batch:
         return Batch(self.times[start:stop], self.quads[start:stop], self.graph)
 
 
+@runtime_checkable
 class Stream(Protocol):
     """A source of elements."""
 

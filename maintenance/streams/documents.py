@@ -40,6 +40,9 @@ class TimedGraphs:
         for name in dict.fromkeys(q.graph_name for q in quads):
             if name != DEFAULT and name not in times:
                 self.mistakes.found(StreamError(str(self.path), 1, f"the graph {name} has no prov:generatedAtTime"))
+        if quads and not times:
+            problem = "no graph has a prov:generatedAtTime, and triples without a time are no elements"
+            self.mistakes.found(StreamError(str(self.path), 1, problem))
         found.sort(key=lambda item: item[0])
         triples = [Quad(quad.subject, quad.predicate, quad.object) for _, quad in found]
         yield Batch([time for time, _ in found], triples)

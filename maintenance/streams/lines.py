@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from http.client import HTTPException
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -51,7 +53,7 @@ class TimedLines:
     """A stream of timestamped N-Quads from a file, or from a reader that `read1`s what there is."""
 
     name: str
-    open: Callable[[], BinaryIO]
+    open: Callable[[], BinaryIO | FileIO]
     mistakes: Mistakes = field(default_factory=Mistakes)
     graph: NamedNode | DefaultGraph = DEFAULT
     """the graph that elements are read into: that of the only window which wants them"""
@@ -64,13 +66,13 @@ class TimedLines:
     @classmethod
     def stdin(cls, mistakes: Mistakes | None = None) -> "TimedLines":
         """From standard input."""
-        return cls("standard input", lambda: sys.stdin.buffer, mistakes or Mistakes())
+        return cls("standard input", lambda: FileIO(sys.stdin.fileno(), closefd=False), mistakes or Mistakes())
 
     def batches(self) -> Iterator[Batch]:
         """What every chunk of bytes completes."""
         rest, line = b"", 1
         with self.open() as source:
-            while chunk := _some(source):
+            while chunk := self._some(source):
                 whole, newline, rest = (rest + chunk).rpartition(b"\n")
                 if newline:
                     yield self.read(whole, line)
@@ -79,6 +81,15 @@ class TimedLines:
                     raise StreamError(self.name, line, f"a line is longer than {LONGEST_LINE} bytes")
         if rest:
             yield self.read(rest, line)
+
+    def _some(self, source: BinaryIO | FileIO) -> bytes:
+        """What is there now, at most a chunk; nothing at the end."""
+        read1 = getattr(source, "read1", source.read)
+        try:
+            found: bytes = read1(CHUNK)
+        except (OSError, HTTPException) as error:
+            raise InputError(f"the stream {self.name} broke off: {error}") from None
+        return found
 
     def read(self, text: bytes, line: int = 1) -> Batch:
         """The elements of some lines, the first of which has this number; all at once if nothing is wrong."""
@@ -133,13 +144,6 @@ def element(row: bytes) -> tuple[int, Quad]:
     if len(quads) != 1:
         raise ValueError(f"{shown!r} has {len(quads)} statements, and a line holds one")
     return int(time), quads[0]
-
-
-def _some(source: BinaryIO) -> bytes:
-    """What is there now, at most a chunk; nothing at the end."""
-    read1 = getattr(source, "read1", source.read)
-    found: bytes = read1(CHUNK)
-    return found
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from maintenance.streams.batch import Batch, Stream
-from maintenance.streams.lines import Mistakes, TimedLines
+from maintenance.streams.lines import LONGEST_LINE, Mistakes, TimedLines
 from policies.errors import ConfigError, InputError
 
 POLL_S = 0.2
@@ -39,8 +39,9 @@ class Events(BufferedIOBase):
         self._source = source
 
     def read1(self, size: int = -1, /) -> bytes:
-        """The next line of data; nothing at the end."""
-        while line := self._source.readline(size if size > 0 else -1):
+        """The next line of data, whole; nothing at the end."""
+        del size
+        while line := self._source.readline(LONGEST_LINE):
             if line.startswith(b"data:"):
                 return line.removeprefix(b"data:").removeprefix(b" ").rstrip(b"\r\n") + b"\n"
         return b""

@@ -19,6 +19,8 @@ from maintenance.streams.live import Directory, online
 from maintenance.streams.tables import TimedRows
 from policies.errors import ConfigError
 
+ADDRESSES = ("tcp://", "http://", "https://")
+FOLLOW = "follow:"
 Opener = Callable[[Path, Mistakes], Stream]
 KINDS: dict[str, Opener] = {
     **dict.fromkeys((".nq", ".nt", ".tsv", ".txt"), TimedLines.file),
@@ -28,15 +30,20 @@ KINDS: dict[str, Opener] = {
 """What a file is, by its ending."""
 
 
+def is_live(written: str) -> bool:
+    """Whether a stream comes on its own, and may be silent for a while."""
+    return written == "-" or written.startswith((*ADDRESSES, FOLLOW))
+
+
 def open_stream(written: str, mistakes: Mistakes) -> Stream:
     """The stream that `written` names."""
     if written == "-":
         return TimedLines.stdin(mistakes)
-    if written.startswith(("tcp://", "http://", "https://")):
+    if written.startswith(ADDRESSES):
         return online(written, mistakes)
-    path = Path(written.removeprefix("follow:"))
+    path = Path(written.removeprefix(FOLLOW))
     if path.is_dir():
-        return Directory(path, lambda file: _open_file(file, mistakes), written.startswith("follow:"))
+        return Directory(path, lambda file: _open_file(file, mistakes), written.startswith(FOLLOW))
     if not path.exists():
         raise ConfigError(f"there is no stream {written}: give a file, a directory, -, tcp://host:port or http://...")
     return _open_file(path, mistakes)

@@ -23,6 +23,7 @@ class Order:
     delay: int = 0
     latest: int = NEVER
     late: int = 0
+    _passed: int = NEVER
     _waiting: list[tuple[int, int, Quad]] = field(default_factory=list)
     _number: int = 0
     _graph: NamedNode | DefaultGraph = DEFAULT
@@ -30,13 +31,17 @@ class Order:
     @property
     def watermark(self) -> int:
         """No element before this instant is taken any more."""
-        return self.latest - self.delay if self.latest != NEVER else NEVER
+        return max(self._passed, self.latest - self.delay) if self.latest != NEVER else self._passed
+
+    def go_on(self, passed: int) -> None:
+        """The others have gone on to this instant without this stream."""
+        self._passed = max(self._passed, passed)
 
     def take(self, batch: Batch) -> Batch:
         """What may be handed on now, in order."""
         if not len(batch):
             return EMPTY
-        if not self.delay and batch.times[0] >= self.latest and batch.ordered:
+        if not self.delay and batch.times[0] >= self.watermark and batch.ordered:
             self.latest = batch.times[-1]
             return batch
         self._graph = batch.graph

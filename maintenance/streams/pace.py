@@ -27,6 +27,8 @@ class Pace:
     speed: float
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    after: int | None = None
+    """what is not younger than this is handed on at once: an earlier run had it"""
     _began: tuple[float, int] | None = None
 
     def now(self, first: int) -> int:
@@ -52,7 +54,9 @@ class Paced:
     def batches(self) -> Iterator[Batch]:
         """What is due."""
         for batch in self.stream.batches():
-            at = 0
+            at = 0 if self.pace.after is None else bisect_right(batch.times, self.pace.after)
+            if at:
+                yield batch.part(0, at)
             while at < len(batch):
                 self.pace.wait(batch.times[at])
                 due = max(at + 1, bisect_right(batch.times, self.pace.now(batch.times[at])))

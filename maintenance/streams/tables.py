@@ -14,7 +14,7 @@ A triple whose fields are missing or empty in a row is left out of that row.
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,17 +105,25 @@ class TimedRows:
         except OSError as error:
             raise InputError(f"the stream {self.data} cannot be read: {error.strerror}") from None
         with file:
-            if self.data.suffix == ".csv":
-                yield from enumerate(csv.DictReader(file), 2)
-                return
-            for number, line in enumerate(file, 1):
-                try:
-                    row = json.loads(line)
-                except json.JSONDecodeError as error:
-                    self.mistakes.found(StreamError(str(self.data), number, f"no JSON: {error.msg}"))
-                    continue
-                if isinstance(row, dict):
-                    yield number, row
+            try:
+                yield from enumerate(csv.DictReader(file), 2) if self.data.suffix == ".csv" else self._objects(file)
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise InputError(f"the stream {self.data} is no table in UTF-8: {error}") from None
+
+    def _objects(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """The objects of JSON lines."""
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                self.mistakes.found(StreamError(str(self.data), number, f"no JSON: {error.msg}"))
+                continue
+            if isinstance(row, dict):
+                yield number, row
+            else:
+                self.mistakes.found(StreamError(str(self.data), number, f"{line.strip()[:40]} is no JSON object"))
 
     def _instant(self, row: Mapping[str, Any]) -> int:
         written = row.get(self.time)

@@ -25,6 +25,8 @@ class Learned:
     With `LastModified()` it reads dates that sources tell, which tables have to call `published`.
     """
 
+    LEARNED: ClassVar = ("_estimator",)
+
     def __init__(self, estimator: Estimator | None = None, floor: float = 0.01) -> None:
         """`estimator` is ChangeBits() unless another is given."""
         if not 0 <= floor <= 1:
@@ -62,6 +64,7 @@ class Learned:
 class Poisson:
     """Known rates per ms, by SR number; a slot whose key has no number never changes."""
 
+    LEARNED: ClassVar = ("_numbering",)
     knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
 
     def __init__(self, rates: Floats, numbers: Mapping[Any, int] | None = None) -> None:

@@ -22,6 +22,9 @@ class Published:
     fetched (`Expires: 0`) says nothing and counts as not told.
     """
 
+    LEARNED: ClassVar = (
+        "_estimator", "_expires", "_interval", "_validities", "_validity", "_all_validities", "_all_validity",
+    )  # fmt: skip
     knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
 
     def __init__(self, periodic: bool = False, estimator: LastModified | None = None) -> None:

@@ -13,11 +13,10 @@ gets a pseudo-interval of each kind as well, as long as the mean check: a first 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, log
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from policies.arrays import Bools, Floats, Ids, Ints
 from policies.errors import ConfigError, InputError
@@ -110,6 +109,8 @@ def exact_rate(tau_changed: Floats, tau_unchanged: Floats, pooled: float | None 
     if not unchanged:
         return inf
 
+    from scipy.optimize import brentq  # a seventh of a second that no run needs
+
     def excess(rate: float) -> float:
         return float(counts @ (taus / np.expm1(np.minimum(rate * taus, STEEP)))) - unchanged
 
@@ -177,6 +178,11 @@ class ChangeBits:
     which all slots are solved anew; as λ̄ settles these become rare. `memory` checks are what a slot remembers, if
     given: at each refresh all it knows loses the share 1/memory.
     """
+
+    LEARNED: ClassVar = (
+        "_count", "_sum", "_unchanged", "_rate", "_known", "_all_count", "_all_sum", "_all_unchanged", "_all_checks",
+        "_pooled", "_prior",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -303,6 +309,8 @@ class LastModified:
     whose age is told counts as a changed check (looking back, the age of a Poisson process is one interval of it).
     At a changed check whose age is not told, T grows by what it is expected to be, 1/λ − τ/(e^{λτ} − 1).
     """
+
+    LEARNED: ClassVar = ("_changes", "_quiet", "_all_changes", "_all_quiet", "_all_checks")
 
     def __init__(
         self, prior_interval: float = PRIOR_INTERVAL, weight: float = 1.0, memory: float | None = None

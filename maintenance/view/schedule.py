@@ -29,6 +29,8 @@ STRANGER = -1
 class Numbering:
     """Which SR number each slot stands for; without `numbers` the keys are the numbers themselves."""
 
+    LEARNED: ClassVar = ("_by_slot",)
+
     def __init__(self, srs: int, numbers: Mapping[Any, int] | None = None) -> None:
         """`srs` is how many numbers there are."""
         self._numbers = dict(enumerate(range(srs))) if numbers is None else dict(numbers)
@@ -58,6 +60,7 @@ class Numbering:
 class FixedSchedule:
     """SR j changes at phase_j + n·interval_j for every integer n, negative ones too: a schedule has no beginning."""
 
+    LEARNED: ClassVar = ("_numbering",)
     knowledge: ClassVar[Knowledge] = Knowledge.EXACT
 
     def __init__(self, interval: Ints, phase: Ints, numbers: Mapping[Any, int] | None = None) -> None:
@@ -138,6 +141,7 @@ class RecordedChanges:
     λ = (n + 1)/(T + 1/λ̄): n changes of the SR in the time T since `start`, and one interval of the mean rate λ̄ of all.
     """
 
+    LEARNED: ClassVar = ("_numbering",)
     knowledge: ClassVar[Knowledge] = Knowledge.EXACT
 
     def __init__(

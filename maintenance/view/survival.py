@@ -69,6 +69,8 @@ class Curve:
 class Curves:
     """Several curves in one sorted array, to look many ages up at once, each on a curve of its own."""
 
+    LEARNED: ClassVar = ("_age", "_log_s", "_hazard", "_area", "mean", "_place")
+
     def __init__(self, curves: Sequence[Curve]) -> None:
         """Curves are numbered from 0 in the order given."""
         self._age = np.concatenate([curve.age for curve in curves])
@@ -107,6 +109,10 @@ class Survival:
     The last `capacity` intervals are kept, and the curves are fitted anew when a tenth has been added.
     """
 
+    LEARNED: ClassVar = (
+        "_entry", "_leave", "_ended", "_owner", "_seen", "_added", "_born", "_since", "_until", "_told", "_curve",
+        "_rate", "_curves",
+    )  # fmt: skip
     knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
 
     def __init__(

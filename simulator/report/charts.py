@@ -49,7 +49,7 @@ def dots(styles: Mapping[str, Style], title: str, form: str = "", log: bool = Fa
     """One row per policy: a point at `mid`, a bar from `low` to `high`, and the numbers in a column beside it."""
     scale = alt.Scale(type="log", padding=10) if log else alt.Scale(zero=False, nice=False, padding=10)
     across: dict[str, Any] = {"scale": scale, "title": title}
-    across["axis"] = alt.Axis(format=form or "~g", tickCount=4, domain=False, ticks=False, grid=not log)
+    across["axis"] = alt.Axis(format=form or "~r", tickCount=4, domain=False, ticks=False, grid=not log)
     names = alt.Axis(labelLimit=150, labelColor=css("ink"), domain=False)
     base = alt.Chart(alt.NamedData("rows")).encode(y=alt.Y("policy:N", sort=None, title=None, axis=names))
     painted = base.encode(color=_colour(styles))

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
 
+from maintenance.journal import files
 from policies.arrays import Floats, Ints
 
 BROKEN = (OSError, ValueError, NotImplementedError, KeyError)
@@ -45,13 +46,15 @@ def words(table: "pa.Table | Batch", name: str) -> tuple[list[str], Ints]:
 
 def batches(file: Path, names: Sequence[str]) -> Iterator[Batch]:
     """A large table piece by piece, with the columns asked for and nothing else."""
-    for batch in parquet.ParquetFile(file).iter_batches(columns=list(names)):
-        yield {name: batch.column(name) for name in names}
+    for part in files(file):
+        for batch in parquet.ParquetFile(part).iter_batches(columns=list(names)):
+            yield {name: batch.column(name) for name in names}
 
 
 def has(file: Path, names: Sequence[str]) -> bool:
     """Whether a table is there with all of these columns."""
-    return file.exists() and set(names) <= set(parquet.ParquetFile(file).schema_arrow.names)
+    parts = files(file)
+    return bool(parts) and all(set(names) <= set(parquet.ParquetFile(part).schema_arrow.names) for part in parts)
 
 
 def sums(of: NDArray[np.integer], values: Floats, groups: int) -> Floats:

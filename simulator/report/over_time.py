@@ -23,6 +23,13 @@ CAPTIONS = {
 }
 
 
+WHOLE = CAPTIONS | {
+    Measure.FRESHNESS: "Every evaluation counts.",
+    Measure.STALE: "From the first evaluation on: flatter is better.",
+}
+"""Where there is no warm-up."""
+
+
 def over_time(drawn: Drawn, measure: Measure) -> Figure:
     """One measure over the evaluations of each setting."""
     key, title, axis, form = TITLES[measure]
@@ -43,7 +50,8 @@ def _caption(drawn: Drawn, measure: Measure, each: int) -> str:
     thinned = (
         f" Each point is the mean of up to {each} evaluations." if each > 1 and measure is not Measure.STALE else ""
     )
-    return CAPTIONS[measure] + over + thinned
+    captions = WHOLE if drawn.group.run.evaluations.counted.all() else CAPTIONS
+    return captions[measure] + over + thinned
 
 
 def _view(drawn: Drawn, measure: Measure, setting: str, dates: bool) -> View | None:

@@ -70,6 +70,14 @@ def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
     return page
 
 
+def figures_of(run: Path) -> list[Figure]:
+    """Every figure of a run directory, group by group."""
+    read = rundir.read(run)
+    paid, stale = costs(read), staleness(read)
+    sections = [_section(f"g{i}", group, paid, stale) for i, group in enumerate(groups(read))]
+    return [figure for section in sections for figure in (*section.along, *section.single)]
+
+
 def _section(name: str, group: Group, paid: Costs, stale: Staleness) -> Section:
     lines = len(group.scores)
     implied = [BOUND] if any(group.headline(setting, BOUND).mean > 0 for setting in group.settings) else []

@@ -1,4 +1,4 @@
-"""The plots as PNG, in the light, with their titles."""
+"""The plots as pictures, in the light, with their titles: PNG files, and SVG for notebooks."""
 
 import json
 import re
@@ -26,6 +26,16 @@ def write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> list[
 
 
 def _write(file: Path, figure: Figure, choice: str, view: View) -> Path:
+    file.write_bytes(vl_convert.vegalite_to_png(_titled(figure, choice, view), vl_version=VEGA_LITE, scale=2))
+    return file
+
+
+def svg(figure: Figure, choice: str, view: View) -> str:
+    """One choice of a figure, in a quarter of a PNG's bytes."""
+    return vl_convert.vegalite_to_svg(_titled(figure, choice, view), vl_version=VEGA_LITE)
+
+
+def _titled(figure: Figure, choice: str, view: View) -> str:
     title = {"text": figure.title, "subtitle": choice if figure.chooser else "", "offset": 14}
     spec: dict[str, Any] = {
         **figure.spec,
@@ -34,8 +44,7 @@ def _write(file: Path, figure: Figure, choice: str, view: View) -> Path:
         "datasets": {name: expanded(blocks) for name, blocks in view.rows.items()},
         "config": {**CONFIG, "background": LIGHT["paper"], "font": "sans-serif", "padding": 12},
     }
-    file.write_bytes(vl_convert.vegalite_to_png(_in_the_light(spec), vl_version=VEGA_LITE, scale=2))
-    return file
+    return _in_the_light(spec)
 
 
 def _in_the_light(spec: dict[str, Any]) -> str:

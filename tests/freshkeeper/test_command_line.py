@@ -422,5 +422,8 @@ def test_a_config_is_written_checked_and_described(freshkeeper: Command, tmp_pat
 
 
 def test_the_demo_prints_standings(freshkeeper: Command) -> None:
-    standings = json.loads(freshkeeper("demo", "--json", "--budget", 3).out)
+    standings = json.loads(freshkeeper("demo", "--json", "--budget", 3, "--out", "demo").out)
+    assert [standing["policy"] for standing in standings] == ["lru", "ibm", "plan"]
     assert all(0 < standing["freshness"] <= 1 and standing["requests"] <= 3 for standing in standings)
+    verdict = freshkeeper("check", "demo", "--policy", "plan", "--warn", "0.5", "--error", "0.4")
+    assert verdict.code == 0, "the journal of a demonstration knows the truth"

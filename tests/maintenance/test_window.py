@@ -148,3 +148,26 @@ def test_identities_hold_one_mapping_each(arrivals):
             for m in range(4):
                 expected[sn, m] += in_window(spec, t, spec.instant(k + m)) and t <= spec.instant(k)
         assert window.profile(3, 4).tolist() == expected.tolist()
+
+
+@given(
+    st.integers(1, 30),
+    st.integers(1, 5),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30),
+)
+def test_without_a_grid_every_instant_is_exact_and_the_future_is_seen_in_steps(span, step, steps):
+    """Each pair is the time since the evaluation before and an SN that arrives at it; the rest is taken out."""
+    window = Window(WindowSpec(span, step, grid=False), ring=8)
+    now, arrived = 0, {}
+    for number, (pause, sn) in enumerate(steps):
+        now += pause
+        gone = [n for n, (_, t) in arrived.items() if t + span <= now]
+        window.remove(gone)
+        arrived = {n: kept for n, kept in arrived.items() if n not in gone} | {number: (sn, now)}
+        window.insert(at(now), at(sn), identity=[number])
+        k = now // step
+        window.advance(k)
+        for m in range(min(8, window.spec.span)):
+            until = now if m == 0 else (k + m) * step
+            there = [sn for sn, t in arrived.values() if t + span > until]
+            assert window.profile(4, 8)[:, m].tolist() == [there.count(n) for n in range(4)]

@@ -6,11 +6,19 @@ from typing import Any
 import pyoxigraph as ox
 import pytest
 
+from maintenance.budget import BudgetRule
 from maintenance.engine.answers import Result
 from maintenance.engine.continuous import ContinuousQuery
 from maintenance.engine.engine import Engine
+from maintenance.engine.services import Fetch
+from maintenance.engine.sources import EmbeddedSource, Source
+from maintenance.engine.wiring import Upkeep, answering
 from maintenance.query import parse
+from maintenance.service.endpoint import Price
+from maintenance.service.transport import AtOnce, Bound
 from maintenance.streams.batch import Elements
+from policies.errors import EndpointError
+from policies.registry import make
 
 E = "http://e/"
 Written = Iterable[tuple[int, str]]
@@ -53,15 +61,17 @@ def shown(term: Any) -> str:
     return str(term.value).removeprefix(E) if isinstance(term, ox.NamedNode | ox.Literal) else str(term)
 
 
+def written(result: Result) -> list[str]:
+    """Answers in few letters, with blanks between their terms."""
+    return [
+        " ".join("-" if term is None else shown(term) for term in a) if not isinstance(a, bool) else str(a)
+        for a in result.answers
+    ]
+
+
 def by_time(results: Iterable[Result]) -> dict[int, list[str]]:
-    """What every evaluation answers, sorted, each answer's terms with blanks between."""
-    return {
-        result.t: sorted(
-            " ".join("-" if term is None else shown(term) for term in a) if not isinstance(a, bool) else str(a)
-            for a in result.answers
-        )
-        for result in results
-    }
+    """What every evaluation answers, sorted."""
+    return {result.t: sorted(written(result)) for result in results}
 
 
 @pytest.fixture
@@ -74,3 +84,76 @@ def ask() -> Callable[..., dict[int, list[str]]]:
 def run_query() -> Callable[..., list[Result]]:
     """Results."""
     return answer
+
+
+BLOG = """
+:jazz :discussedBy :ann, :bob . :rock :discussedBy :bob, :cyd . :folk :discussedBy :dan .
+:ann :followers 10 . :bob :followers 20 . :cyd :followers 30 .
+:ann :name "Ann" . :bob :name "Bob" . :cyd :name "Cyd" . :dan :name "Dan"
+"""
+CHANGES = [(1500, ":bob :followers 21"), (2500, ":ann :followers 11"), (2500, ":bob :followers 22")]
+POSTS = [(1000, ":p1 :topic :jazz"), (2000, ":p2 :topic :rock"), (3000, ":p3 :topic :jazz"), (4000, ":p4 :topic :none")]
+
+
+class Blog(EmbeddedSource):
+    """A source that does not answer at some instants, or when it is asked for some topic."""
+
+    failing: tuple[int | str, ...] = ()
+
+    def __call__(self, query: str, now: int) -> list[Bound]:
+        """Answer or fail."""
+        found = super().__call__(query, now)
+        if now in self.failing or any(isinstance(word, str) and word in query for word in self.failing):
+            raise EndpointError("the blog is away")
+        return found
+
+
+class World:
+    """The blog, a query over it, and what came of it."""
+
+    def __init__(self, text: str, **options: Any) -> None:
+        """Run the query over the posts."""
+        changes = options.get("changes", CHANGES)
+        self.blog = Blog(quads(BLOG), [(at, quad) for at, text_ in changes for quad in quads(text_)])
+        self.blog.failing = options.get("failing", ())
+        volatile = options.get("volatile", (f"{E}followers",))
+        self.seen: list[Any] = []
+        policy = options.get("policy", "lru")
+        upkeep = Upkeep(
+            lambda _: policy() if callable(policy) else make(policy),
+            BudgetRule.of(options.get("budget", 100)),
+            fetch=Fetch(options.get("fetch", "view")),
+            edges=options.get("edges", False),
+            observe=lambda _, __, evaluation: self.seen.append(evaluation),
+        )
+        sources = {f"{E}blog": Source(AtOnce(self.blog), volatile, options.get("price", Price()))}
+        query = ContinuousQuery(parse(f"PREFIX : <{E}> {text}"), answering=answering(sources, upkeep))
+        engine = Engine([query], drain=options.get("drain", False))
+        engine.listen(f"{E}s", elements(options.get("posts", POSTS)))
+        self.results: list[Result] = list(engine.run())
+
+    @property
+    def answers(self) -> dict[int, list[str]]:
+        """Answers by instant, in few letters."""
+        return by_time(self.results)
+
+    def written(self, result: Result) -> list[str]:
+        """The answers of one evaluation in their order, in few letters."""
+        return written(result)
+
+    def fresh(self, t: int) -> dict[str, tuple[float, int | None]]:
+        """Freshness and age of the answers of an instant, by their first term."""
+        result = next(r for r in self.results if r.t == t)
+        return {
+            shown(row[0]) if isinstance(row, tuple) else str(row): (
+                round(result.fresh(n).probability, 3),
+                result.fresh(n).age,
+            )
+            for n, row in enumerate(result.answers)
+        }
+
+
+@pytest.fixture
+def world() -> type[World]:
+    """A query over a blog."""
+    return World

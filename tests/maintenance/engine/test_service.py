@@ -1,79 +1,19 @@
 """SERVICE from the view: what joins, what is refreshed, how sure the answers are."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyoxigraph as ox
 import pytest
 
-from maintenance.budget import BudgetRule
-from maintenance.engine.answers import Result
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.engine import Engine
-from maintenance.engine.services import Fetch
-from maintenance.engine.sources import EmbeddedSource, Source
-from maintenance.engine.wiring import Upkeep, answering
-from maintenance.query import SplitError, parse
-from maintenance.service.transport import AtOnce
-from maintenance.streams.batch import Elements
+from maintenance.query import SplitError
 from policies.errors import ConfigError
-from policies.registry import make
 
+World = Callable[..., Any]
 E = "http://e/"
-BLOG = """
-:jazz :discussedBy :ann, :bob . :rock :discussedBy :bob, :cyd . :folk :discussedBy :dan .
-:ann :followers 10 . :bob :followers 20 . :cyd :followers 30 .
-:ann :name "Ann" . :bob :name "Bob" . :cyd :name "Cyd" . :dan :name "Dan"
-"""
-CHANGES = [(1500, ":bob :followers 21"), (2500, ":ann :followers 11"), (2500, ":bob :followers 22")]
-POSTS = [(1000, ":p1 :topic :jazz"), (2000, ":p2 :topic :rock"), (3000, ":p3 :topic :jazz"), (4000, ":p4 :topic :none")]
 FROM = "FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]"
 SERVICE = "SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n }"
 BODY = f"WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {SERVICE} }}"
-
-
-def quads(turtle: str) -> list[ox.Quad]:
-    """Triples as people write them."""
-    return list(ox.parse(f"PREFIX : <{E}> {turtle} .", format=ox.RdfFormat.TURTLE))
-
-
-class World:
-    """The blog, a query over it, and what came of it."""
-
-    def __init__(self, text: str, **options: Any) -> None:
-        """Run the query over the posts."""
-        changes = [(at, quad) for at, text_ in CHANGES for quad in quads(text_)]
-        self.blog = EmbeddedSource(quads(BLOG), changes)
-        volatile = options.pop("volatile", (f"{E}followers",))
-        sources = {f"{E}blog": Source(AtOnce(self.blog), volatile)}
-        self.seen: list[Any] = []
-        upkeep = Upkeep(
-            lambda _: make(options.get("policy", "lru")),
-            BudgetRule.of(options.get("budget", 100)),
-            fetch=Fetch(options.get("fetch", "view")),
-            observe=lambda _, __, evaluation: self.seen.append(evaluation),
-        )
-        query = ContinuousQuery(parse(f"PREFIX : <{E}> {text}"), answering=answering(sources, upkeep))
-        engine = Engine([query], drain=options.get("drain", False))
-        posts = options.get("posts", POSTS)
-        engine.listen(f"{E}s", Elements([(at, quad.triple) for at, text_ in posts for quad in quads(text_)]))
-        self.results: list[Result] = list(engine.run())
-
-    @property
-    def answers(self) -> dict[int, list[str]]:
-        """Answers by instant, in few letters."""
-        return {
-            r.t: sorted(" ".join(getattr(t, "value", "-").removeprefix(E) for t in row) for row in r.answers)
-            for r in self.results
-        }
-
-    def fresh(self, t: int) -> dict[str, tuple[float, int | None]]:
-        """Freshness and age of the answers of an instant, by their first term."""
-        result = next(r for r in self.results if r.t == t)
-        return {
-            row[0].value.removeprefix(E): (round(result.fresh(n).probability, 3), result.fresh(n).age)
-            for n, row in enumerate(result.answers)
-        }
 
 
 TRUTH = {
@@ -84,62 +24,62 @@ TRUTH = {
 }
 
 
-def test_with_enough_budget_the_view_answers_what_the_source_would() -> None:
-    world = World(f"SELECT ?user ?topic ?n {FROM} {BODY}")
-    assert world.answers == TRUTH
-    assert set(world.fresh(3000).values()) == {(1.0, 0)}
+def test_with_enough_budget_the_view_answers_what_the_source_would(world: World) -> None:
+    seen = world(f"SELECT ?user ?topic ?n {FROM} {BODY}")
+    assert seen.answers == TRUTH
+    assert set(seen.fresh(3000).values()) == {(1.0, 0)}
 
 
 @pytest.mark.parametrize("fetch", ["always", "once"])
-def test_the_baselines_ask_for_every_sn_always_or_once(fetch: str) -> None:
-    world = World(f"SELECT ?user ?topic ?n {FROM} {BODY}", fetch=fetch)
+def test_the_baselines_ask_for_every_sn_always_or_once(world: World, fetch: str) -> None:
+    seen = world(f"SELECT ?user ?topic ?n {FROM} {BODY}", fetch=fetch)
     if fetch == "always":
-        assert world.answers == TRUTH
-        assert world.blog.requests == 1 + 2 + 2 + 2
+        assert seen.answers == TRUTH
+        assert seen.blog.requests == 1 + 2 + 2 + 2
     else:
-        assert world.answers[3000] == ["ann jazz 10", "bob jazz 20", "bob rock 21", "cyd rock 30"]
-        assert world.blog.requests == 3
-        assert world.fresh(3000)["ann"] == (0.0, 2000)
+        assert seen.answers[3000] == ["ann jazz 10", "bob jazz 20", "bob rock 21", "cyd rock 30"]
+        assert seen.blog.requests == 3
+        assert seen.fresh(3000)["ann"] == (0.0, 2000)
 
 
-def test_without_budget_there_are_no_answers_because_all_are_misses() -> None:
-    world = World(f"SELECT ?user ?n {FROM} {BODY}", budget=0)
-    assert world.answers == {1000: [], 2000: [], 3000: [], 4000: []}
-    assert world.blog.requests == 0
+def test_without_budget_there_are_no_answers_because_all_are_misses(world: World) -> None:
+    seen = world(f"SELECT ?user ?n {FROM} {BODY}", budget=0)
+    assert seen.answers == {1000: [], 2000: [], 3000: [], 4000: []}
+    assert seen.blog.requests == 0
 
 
-def test_within_a_small_budget_answers_say_how_old_and_how_sure_they_are() -> None:
-    world = World(f"SELECT ?user ?topic ?n {FROM} {BODY}", budget=1)
-    assert world.blog.requests == 4
-    assert all(evaluation.record.spent == 1 for evaluation in world.seen)
-    assert world.answers[1000] == TRUTH[1000]
-    old = [f for r in world.results for f in (r.freshness or []) if f.age]
+def test_within_a_small_budget_answers_say_how_old_and_how_sure_they_are(world: World) -> None:
+    seen = world(f"SELECT ?user ?topic ?n {FROM} {BODY}", budget=1)
+    assert seen.blog.requests == 4
+    assert all(evaluation.record.spent == 1 for evaluation in seen.seen)
+    assert seen.answers[1000] == TRUTH[1000]
+    old = [f for r in seen.results for f in (r.freshness or []) if f.age]
     assert old
     assert all(0 < f.probability < 1 for f in old)
 
 
-def test_a_sum_over_the_service_is_as_fresh_as_all_its_inputs() -> None:
+def test_a_sum_over_the_service_is_as_fresh_as_all_its_inputs(world: World) -> None:
     text = f"SELECT ?topic (SUM(?n) AS ?reach) {FROM} {BODY} GROUP BY ?topic"
-    assert World(text).answers == {
+    assert world(text).answers == {
         1000: ["jazz 30"],
         2000: ["jazz 31", "rock 51"],
         3000: ["jazz 33", "rock 52"],
         4000: ["jazz 33"],
     }
-    poor = World(text, budget=1)
+    poor = world(text, budget=1)
     assert poor.fresh(1000)["jazz"] == (1.0, 0)
     assert poor.seen[0].record.results == 1
     assert [r.t for r in poor.results] == [1000, 2000, 3000, 4000]
 
 
-def test_window_mappings_live_as_long_as_their_oldest_element() -> None:
+def test_window_mappings_live_as_long_as_their_oldest_element(world: World) -> None:
     posts = [(1000, ":p1 :topic :jazz"), (2000, ":p1 :by :eve"), (5000, ":x :y :z")]
     from_ = "FROM NAMED WINDOW :w ON :s [RANGE PT3S STEP PT1S]"
-    world = World(
+    seen = world(
         f"SELECT ?user ?n {from_} WHERE {{ WINDOW :w {{ ?post :topic ?topic ; :by ?who }} {SERVICE} }}", posts=posts
     )
-    assert [bool(r.answers) for r in world.results] == [False, True, True, False, False]
-    demand = {e.record.t_ms: e.record.window_mappings for e in world.seen}
+    assert [bool(r.answers) for r in seen.results] == [False, True, True, False, False]
+    demand = {e.record.t_ms: e.record.window_mappings for e in seen.seen}
     assert demand == {1000: 0, 2000: 1, 3000: 1, 4000: 0, 5000: 0}
 
 
@@ -167,51 +107,90 @@ def test_window_mappings_live_as_long_as_their_oldest_element() -> None:
     ],
     ids=["filter", "optional", "values", "union", "bind", "filter inside", "optional and values inside"],
 )
-def test_what_stands_around_and_inside_a_service_means_what_it_means_in_sparql(where: str, answers: list[str]) -> None:
+def test_what_stands_around_and_inside_a_service_means_what_it_means_in_sparql(
+    world: World, where: str, answers: list[str]
+) -> None:
     text = f"SELECT ?user ?topic ?n {FROM} WHERE {{ {where} }}"
     for fetch in ("view", "always"):
-        assert World(text, fetch=fetch).answers[3000] == answers
+        assert world(text, fetch=fetch).answers[3000] == answers
 
 
-def test_static_values_beside_the_key_are_kept_with_the_edge() -> None:
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "?topic :discussedBy ?user . { ?user :followers ?n } UNION { ?user :name ?n }",
+        "{ ?topic :discussedBy ?user . ?user :followers ?n } UNION { ?topic :discussedBy ?user . ?user :name ?n }",
+        "?topic :discussedBy ?user . ?user :followers ?n MINUS { ?user :name 'Ann' }",
+        "?topic :discussedBy ?user . ?user :followers ?n FILTER NOT EXISTS { ?user :name 'Ann' }",
+        "?topic :discussedBy ?user . ?user :followers ?n BIND(?n * 2 AS ?m)",
+        "?topic :discussedBy/^:discussedBy ?t2 . ?t2 :discussedBy ?user . ?user :followers ?n",
+        "?topic :discussedBy ?user . { SELECT ?user (MAX(?f) AS ?n) { ?user :followers ?f } GROUP BY ?user }",
+        "?topic :discussedBy [ :followers ?n ]",
+    ],
+)
+def test_the_view_agrees_with_the_source_whatever_stands_inside(world: World, inside: str) -> None:
+    text = f"SELECT * {FROM} {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ {inside} }} }}"
+    truth = world(text, fetch="always").answers
+    assert truth[3000]
+    assert world(text).answers == truth
+
+
+def test_static_values_beside_the_key_are_kept_with_the_edge(world: World) -> None:
     service = "SERVICE :blog { ?topic :discussedBy ?user . ?user :name ?name . ?user :followers ?n }"
-    world = World(f"SELECT ?name ?n {FROM} WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {service} }}")
-    assert world.answers[3000] == ["Ann 11", "Bob 22", "Bob 22", "Cyd 30"]
+    seen = world(f"SELECT ?name ?n {FROM} WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {service} }}")
+    assert seen.answers[3000] == ["Ann 11", "Bob 22", "Bob 22", "Cyd 30"]
 
 
-def test_a_window_that_gives_the_key_joins_one_to_one() -> None:
+def test_a_window_that_gives_the_key_joins_one_to_one(world: World) -> None:
     posts = [(1000, ":p1 :by :ann"), (2000, ":p2 :by :bob"), (3000, ":p3 :by :nobody")]
     service = "SERVICE :blog { ?user :followers ?n }"
-    world = World(f"SELECT ?user ?n {FROM} WHERE {{ WINDOW :w {{ ?p :by ?user }} {service} }}", posts=posts)
-    assert world.answers == {1000: ["ann 10"], 2000: ["ann 10", "bob 21"], 3000: ["bob 22"]}
+    seen = world(f"SELECT ?user ?n {FROM} WHERE {{ WINDOW :w {{ ?p :by ?user }} {service} }}", posts=posts)
+    assert seen.answers == {1000: ["ann 10"], 2000: ["ann 10", "bob 21"], 3000: ["bob 22"]}
 
 
-def test_istream_construct_and_ask_work_over_a_service() -> None:
-    assert World(f"SELECT ISTREAM ?user ?n {FROM} {BODY}").answers[3000] == ["ann 11", "bob 22", "bob 22"]
-    built = World(f"CONSTRUCT {{ ?user :reach ?n }} {FROM} {BODY}").results[2]
+def test_istream_construct_and_ask_work_over_a_service(world: World) -> None:
+    assert world(f"SELECT ISTREAM ?user ?n {FROM} {BODY}").answers[3000] == ["ann 11", "bob 22", "bob 22"]
+    built = world(f"CONSTRUCT {{ ?user :reach ?n }} {FROM} {BODY}").results[2]
     assert sorted(str(t.object.value) for t in built.answers) == ["11", "22", "30"]
-    assert [r.answers for r in World(f"ASK {FROM} {BODY}").results] == [[True], [True], [True], [True]]
-    assert World(f"SELECT DISTINCT ?user {FROM} {BODY}").answers[3000] == ["ann", "bob", "cyd"]
-    assert World(f"SELECT * {FROM} {BODY}").results[0].variables == ("n", "post", "topic", "user")
+    assert [r.answers for r in world(f"ASK {FROM} {BODY}").results] == [[True], [True], [True], [True]]
+    assert world(f"SELECT DISTINCT ?user {FROM} {BODY}").answers[3000] == ["ann", "bob", "cyd"]
+    assert world(f"SELECT * {FROM} {BODY}").results[0].variables == ("n", "post", "topic", "user")
 
 
-def test_where_there_is_no_split_the_error_says_which_pattern_and_why() -> None:
+def test_where_there_is_no_split_the_error_says_which_pattern_and_why(world: World) -> None:
     text = f"SELECT ?n {FROM} WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?u :followers ?n }} }}"
     with pytest.raises(SplitError, match=r"SERVICE <http://e/blog>: nothing joins it with a window"):
-        World(text)
+        world(text)
     with pytest.raises(SplitError, match="no volatile predicate"):
-        World(f"SELECT ?n {FROM} {BODY}", volatile=())
-    assert World(text, fetch="always").results[0].answers
+        world(f"SELECT ?n {FROM} {BODY}", volatile=())
+    assert world(text, fetch="always").results[0].answers
     with pytest.raises(ConfigError, match=r"there is no source <http://e/blag>.*did you mean 'http://e/blog'"):
-        World(f"SELECT ?n {FROM} {BODY}".replace(":blog", ":blag"))
+        world(f"SELECT ?n {FROM} {BODY}".replace(":blog", ":blag"))
 
 
-def test_the_view_and_the_source_agree_on_many_random_posts() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"SELECT ?post (EXISTS {{ {SERVICE} }} AS ?e) {FROM} {{ WINDOW :w {{ ?post :topic ?topic }} }}",
+        f"SELECT ?post {FROM} {BODY} GROUP BY ?post HAVING(EXISTS {{ {SERVICE} }})",
+    ],
+)
+def test_a_service_outside_the_pattern_is_an_error_that_says_where_it_can_stand(world: World, text: str) -> None:
+    with pytest.raises(ConfigError, match="a SERVICE stands outside WHERE"):
+        world(text)
+    with pytest.raises(ConfigError, match="write CONSTRUCT"):
+        world(f"DESCRIBE ?user {FROM} {BODY}")
+    inside = f"SELECT ?post ?e {FROM} {{ WINDOW :w {{ ?post :topic ?topic }} BIND(EXISTS {{ {SERVICE} }} AS ?e) }}"
+    for fetch in ("view", "always"):
+        assert world(inside, fetch=fetch).answers[4000] == ["p3 true", "p4 false"]
+
+
+def test_the_view_and_the_source_agree_on_many_random_posts(world: World) -> None:
     random = np.random.default_rng(5)
     topics = ["jazz", "rock", "folk", "none"]
     posts = [(n * 137, f":p{n} :topic :{topics[random.integers(4)]}") for n in range(1, 60)]
     text = f"SELECT ?post ?user ?n FROM NAMED WINDOW :w ON :s [RANGE PT1S STEP PT0.3S] {BODY}"
-    assert World(text, posts=posts).answers == World(text, posts=posts, fetch="always").answers
+    assert world(text, posts=posts).answers == world(text, posts=posts, fetch="always").answers
 
 
 @pytest.mark.parametrize(
@@ -225,15 +204,15 @@ def test_the_view_and_the_source_agree_on_many_random_posts() -> None:
         "FROM NAMED WINDOW :w ON :s [RANGE PT3S STEP PT2S] FROM NAMED WINDOW :v ON :s [RANGE PT2S STEP PT1S]",
     ],
 )
-def test_the_view_agrees_with_the_source_whatever_the_windows(windows: str) -> None:
+def test_the_view_agrees_with_the_source_whatever_the_windows(world: World, windows: str) -> None:
     random = np.random.default_rng(1)
     topics = ["jazz", "rock", "folk", "none"]
     posts = [(n * 300, f":p{random.integers(6)} :topic :{topics[random.integers(4)]}") for n in range(1, 40)]
     other = "WINDOW :v { ?q :topic ?t2 }" if ":v" in windows else ""
     text = f"SELECT * {windows} WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {other} {SERVICE} }}"
-    found = World(text, posts=posts)
+    found = world(text, posts=posts)
     assert any(found.answers.values())
-    assert found.answers == World(text, posts=posts, fetch="always").answers
+    assert found.answers == world(text, posts=posts, fetch="always").answers
 
 
 @pytest.mark.parametrize(
@@ -245,8 +224,23 @@ def test_the_view_agrees_with_the_source_whatever_the_windows(windows: str) -> N
     ],
     ids=["minus", "not exists", "sub-query"],
 )
-def test_where_an_answer_hides_its_copies_it_counts_as_made_of_all(where: str) -> None:
+def test_where_an_answer_hides_its_copies_it_counts_as_made_of_all(world: World, where: str) -> None:
     text = f"SELECT * {FROM} WHERE {{ {where} }}"
-    assert World(text).answers == World(text, fetch="always").answers
-    for result in World(text, budget=1).results:
+    assert world(text).answers == world(text, fetch="always").answers
+    for result in world(text, budget=1).results:
         assert len({f.probability for f in result.freshness or ()}) <= 1
+
+
+def test_a_window_that_closes_twice_within_an_instant_joins_with_the_view_each_time(world: World) -> None:
+    posts = [
+        (1000, ":p1 :topic :jazz"),
+        (2000, ":p2 :topic :rock"),
+        (3000, ":p3 :topic :rock"),
+        (3000, ":p4 :topic :jazz"),
+    ]
+    text = f"SELECT ?post ?n FROM NAMED WINDOW :w ON :s [ELEMENTS 1] {BODY}"
+    seen = world(text, posts=posts)
+    last = [sorted(f"{row[0].value[-2:]} {row[1].value}" for row in r.answers) for r in seen.results if r.t == 3000]
+    assert last == [["p3 22", "p3 30"], ["p4 10", "p4 22"]]
+    ann, bob = sorted(freshness.probability for freshness in seen.results[-1].freshness)
+    assert 0 < ann < bob == 1.0

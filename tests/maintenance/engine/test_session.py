@@ -2,8 +2,10 @@
 
 import io
 import json
+import socket
 import subprocess
 import sys
+import threading
 
 import pyoxigraph as ox
 import pytest
@@ -81,7 +83,7 @@ def test_a_stream_can_come_from_standard_input_and_bad_lines_can_be_skipped(plac
     assert "standard input, line 3: 'oops' has no tab" in bad.stderr
     skipped = freshkeeper(place, *arguments, "--on-error", "skip", stdin=POSTS + "oops\n")
     assert skipped.returncode == 0
-    assert "1 elements could not be read" in skipped.stderr
+    assert "1 element was unreadable and skipped" in skipped.stderr
 
 
 def test_explain_shows_the_quadruple_and_the_split(place):
@@ -112,6 +114,56 @@ def results(place, text, **more):
 def test_a_run_that_cannot_be_says_so_before_it_begins(place, more, says):
     with pytest.raises(FreshkeeperError, match=says):
         results(place, PLAIN.replace("SELECT ?topic ", "SELECT ?topic"), **more)
+
+
+def test_a_service_without_a_source_is_an_error_at_its_place(place):
+    with pytest.raises(QuerySyntaxError, match=r"line 4, column 55: there is no source <http://example.org/blog>"):
+        results(place, REACH)
+    with pytest.raises(QuerySyntaxError, match=r"did you mean 'http://example.org/blag'"):
+        results(place, REACH, sources={f"{E}blag": "blog.ttl"})
+
+
+def test_what_the_query_does_not_ask_for_is_said(place):
+    heard = []
+    streams = {f"{E}stream": str(place / "posts.nq"), f"{E}streem": "posts.nq"}
+    results(place, PLAIN, streams=streams, sources={f"{E}blog": str(place / "blog.ttl")}, tell=heard.append)
+    assert heard == [
+        f"the query asks for no stream <{E}streem>; did you mean '{E}stream'?",
+        f"the query asks for no source <{E}blog>",
+    ]
+
+
+def test_a_period_without_a_window_is_an_error_because_no_time_passes(place):
+    text = "REGISTER QUERY <q> COMPUTED EVERY 1s AS SELECT * { ?a ?b ?c }"
+    with pytest.raises(ConfigError, match="COMPUTED EVERY needs a window"):
+        results(place, text)
+
+
+def test_a_live_stream_that_is_silent_holds_the_others_back_only_for_so_long(place):
+    """The stream of users says one thing and then nothing until the other one has been answered."""
+    text = PLAIN.replace("WHERE", "FROM NAMED WINDOW :users ON :live [RANGE PT9S STEP PT1S] WHERE")
+    text = text.replace("?topic } }", "?topic } OPTIONAL { WINDOW :users { ?user :is ?what } } }")
+    say, answered = threading.Event(), []
+    first, second = (f"{at}\t<{E}ann> <{E}is> <{E}{what}> .\n".encode() for at, what in ((500, "new"), (600, "old")))
+
+    def talk():
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(first)
+            say.wait(20)
+            connection.sendall(second)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        talking = threading.Thread(target=talk)
+        talking.start()
+        streams = {f"{E}stream": str(place / "posts.nq"), f"{E}live": f"tcp://127.0.0.1:{server.getsockname()[1]}"}
+        session = Session(text, parse(text), streams=streams, idle=0.3)
+        for result in session.results():
+            answered.append((result.t, len(result.answers)))
+            say.set()
+        talking.join()
+    assert answered == [(1000, 1), (2000, 2)]
+    assert "too late and left out" in next(iter(session.news()))
 
 
 def test_a_graph_without_a_file_is_an_error_at_its_place(place):

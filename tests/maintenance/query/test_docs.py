@@ -4,8 +4,18 @@ import re
 from pathlib import Path
 
 import pytest
+from pyoxigraph import NamedNode, Triple
 
+from maintenance.budget import BudgetRule
+from maintenance.engine.continuous import ContinuousQuery
+from maintenance.engine.engine import run
+from maintenance.engine.services import Fetch
+from maintenance.engine.sources import EmbeddedSource, Source
+from maintenance.engine.wiring import Upkeep, answering
 from maintenance.query import QuerySyntaxError, detect, parse
+from maintenance.service.transport import AtOnce
+from maintenance.streams.batch import Elements
+from policies.registry import make
 
 TEXT = (Path(__file__).parents[3] / "docs" / "query-language.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(rspql|cqels|csparql|sparqlstream)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
@@ -16,6 +26,19 @@ WRONG = re.findall(r"^```rspql-wrong\n(.*?)^```\n\n```text\n(.*?)^```", TEXT, re
 def test_an_example_is_a_query_of_its_dialect(dialect: str, text: str) -> None:
     assert parse(text, dialect)
     assert detect(text) == dialect
+
+
+@pytest.mark.parametrize(("dialect", "text"), BLOCKS, ids=[f"{d}-{n}" for n, (d, _) in enumerate(BLOCKS, 1)])
+def test_an_example_runs(dialect: str, text: str) -> None:
+    query = parse(text, dialect)
+    node = NamedNode("http://example.org/p")
+    start = max((window.t0 or 0 for window in query.windows), default=0)
+    elements = [(start + at, Triple(node, node, node)) for at in (0, 3_600_000)]
+    streams = {window.stream: Elements(elements) for window in query.windows}
+    graphs = dict.fromkeys((*query.dataset.default_graphs, *query.dataset.named_graphs), ())
+    sources = {str(service.endpoint): Source(AtOnce(EmbeddedSource([]))) for service in query.services}
+    upkeep = Upkeep(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
+    assert list(run(ContinuousQuery(query, graphs, answering=answering(sources, upkeep)), streams))
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG)

@@ -2,92 +2,216 @@
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
+from servers import Documents, Oxigraph
 
+from maintenance.engine.sources import EmbeddedSource, source_of
+from maintenance.query import parse
+from maintenance.query.split import split
+from maintenance.service.config import config_of
 from maintenance.service.embedded import Embedded
-from maintenance.service.endpoint import Price
+from maintenance.service.endpoint import Order, Price, deliver
 from maintenance.service.memory import InMemory
+from maintenance.service.pattern import PatternEndpoint
+from maintenance.service.transport import AtOnce
 from policies.errors import ConfigError, EndpointError
 
 BASE = "http://example.org/"
 FOLLOWERS = NamedNode(BASE + "followers")
 STATIC = f"?topic <{BASE}discussedBy> ?user"
 DYNAMIC = f"?user <{BASE}followers> ?n"
+QUERY = f"""SELECT * FROM NAMED WINDOW <{BASE}w> ON <{BASE}s> [RANGE PT4S STEP PT1S]
+WHERE {{ WINDOW <{BASE}w> {{ ?post <{BASE}topic> ?topic }} SERVICE <{BASE}blog> {{ {STATIC} . {DYNAMIC} }} }}"""
+USERS = {"ann": 1, "bob": 2}
+PRICE = {"per_request": 2.0, "per_key": 0.5}
 
 
 def node(name):
     return NamedNode(BASE + name)
 
 
+def quads():
+    for user, value in USERS.items():
+        yield Quad(node("jazz"), node("discussedBy"), node(user))
+        yield Quad(node(user), FOLLOWERS, Literal(value))
+
+
 class Memory:
     """The fixture's source in memory."""
 
     def __init__(self, price):
-        self.endpoint = InMemory({node("jazz"): [node("ann"), node("bob")]}, {node("ann"): 1, node("bob"): 2}, price)
+        self.endpoint = InMemory(
+            {node("jazz"): [node("ann"), node("bob")]}, {node(u): n for u, n in USERS.items()}, price
+        )
+
+    key = staticmethod(node)
 
     def change(self, user, value):
         self.endpoint.values[node(user)] = value
 
+    def close(self):
+        pass
 
-class Oxigraph:
+
+class InStore:
     """The same in a pyoxigraph store."""
 
     def __init__(self, price):
         self.store = Store()
-        for user, value in (("ann", 1), ("bob", 2)):
-            self.store.add(Quad(node("jazz"), node("discussedBy"), node(user)))
-            self.store.add(Quad(node(user), FOLLOWERS, Literal(value)))
+        self.store.extend(quads())
         self.endpoint = Embedded(self.store, STATIC, DYNAMIC, sn="topic", sr="user", price=price)
+
+    key = staticmethod(node)
 
     def change(self, user, value):
         for quad in list(self.store.quads_for_pattern(node(user), FOLLOWERS, None)):
             self.store.remove(quad)
         self.store.add(Quad(node(user), FOLLOWERS, Literal(value)))
 
+    def close(self):
+        pass
 
-@pytest.fixture(params=[Memory, Oxigraph])
+
+class Pattern:
+    """The same as a SERVICE pattern over a transport."""
+
+    def __init__(self, price):
+        (service,) = parse(QUERY).services
+        parts = split(service, [FOLLOWERS.value], ["post", "topic"])
+        self.endpoint = PatternEndpoint(parts, self.transport(), price)
+
+    def key(self, name):
+        return (node(name),)
+
+    def transport(self):
+        self.source = EmbeddedSource(list(quads()))
+        return AtOnce(self.source)
+
+    change = InStore.change
+
+    @property
+    def store(self):
+        return self.source.store
+
+    def close(self):
+        self.endpoint.transport.close()
+
+
+class OverHttp(Pattern):
+    """The same over HTTP, from a SPARQL server."""
+
+    method = "auto"
+
+    def transport(self):
+        self.server = Oxigraph(" ".join(f"{q.subject} {q.predicate} {q.object} ." for q in quads()))
+        return source_of(config_of({"sparql": self.server.url, "method": self.method}, "test")).transport
+
+    def change(self, user, value):
+        self.server.update(
+            f"DELETE WHERE {{ {node(user)} ?p ?o }} ; INSERT DATA {{ {node(user)} {FOLLOWERS} {value} }}"
+        )
+
+    def close(self):
+        super().close()
+        self.server.stop()
+
+
+class OverPost(OverHttp):
+    """The same by POST."""
+
+    method = "post"
+
+
+class OverJson(Pattern):
+    """The same over HTTP, from documents in JSON."""
+
+    def transport(self):
+        found = {f"/users/{user}": {"name": user, "followers": {"count": value}} for user, value in USERS.items()}
+        self.server = Documents({**found, "/topics/jazz": {"users": [{"id": "ann"}, {"id": "bob"}]}})
+        user = {"subject": f"{BASE}user/{{id}}", "url": f"{self.server.url}/users/{{id}}"}
+        topic = {"subject": f"{BASE}topic/{{id}}", "url": f"{self.server.url}/topics/{{id}}"}
+        user["predicates"] = {FOLLOWERS.value: "followers.count"}
+        topic["predicates"] = {f"{BASE}discussedBy": {"path": "users.id", "iri": f"{BASE}user/{{id}}"}}
+        return source_of(config_of({"resources": [user, topic]}, "test")).transport
+
+    def key(self, name):
+        return (node(f"{'user' if name in ('ann', 'bob', 'nobody') else 'topic'}/{name}"),)
+
+    def change(self, user, value):
+        self.server.documents[f"/users/{user}"] = {"followers": {"count": value}}
+
+    def close(self):
+        super().close()
+        self.server.stop()
+
+
+@pytest.fixture(params=[Memory, InStore, Pattern, OverHttp, OverPost, OverJson])
 def source(request):
-    return request.param(Price(per_request=2.0, per_key=0.5))
+    made = request.param(Price(**PRICE))
+    yield made
+    made.close()
+
+
+def fetch(source, *users, now=0):
+    return deliver(source.endpoint, Order(now, [source.key(user) for user in users]))
+
+
+def expand(source, topic, now=0):
+    return deliver(source.endpoint, Order(now, [], [source.key(topic)]))
 
 
 def test_copies_come_in_the_order_asked(source):
-    both = source.endpoint.fetch([node("ann"), node("bob")], 0).copies
-    turned = source.endpoint.fetch([node("bob"), node("ann")], 0).copies
+    both = fetch(source, "ann", "bob").copies
+    turned = fetch(source, "bob", "ann").copies
     assert [copy.value for copy in both] == [copy.value for copy in reversed(turned)]
     assert both[0].value != both[1].value
 
 
 def test_every_request_is_paid_for(source):
-    fetched = source.endpoint.fetch([node("ann"), node("bob")], 0)
+    fetched = fetch(source, "ann", "bob")
     assert (fetched.requests, fetched.spent) == (2, 5.0)
-    assert source.endpoint.expand(node("jazz"), 0).spent == 2.5
+    assert expand(source, "jazz").spent == 2.5
     assert source.endpoint.requests == 3
 
 
 def test_a_change_shows_and_its_absence_too(source):
-    before = source.endpoint.fetch([node("ann")], 0).copies[0].value
-    assert source.endpoint.fetch([node("ann")], 1).copies[0].value == before
+    before = fetch(source, "ann").copies[0].value
+    assert fetch(source, "ann", now=1).copies[0].value == before
     source.change("ann", 7)
-    assert source.endpoint.fetch([node("ann")], 2).copies[0].value != before
+    assert fetch(source, "ann", now=2).copies[0].value != before
 
 
-def test_an_sn_expands_to_its_srs_with_the_values_that_fetching_gives(source):
-    copies = source.endpoint.expand(node("jazz"), 0).copies
-    assert set(copies) == {node("ann"), node("bob")}
-    assert copies[node("ann")].value == source.endpoint.fetch([node("ann")], 0).copies[0].value
+def test_an_sn_expands_to_its_srs_with_the_values_that_fetching_gives_or_to_be_fetched(source):
+    copies = expand(source, "jazz").expanded[0].copies
+    assert set(copies) == {source.key("ann"), source.key("bob")}
+    assert copies[source.key("ann")].error or copies[source.key("ann")].value == fetch(source, "ann").copies[0].value
 
 
 def test_what_the_source_does_not_have_is_an_answer_too(source):
-    assert source.endpoint.expand(node("polka"), 0).copies == {}
-    assert not source.endpoint.fetch([node("nobody")], 0).copies[0].value
+    (expanded,) = expand(source, "polka").expanded
+    assert (expanded.copies, expanded.error) == ({}, None)
+    (copy,) = fetch(source, "nobody").copies
+    assert not copy.value
+    assert copy.error is None
 
 
 def test_batches_are_one_request_each():
-    source = Oxigraph(Price(batch=10)).endpoint
+    source = InStore(Price(batch=10)).endpoint
     assert source.fetch([node("ann"), node("bob")], 0).requests == 1
 
 
+def test_a_batch_over_http_brings_what_single_requests_bring():
+    source = OverHttp(Price(batch=10))
+    try:
+        both = fetch(source, "ann", "nobody", "bob")
+        assert (both.requests, both.spent) == (1, 1.0)
+        alone = [fetch(source, user).copies[0] for user in ("ann", "nobody", "bob")]
+        assert list(both.copies) == alone
+    finally:
+        source.close()
+
+
 def test_an_embedded_value_keeps_its_terms():
-    assert Oxigraph(Price()).endpoint.fetch([node("bob")], 0).copies[0].value == ((("n", Literal(2)),),)
+    assert InStore(Price()).endpoint.fetch([node("bob")], 0).copies[0].value == ((("n", Literal(2)),),)
 
 
 @pytest.mark.parametrize("key", ["x> } ?s ?p ?o . { <y", "a b", 'q"uote', "new\nline"])
@@ -105,4 +229,4 @@ def test_a_pattern_that_is_no_sparql_is_refused_at_once():
 
 def test_a_key_that_is_no_term_is_refused():
     with pytest.raises(EndpointError, match="must be an IRI or a literal"):
-        Oxigraph(Price()).endpoint.fetch(["ann"], 0)
+        InStore(Price()).endpoint.fetch(["ann"], 0)

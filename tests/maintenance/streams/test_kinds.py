@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import struct
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -18,7 +19,7 @@ from maintenance.streams.lines import Mistakes, TimedLines
 from maintenance.streams.live import Directory
 from maintenance.streams.opening import open_stream
 from maintenance.streams.pace import Pace, Paced, speed_of
-from policies.errors import ConfigError
+from policies.errors import ConfigError, InputError
 
 TRIG = """PREFIX : <http://e/> PREFIX prov: <http://www.w3.org/ns/prov#> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>
 :g2 prov:generatedAtTime "1970-01-01T00:00:02Z"^^xsd:dateTime . :g2 { :b :p :c . :b :p :d }
@@ -47,6 +48,9 @@ def test_the_graphs_of_trig_and_jsonld_come_at_the_time_they_were_generated(tmp_
     path.write_text(TRIG.replace(":g2 prov", ":g3 prov"))
     with pytest.raises(StreamError, match="the graph <http://e/g2> has no prov:generatedAtTime"):
         read(open_stream(str(path), Mistakes()))
+    path.write_text("<http://e/a> <http://e/p> <http://e/b> .")
+    with pytest.raises(StreamError, match="no graph has a prov:generatedAtTime"):
+        read(open_stream(str(path), Mistakes()))
 
 
 @pytest.mark.parametrize("name", ["rides.csv", "rides.jsonl"])
@@ -70,6 +74,16 @@ def test_a_row_that_is_none_and_a_mapping_that_is_none_are_errors(tmp_path, read
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.csv").replace("time:", "tiem:"))
     with pytest.raises(ConfigError, match="unknown key tiem; did you mean 'time'"):
         open_stream(str(tmp_path / "map.yaml"), Mistakes())
+
+
+def test_rows_that_are_no_objects_and_files_that_are_no_text_are_told(tmp_path, read):
+    (tmp_path / "map.yaml").write_text(MAPPING.format("rides.jsonl"))
+    (tmp_path / "rides.jsonl").write_text('{"at": 1000, "id": 1, "km": 2.5}\n\n[1000]\n')
+    with pytest.raises(StreamError, match=r"rides.jsonl, line 3: \[1000\] is no JSON object"):
+        read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))
+    (tmp_path / "rides.jsonl").write_bytes(b'{"at": "\xff"}')
+    with pytest.raises(InputError, match=r"rides.jsonl is no table in UTF-8"):
+        read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))
 
 
 def test_a_directory_is_read_by_name_and_goes_on_with_files_that_come(tmp_path, read, three, expected):
@@ -99,6 +113,24 @@ def test_a_tcp_source_is_read_to_its_end(read, three, expected):
         sender.start()
         assert read(open_stream(f"tcp://127.0.0.1:{server.getsockname()[1]}", Mistakes())) == expected
         sender.join()
+
+
+def test_a_connection_that_breaks_off_is_an_error_of_ours(read, three):
+    def send():
+        connection, _ = server.accept()
+        connection.recv(1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sender = threading.Thread(target=send)
+        sender.start()
+        connection = socket.create_connection(server.getsockname())
+        stream = TimedLines("tcp://there", lambda: connection.makefile("rb"), Mistakes())
+        connection.sendall(b"go")
+        sender.join()
+        with connection, pytest.raises(InputError, match=r"the stream tcp://there broke off: .*reset"):
+            read(stream)
 
 
 def test_server_sent_events_are_read_to_their_end(read, three, expected):
@@ -157,3 +189,33 @@ def test_async_iterables_feed_a_query_and_its_results_are_awaited():
         return [(r.t, len(r.answers)) async for r in run_async(ContinuousQuery(parse(text)), streams)]
 
     assert asyncio.run(collect()) == [(1000, 1), (2000, 2), (3000, 1), (4000, 1)]
+
+
+def test_async_streams_that_are_silent_or_have_ended_hold_nobody_back():
+    text = """SELECT ?n FROM WINDOW <http://e/w> ON <http://e/s> [RANGE PT9S STEP PT1S]
+    FROM WINDOW <http://e/v> ON <http://e/r> [RANGE PT9S STEP PT1S] { ?x ?y ?n }"""
+    node = ox.NamedNode("http://e/x")
+
+    async def collect(idle):
+        answered = asyncio.Event()
+
+        async def steady():
+            for at in (1000, 2000, 3000):
+                yield at, ox.Triple(node, node, ox.Literal(at))
+            await answered.wait()
+
+        async def other():
+            yield 500, ox.Triple(node, node, ox.Literal(500))
+            if idle:
+                await answered.wait()
+
+        found = []
+        streams = {"http://e/s": steady(), "http://e/r": other()}
+        async for result in run_async(ContinuousQuery(parse(text)), streams, idle=idle):
+            found.append((result.t, len(result.answers)))
+            if result.t == 2000:
+                answered.set()
+        return found
+
+    for idle in (None, 0.05):
+        assert asyncio.run(collect(idle)) == [(1000, 2), (2000, 3), (3000, 4)]

@@ -70,3 +70,12 @@ def test_nothing_is_lost_silently_and_everything_comes_in_order(arrivals, delay)
     found += order.rest().times
     assert found == sorted(found)
     assert len(found) + order.late == sum(map(len, arrivals))
+
+
+def test_what_a_silent_stream_says_of_the_time_that_has_passed_without_it_is_late():
+    order = Order()
+    order.take(numbered([10]))
+    order.go_on(50)
+    assert order.watermark == 50
+    assert list(order.take(numbered([20, 49, 50, 60])).times) == [50, 60]
+    assert (order.late, order.watermark) == (2, 60)

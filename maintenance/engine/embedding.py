@@ -1,0 +1,29 @@
+"""A continuous query inside a Python program: text in, a query to run out."""
+
+from collections.abc import Mapping
+
+from maintenance.budget import BudgetRule
+from maintenance.engine.continuous import ContinuousQuery
+from maintenance.engine.dataset import Graphs
+from maintenance.engine.sources import Source
+from maintenance.engine.wiring import DEFAULTS, Upkeep, answering
+from maintenance.query import parse
+from policies.registry import make
+
+
+def continuous_query(
+    text: str,
+    sources: Mapping[str, Source] | None = None,
+    graphs: Graphs | None = None,
+    policy: str = "",
+    budget: float = 10,
+    bank: float = 0,
+    edges: bool = False,
+) -> ContinuousQuery:
+    """A query with what answers its SERVICE patterns and its graphs, by IRI; `run` and `run_async` feed it streams.
+
+    `policy` is a name, "" the best that handles the case; `budget` is per evaluation and SERVICE pattern; `edges` says
+    whether they change over time.
+    """
+    upkeep = Upkeep(lambda case: make(policy or DEFAULTS[case]), BudgetRule.of(budget, bank), edges=edges)
+    return ContinuousQuery(parse(text), graphs or {}, answering=answering(sources or {}, upkeep))

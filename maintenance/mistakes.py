@@ -1,0 +1,26 @@
+"""What pydantic says of a mistake, in one line that says what would be right."""
+
+import difflib
+
+from pydantic import BaseModel, ValidationError
+
+
+def explained(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first mistake in the keys of a model."""
+    same = [each for each in error.errors() if each["loc"][:3] == error.errors()[0]["loc"][:3]]
+    first = max(same, key=lambda each: len(each["loc"]))  # of what may be of two kinds, the one that fits best
+    where = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "Place"))
+    if first["type"] == "extra_forbidden":
+        word = str(first["loc"][-1])
+        known = list(model.model_fields) if len(first["loc"]) == 1 else []
+        near = difflib.get_close_matches(word, known, n=1)
+        return f"there is no key {where}" + (f"; did you mean {near[0]!r}?" if near else _there_are(known))
+    if first["type"] == "missing":
+        return f"{where} is missing"
+    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
+    given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
+    return f"{where}: {said}{given}" if where else said
+
+
+def _there_are(known: list[str]) -> str:
+    return f"; there are: {', '.join(known)}" if known else ""

@@ -1,0 +1,133 @@
+"""Validity that is said in the data: a date per key, or tmp:expiration and tmp:interval of volatile triples.
+
+004 marks triples with the time in which they hold: the triple sits in a named graph of its own, or is reified, or has
+a singleton property; the graph, the statement or the property has a tmp:expiration, or a tmp:interval with tmp:initial
+and tmp:final. The dynamic part of a split is rewritten so that it finds the triples there, with what is said of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from pyoxigraph import Literal
+
+from maintenance.query.patterns import Element, read_group
+from maintenance.query.split import Split
+from maintenance.query.tokens import tokenize
+from maintenance.service.transport import Bound
+from maintenance.service.validity import Validity
+from maintenance.view.changes import UNKNOWN
+from policies.errors import ConfigError
+
+TMP = "http://example.org/temporal#"
+SINGLETON_OF = (
+    "<http://example.org/singletonproperties#singletonPropertyOf>"
+    "|<http://www.w3.org/1999/02/22-rdf-syntax-ns#singletonPropertyOf>"
+)
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+OURS = "freshkeeper"
+FOREVER = -UNKNOWN
+
+
+class Annotation(StrEnum):
+    """How volatile triples are annotated."""
+
+    NONE = "none"
+    GRAPH = "graph"
+    REIFICATION = "reification"
+    SINGLETON = "singleton"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a source says of validity in its data."""
+
+    modified: str | None = None
+    """the predicate of a key that says when it last changed"""
+    annotation: Annotation = Annotation.NONE
+
+
+def with_validity(parts: Split, volatile: Iterable[str], told: Told) -> Split:
+    """A split whose queries ask for what is told."""
+    dated = [f"{OURS}_modified_{name}" for name in parts.key] if told.modified else []
+    dynamic, count = parts.dynamic, 0
+    if told.annotation is not Annotation.NONE:
+        dynamic, count = _rewritten(parts, frozenset(volatile), told.annotation)
+    names = [f"{OURS}_{what}_{n}" for n in range(count) for what in ("expires", "begins", "ends")]
+    return replace(parts, dynamic=dynamic, told=(*dated, *names), modified=told.modified)
+
+
+def valid(rows: Sequence[Bound], told: Sequence[str], now: int) -> tuple[list[Bound], Validity]:
+    """The rows of one key that hold now, and since and until when they do.
+
+    Of values with a time, those whose time has not begun are left out, and those whose time is over where there is
+    one whose time is not: a source may keep its history, and one that is late with a new value still has the old one.
+    """
+    if not told:
+        return list(rows), Validity()
+    spans = [_span(row, told) for row in rows]
+    latest = max((until for since, until in spans if since <= now), default=now)
+    kept = [n for n, (since, until) in enumerate(spans) if since <= now and (until > now or until == latest <= now)]
+    since = max((spans[n][0] for n in kept), default=UNKNOWN)
+    until = min((spans[n][1] for n in kept), default=FOREVER)
+    return [rows[n] for n in kept], Validity(since, UNKNOWN if until == FOREVER else until)
+
+
+def _span(row: Bound, told: Sequence[str]) -> tuple[int, int]:
+    """Since when and until when a row holds, as far as it is told."""
+    since, until = UNKNOWN, FOREVER
+    for name in told:
+        term = row.get(name)
+        at = instant_of(term.value) if isinstance(term, Literal) else None
+        if at is not None and name.startswith((f"{OURS}_modified", f"{OURS}_begins")):
+            since = max(since, at)
+        elif at is not None:
+            until = min(until, at)
+    return since, until
+
+
+def instant_of(written: str) -> int | None:
+    """Milliseconds since 1970 of a date and time, in UTC unless it says otherwise; nothing where it is none."""
+    try:
+        at = datetime.fromisoformat(written)
+    except ValueError:
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple[str, int]:
+    """The dynamic part with every volatile triple where its annotation is, and how many there are."""
+    text = f"{{ {parts.dynamic} }}"
+    elements = read_group(tokenize(text), parts.prologue)
+    triples = [e for outer in elements for e in outer.walk() if e.kind == "TRIPLE" and e.predicates & volatile]
+    for n, triple in reversed(list(enumerate(triples))):
+        written, after = text[triple.start : triple.end], text[triple.end :]
+        if len(triple.predicates) != 1 or triple.path or after.lstrip()[:1] in (";", ",") or _is_list(written):
+            raise ConfigError(
+                f"annotations: {how}: write {' '.join(written.split())} ... as triples of three terms each"
+            )
+        text = text[: triple.start] + _annotated(triple, written, n, how) + after
+    return text[1:-1].strip(), len(triples)
+
+
+def _is_list(written: str) -> bool:
+    return any(item.is_mark(";", ",", "[", "(") for item in tokenize(written).items)
+
+
+def _annotated(triple: Element, written: str, number: int, how: Annotation) -> str:
+    items = tokenize(written).items
+    subject, value = items[0].text, written[items[2].start :]
+    predicate, mark = f"<{next(iter(triple.predicates))}>", f"?{OURS}_mark_{number}"
+    found = {
+        Annotation.GRAPH: f"GRAPH {mark} {{ {subject} {predicate} {value} }}",
+        Annotation.REIFICATION: f"{mark} <{RDF}subject> {subject} ; <{RDF}predicate> {predicate} ; "
+        f"<{RDF}object> {value} .",
+        Annotation.SINGLETON: f"{subject} {mark} {value} . {mark} {SINGLETON_OF} {predicate} .",
+    }[how]
+    return (
+        f"{found} OPTIONAL {{ {mark} <{TMP}expiration> ?{OURS}_expires_{number} }} OPTIONAL {{ {mark} "
+        f"<{TMP}interval> ?{OURS}_interval_{number} . ?{OURS}_interval_{number} <{TMP}initial> "
+        f"?{OURS}_begins_{number} ; <{TMP}final> ?{OURS}_ends_{number} }}"
+    )

@@ -1,0 +1,115 @@
+"""The state's directory: an SQLite file, and a lock so that one process has it at a time.
+
+Every transaction is whole or not there after a kill, because the system writes what a dead process had handed to it.
+After a power cut the last ones may be missing (`synchronous=NORMAL` does not wait for the disk), whole and in order.
+"""
+
+import fcntl
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from policies.errors import ConfigError
+
+VERSION = 1
+FILE = "state.sqlite"
+TABLES = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE views (view INTEGER PRIMARY KEY, name TEXT, queries TEXT, body TEXT);
+CREATE TABLE intents (view INTEGER PRIMARY KEY, t INTEGER, body TEXT);
+CREATE TABLE sns (view INTEGER, slot INTEGER, key TEXT, edges TEXT, binds TEXT, arrivals REAL, stamp INTEGER,
+                  freed INTEGER, PRIMARY KEY (view, slot)) WITHOUT ROWID;
+CREATE TABLE srs (view INTEGER, slot INTEGER, key TEXT, value TEXT, refreshed INTEGER, freed INTEGER,
+                  PRIMARY KEY (view, slot)) WITHOUT ROWID;
+CREATE TABLE learned (seq INTEGER PRIMARY KEY, view INTEGER, whole INTEGER, body BLOB);
+CREATE TABLE sources (name TEXT PRIMARY KEY, body TEXT);
+CREATE TABLE journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, body TEXT);
+"""
+
+
+@dataclass(eq=False)
+class Database:
+    """One open state."""
+
+    directory: Path
+    facts: dict[str, Any] = field(default_factory=dict)
+    """small things by name; changes go with the next transaction"""
+    _changed: set[str] = field(default_factory=set)
+    _lock: IO[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open or begin."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.directory / "lock").open("w")
+        except OSError as error:
+            raise ConfigError(f"--state {self.directory} cannot be used: {error.strerror}") from None
+        try:
+            self._take_lock()
+            self._open()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All that is written in it, or nothing."""
+        self.sql.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.sql
+            rows = [(name, json.dumps(self.facts[name])) for name in self._changed]
+            self.sql.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
+            self.sql.execute("COMMIT")
+        except BaseException:
+            self.sql.execute("ROLLBACK")
+            raise
+        self._changed.clear()
+
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Facts for the next transaction."""
+        self.facts |= facts
+        self._changed |= facts.keys()
+
+    def close(self) -> None:
+        """Write what was noted, and let others have the directory."""
+        if self._changed:
+            with self.transaction():
+                pass
+        self.sql.close()
+        self._lock.close()
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(
+                f"--state {self.directory} is in use by another process; every run needs its own"
+            ) from None
+
+    def _open(self) -> None:
+        self.sql = sqlite3.connect(self.directory / FILE, isolation_level=None, check_same_thread=False)
+        try:
+            self.sql.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
+            self._check_version()
+            rows = self.sql.execute("SELECT name, value FROM facts").fetchall()
+        except sqlite3.DatabaseError as error:
+            self.sql.close()
+            raise ConfigError(f"--state {self.directory} holds no state that can be read: {error}") from None
+        except BaseException:
+            self.sql.close()
+            raise
+        self.facts = {name: json.loads(value) for name, value in rows}
+
+    def _check_version(self) -> None:
+        (version,) = self.sql.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            self.sql.executescript(f"BEGIN; {TABLES} PRAGMA user_version={VERSION}; COMMIT;")
+        elif version != VERSION:
+            raise ConfigError(
+                f"--state {self.directory} is of version {version} and this freshkeeper writes {VERSION}: "
+                "give another directory"
+            )

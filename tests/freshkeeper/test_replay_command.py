@@ -1,0 +1,83 @@
+"""`freshkeeper replay`, and Spark as the place where experiments run, as they are called."""
+
+import json
+import sys
+
+import pytest
+
+from freshkeeper.__main__ import main
+
+pytestmark = pytest.mark.filterwarnings("default")
+SMALL = ["--set", "workload.edges=50", "--set", "workload.sns=10", "--set", "workload.srs=10", "--evaluations", "10",
+         "--seeds", "2", "--no-report"]  # fmt: skip
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    """Call the command in a directory; gives its exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["freshkeeper", *words])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return ended.value.code, said.out, " ".join(said.err.split())
+
+    return run
+
+
+def rows(out):
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in json.loads(out)["rows"]]
+
+
+def test_a_run_is_replayed_with_other_policies_and_budgets_and_the_cheapest_is_named(call, tmp_path):
+    assert call("simulate", *SMALL, "--policy", "lru", "--budget", "2", "--out", "run")[0] == 0
+    options = ["--policy", "lru,gain", "--budget", "1,2,9", "--no-report", "--target", ".5"]
+    code, _, err = call("replay", "run", *options)
+    assert code == 0
+    assert "gain reaches 0.5 with γ = " in err
+    assert "run directory: runs/run-replay" in err
+    assert json.loads((tmp_path / "runs" / "run-replay" / "run.json").read_text())["seeds"] == [0, 1]
+
+
+def test_a_journal_says_what_it_cannot_tell(call, tmp_path):
+    call("simulate", *SMALL, "--policy", "lru", "--budget", "2", "--out", "run", "--set", "answers=true")
+    (tmp_path / "run" / "run.json").unlink()
+    assert "give it with --window" in call("replay", "run", "--no-report")[2]
+    code, out, err = call(
+        "replay", "run", "--window", "4s", "--policy", "ibm", "--no-report", "--json", "--out", "again"
+    )
+    assert code == 0
+    assert "What was never answered is not known" in err
+    assert (tmp_path / "again-trace" / "arrivals.parquet").exists()
+    assert json.loads(out)["run"] == "again"
+
+
+def test_on_spark_the_rows_are_those_of_a_local_run(call, spark):
+    options = [*SMALL, "--policy", "lru,ibm", "--budget", "1,2", "--json", "--set", "spark.sql.ansi.enabled=true"]
+    here = call("simulate", *options, "--out", "here")[1]
+    code, there, _ = call("simulate", *options, "--out", "there", "--on", "spark")
+    assert code == 0
+    assert rows(there) == rows(here)
+    code, replayed, _ = call("replay", "here", "--budget", "2", "--on", "spark", "--no-report", "--json")
+    assert [row | {"setting": {}} for row in rows(replayed)] == [
+        row | {"setting": {}} for row in rows(here) if row["budget"] == 2
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["simulate", "--on", "moon"], "--on moon: it is local or spark"),
+        (["simulate", "--master", "yarn"], "--master yarn is of Spark; say --on spark too"),
+        (["replay", "nowhere"], "nowhere is neither a run, nor a journal, nor a trace"),
+        (["replay", "nowhere", "--target", "95"], "--target 95: it must be a freshness from 0 to 1"),
+    ],
+)
+def test_what_is_wrong_is_one_line(call, options, words, tmp_path):
+    code, _, err = call(*options)
+    assert code == 2
+    assert words in err
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,45 @@
+"""Servers on loopback: an oxigraph for a module's tests, proxies before it, and documents in JSON."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+from servers import BLOG, Documents, Oxigraph, Proxy
+
+
+@pytest.fixture(scope="module")
+def oxigraph():
+    """A server that all tests of a module share."""
+    server = Oxigraph(BLOG)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def proxied(oxigraph):
+    """Makes a proxy before the server; all are stopped after the test."""
+    made = []
+
+    def make(fault=""):
+        made.append(Proxy(oxigraph.port, fault))
+        return made[-1]
+
+    yield make
+    for proxy in made:
+        proxy.stop()
+
+
+@pytest.fixture
+def documents():
+    """Makes a server of JSON documents."""
+    made = []
+
+    def make(found):
+        made.append(Documents(found))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.stop()

@@ -1,0 +1,349 @@
+"""A source that fails: evaluations keep their step, freshness is honest, every request is paid, and it recovers."""
+
+import json
+import re
+import threading
+import time
+from dataclasses import replace
+from random import Random
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from pyoxigraph import NamedNode
+from servers import eventually, numbered
+
+from maintenance.budget import BudgetRule
+from maintenance.manager import Manager
+from maintenance.query import parse
+from maintenance.query.split import split
+from maintenance.service.breaker import Breaker
+from maintenance.service.courier import PATIENCE, Courier, Manners
+from maintenance.service.endpoint import Price
+from maintenance.service.gate import Gate
+from maintenance.service.http import Wire
+from maintenance.service.limits import Limit, Rate
+from maintenance.service.pattern import PatternEndpoint
+from maintenance.service.sparql import SparqlOverHttp
+from maintenance.service.transport import Request
+from maintenance.view.learned import Learned
+from maintenance.window import WindowSpec
+from policies.registry import make
+
+E = "http://example.org/"
+QUERY = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
+WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}"""
+DEADLINE, TIMEOUT, MARGIN = 0.15, 0.6, 0.1
+"""Seconds: what an evaluation waits, what a request may take, what the machine may add."""
+
+
+def parts():
+    (service,) = parse(QUERY).services
+    return split(service, [f"{E}followers"], ["post", "topic"])
+
+
+def courier_to(url, retries=0, breaker=None, limits=(), timeout=TIMEOUT, **more):
+    carrier = SparqlOverHttp(url, wire=Wire(max_bytes=more.pop("max_bytes", 300_000)))
+    gate = Gate(limits, breaker or Breaker(failures=10**6))
+    return Courier(carrier, gate, Manners(8, timeout, more.pop("deadline", DEADLINE), retries), **more)
+
+
+class Keeper:
+    """A view of the blog, fed over HTTP."""
+
+    def __init__(self, courier, budget=3, price=None, policy="lru"):
+        self.courier = courier
+        self.endpoint = PatternEndpoint(parts(), courier, price or Price())
+        self.manager = Manager(
+            WindowSpec(4000, 1000), self.endpoint, make(policy), BudgetRule.of(budget), Learned(), capacity=100
+        )
+        self.now = 0
+
+    def evaluate(self, *topics):
+        """The next evaluation, and the seconds that it took."""
+        self.now += 1000
+        sns = [(self.now, (node(topic),)) for topic in topics]
+        began = time.monotonic()
+        found = self.manager.evaluate(self.now, sns)
+        return found, time.monotonic() - began
+
+    @property
+    def spent(self):
+        return float(self.manager.ledger.spent)
+
+
+def node(name):
+    return NamedNode(E + name)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("source")]
+
+
+@pytest.fixture
+def keep():
+    made = []
+
+    def make(*arguments, **options):
+        made.append(arguments[0])
+        return Keeper(*arguments, **options)
+
+    yield make
+    for courier in made:
+        courier.close()
+
+
+"""Faults, and what is said of them."""
+FAULTS = {
+    "slow": "the answer is late",
+    "stall": "the answer is late",
+    "busy": "429 Too Many Requests: busy",
+    "busy-date": "503 Service Unavailable: busy",
+    "broken": "500 Internal Server Error: out of memory",
+    "reset": "the connection broke: Connection reset by peer",
+    "cut": "the answer ended early",
+    "truncated": "the answer is no SPARQL result: Parser error",
+    "kind": "the source answered with text/plain, not with SPARQL results in JSON",
+    "html": "the source answered with text/html, not with SPARQL results in JSON",
+    "endless": "the answer is longer than 0.3 MB, the source's max_size",
+}
+WAITING = ("it was asked for already", "not sent", "the answer is late")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_evaluations_keep_their_step_and_stay_honest_while_the_source_fails(fault, oxigraph, proxied, keep):
+    proxy = proxied()
+    keeper = keep(courier_to(proxy.url), budget=5)
+    first, _ = keeper.evaluate("jazz", "rock")
+    assert {(answer.refreshed, answer.fresh) for answer in first.answers} == {(1000, 1.0)}
+    proxy.fault, proxy.delay = fault, 0.3
+    errors = set()
+    for _ in range(3):
+        found, taken = keeper.evaluate()
+        assert taken < DEADLINE + MARGIN
+        assert len(found.answers) == 4, "the view answers whatever the source does"
+        for answer in found.answers:
+            assert answer.refreshed == keeper.now or answer.fresh < 1.0, "what was not read now is not surely fresh"
+            assert answer.refreshed < keeper.now
+        errors |= {error for error in found.refreshes.errors if error}
+    assert any(error.startswith(FAULTS[fault]) for error in errors), errors
+    assert all(error.startswith((FAULTS[fault], *WAITING)) for error in errors), errors
+    proxy.fault = ""
+    assert eventually(lambda: fresh_again(keeper), 8), "it recovers when the source does"
+    assert eventually(lambda: keeper.spent == proxy.count), (keeper.spent, proxy.count)
+
+
+def fresh_again(keeper):
+    found, taken = keeper.evaluate("jazz", "rock")
+    assert taken < DEADLINE + MARGIN
+    time.sleep(0.02)
+    return all(answer.refreshed == keeper.now for answer in found.answers)
+
+
+def ask(courier, *names, allowance=None, owner=None, within=5.0, expands=False):
+    """Send a refresh query for each name, in one send."""
+    keys = [(node(name),) for name in names]
+    requests = [Request(parts().refresh_query([key]), ("user",), (key,), expands) for key in keys]
+    return courier.send(requests, 1000, len(requests) if allowance is None else allowance, owner, within)
+
+
+@pytest.fixture
+def courier(proxied):
+    """Makes a courier to a proxy; closed after the test."""
+    made = []
+
+    def make(fault="", **options):
+        proxy = proxied(fault)
+        made.append(courier_to(proxy.url, **{"deadline": 5.0, "timeout": 5.0, **options}))
+        return made[-1], proxy
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_a_second_try_is_paid_and_brings_what_the_first_did_not(courier):
+    asking, proxy = courier(numbered(["broken"]), retries=2)
+    (reply,) = ask(asking, "ann", allowance=3).replies
+    assert (reply.error, reply.sent, proxy.count) == (None, 2, 2)
+    assert [row["n"].value for row in reply.rows] == ["10"]
+
+
+def test_tries_end_with_the_allowance(courier):
+    asking, proxy = courier("broken", retries=9)
+    sent = [reply.sent for reply in ask(asking, "ann", "bob", allowance=5).replies]
+    assert sum(sent) == proxy.count == 5
+    assert min(sent) >= 1, "every request has one try before any has a second that it would need"
+
+
+def test_what_the_allowance_does_not_pay_for_is_not_sent(courier):
+    asking, proxy = courier()
+    replies = ask(asking, "ann", "bob", "cyd", allowance=2).replies
+    assert [reply.sent for reply in replies] == [1, 1, 0]
+    assert "the budget is spent" in str(replies[2].error)
+    assert proxy.count == 2
+
+
+@pytest.mark.parametrize("fault", ["kind", "html", "moved", "endless"])
+def test_what_cannot_succeed_is_not_tried_again(fault, courier):
+    asking, proxy = courier(fault, retries=5)
+    (reply,) = ask(asking, "ann", allowance=6).replies
+    assert reply.error is not None
+    assert (reply.sent, proxy.count) == (1, 1)
+
+
+def test_a_query_that_the_source_refuses_is_not_sent_again(courier):
+    asking, proxy = courier(retries=5)
+    (reply,) = asking.send([Request("SELECT nonsense")], 0, 6).replies
+    assert str(reply.error).startswith("400 Bad Request: error at")
+    assert proxy.count == 1
+
+
+def test_a_reply_after_the_deadline_comes_with_a_later_send_of_the_same_owner(courier):
+    asking, proxy = courier("slow")
+    mine, other = object(), object()
+    began = time.monotonic()
+    (reply,) = ask(asking, "ann", owner=mine, within=0.05).replies
+    assert time.monotonic() - began < 0.15
+    assert (reply.pending, reply.sent, reply.error) == (True, 1, "the answer is late")
+    assert eventually(lambda: asking.busy == 0)
+    assert not ask(asking, owner=other).late
+    (late,) = ask(asking, owner=mine).late
+    assert (late.asked_at, late.reply.error, len(late.reply.rows)) == (1000, None, 1)
+    assert not ask(asking, owner=mine).late
+    assert proxy.count == 1
+
+
+def test_after_the_deadline_nothing_more_is_sent_for_a_request(courier):
+    asking, proxy = courier("stall", retries=5, timeout=0.2)
+    (reply,) = ask(asking, "ann", allowance=9, owner=asking, within=0.05).replies
+    assert reply.pending
+    assert eventually(lambda: asking.busy == 0)
+    (late,) = ask(asking, owner=asking).late
+    assert late.reply.error == "no answer in time"
+    assert (late.reply.sent, proxy.count) == (1, 1)
+
+
+def test_requests_that_wait_for_a_thread_when_time_is_up_are_not_sent_and_cost_nothing(courier):
+    asking, proxy = courier("stall", timeout=0.3)
+    asking.manners = replace(asking.manners, concurrency=8)
+    replies = ask(asking, *["ann"] * 12, owner=asking, within=0.05).replies
+    assert [reply.sent for reply in replies] == [1] * 8 + [0] * 4
+    assert replies[-1].error == "not sent: there was no time left"
+    assert asking.room(0) == 0, "every thread waits"
+    assert eventually(lambda: asking.busy == 0)
+    assert asking.room(0) > 0
+    assert eventually(lambda: proxy.count == 8)
+
+
+def test_no_more_requests_are_under_way_at_once_than_the_source_bears(courier):
+    asking, proxy = courier("slow")
+    proxy.delay = 0.05
+    began = time.monotonic()
+    assert all(reply.error is None for reply in ask(asking, *["ann"] * 16).replies)
+    assert 0.1 <= time.monotonic() - began < 0.5, "two rounds of eight"
+
+
+def test_connections_are_used_again(courier, oxigraph):
+    asking, proxy = courier()
+    for _ in range(20):
+        assert ask(asking, "ann").replies[0].error is None
+    assert len(proxy.connections) == 1
+
+
+def test_a_source_that_is_not_there_is_asked_for_nothing_and_costs_nothing(courier):
+    asking, proxy = courier(retries=1)
+    proxy.stop()
+    (reply,) = ask(asking, "ann", allowance=2).replies
+    assert str(reply.error).startswith("no connection to 127.0.0.1: Connection refused")
+    assert reply.sent == 0
+
+
+def test_the_breaker_keeps_a_dead_source_from_being_paid(courier):
+    asking, proxy = courier("broken", breaker=Breaker(3, 0.2))
+    for _ in range(10):
+        ask(asking, "ann")
+    assert proxy.count == 3
+    assert asking.room(0) == 0
+    proxy.fault = ""
+    assert eventually(lambda: asking.room(0) == 1)
+    assert ask(asking, "ann").replies[0].error is None
+    assert asking.room(0) > 1
+
+
+def test_retry_after_is_remembered_over_a_restart(courier, proxied, keep):
+    asking, proxy = courier("busy")
+    ask(asking, "ann")
+    keeper = keep(courier_to(proxy.url))
+    keeper.courier.restore(json.loads(json.dumps(asking.state())))
+    found, _ = keeper.evaluate("jazz")
+    assert (found.record.spent, proxy.count) == (0, 1)
+
+
+def test_a_limit_per_step_lets_every_evaluation_through(proxied, keep):
+    proxy = proxied()
+    keeper = keep(courier_to(proxy.url, limits=[Limit(Rate.of("3/200ms"))]))
+    keeper.evaluate("jazz", "rock", "folk")
+    began = time.monotonic()
+    for _ in range(5):
+        time.sleep(max(0.0, began + 0.19 - time.monotonic()))
+        began = time.monotonic()
+        found, taken = keeper.evaluate("jazz", "rock", "folk")
+        assert found.record.spent == 3
+        assert taken < PATIENCE + MARGIN
+    assert proxy.count == 18
+
+
+def test_closing_ends_what_is_under_way_at_once(courier):
+    asking, _ = courier("stall", timeout=60.0)
+    ask(asking, "ann", "bob", owner=asking, within=0.05)
+    began = time.monotonic()
+    asking.close()
+    assert time.monotonic() - began < 1
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("source")]
+
+
+def test_a_copy_that_comes_late_is_as_fresh_as_when_it_was_asked_for(proxied, keep):
+    proxy = proxied()
+    keeper = keep(courier_to(proxy.url))
+    keeper.evaluate("jazz")
+    proxy.fault, proxy.delay = "slow", 0.25
+    keeper.evaluate()
+    proxy.fault = ""
+    assert eventually(lambda: keeper.courier.busy == 0)
+    keeper.manager.ledger.rule = BudgetRule.of(0)
+    found, _ = keeper.evaluate()
+    assert {answer.refreshed for answer in found.answers} == {2000}
+    assert all(0 < answer.fresh < 1 for answer in found.answers)
+    assert eventually(lambda: keeper.spent == proxy.count)
+
+
+def test_keys_are_paid_with_every_request_that_holds_them(proxied, keep):
+    random = Random(3)
+    proxy = proxied(lambda _: random.choice(["broken", "reset", "truncated", ""]))
+    price = Price(per_request=2.0, per_key=0.25, batch=2)
+    keeper = keep(courier_to(proxy.url, retries=3, deadline=1.0), budget=12, price=price)
+    for _ in range(20):
+        keeper.evaluate("jazz", "rock", "folk")
+    queries = [parse_qs(urlsplit(head.split()[1]).query)["query"][0] for head in proxy.heads]
+    keys = [len(re.search(r"VALUES \?\w+ \{(.*?)\}", query)[1].split()) for query in queries]
+    assert {1, 2} <= set(keys)
+    assert keeper.spent == sum(2.0 + 0.25 * count for count in keys)
+    keeper.manager.ledger.check()
+
+
+def test_a_soak_with_random_faults_is_paid_to_the_unit(oxigraph, proxied, keep):
+    random = Random(7)
+    faults = [fault for fault in FAULTS for _ in range(1 if fault in ("slow", "stall", "busy", "busy-date") else 10)]
+    proxy = proxied(lambda _: random.choice(faults) if random.random() < 0.1 else "")
+    proxy.delay, proxy.retry_after = 0.02, 0
+    manners = {"deadline": 0.02, "timeout": 0.05, "retries": 1}
+    keeper = keep(courier_to(proxy.url, breaker=Breaker(3, 0.01), **manners), budget=2)
+    for n in range(10_000):
+        found, _ = keeper.evaluate(("jazz", "rock", "folk")[n % 3])
+        assert found.answers
+    assert eventually(lambda: not keeper.courier.busy)
+    assert eventually(lambda: keeper.spent == proxy.count), (keeper.spent, proxy.count)
+    assert 10_000 < proxy.count <= 20_000
+    keeper.manager.ledger.check()

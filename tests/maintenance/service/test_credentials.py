@@ -1,0 +1,76 @@
+"""Credentials come from the environment, reach the source, and are shown nowhere."""
+
+import base64
+import subprocess
+import sys
+
+import pytest
+from pyarrow import parquet
+
+from maintenance.service.config import config_of
+from maintenance.service.credentials import Credentials
+from policies.errors import ConfigError
+
+E = "http://example.org/"
+TOKEN = "tok/en+8Zq=1x"
+PASSWORD = "pass wörd".replace("ö", "o") + "%7"
+STREAM = f"1000\t<{E}p1> <{E}topic> <{E}jazz> .\n2000\t<{E}p2> <{E}topic> <{E}rock> .\n"
+QUERY = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]
+WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}"""
+
+
+BEARER, BASIC = "{bearer: BLOG_TOKEN}", "{user: BLOG_USER, password: BLOG_PASSWORD}"
+
+
+@pytest.mark.parametrize(("fault", "auth"), [("", BASIC), ("echo", BEARER), ("echo", BASIC), ("moved", BEARER)])
+def test_a_run_shows_its_credentials_to_the_source_alone(fault, auth, proxied, tmp_path):
+    proxy = proxied(fault)
+    (tmp_path / "blog.yaml").write_text(f"sparql: {proxy.url}\nvolatile: {E}followers\nauth: {auth}\nretries: 0\n")
+    (tmp_path / "s.nq").write_text(STREAM)
+    (tmp_path / "q.rspql").write_text(QUERY)
+    command = [sys.executable, "-m", "freshkeeper", "run", "q.rspql", "--stream", f"{E}s=s.nq"]
+    command += ["--source", f"{E}blog=blog.yaml", "--journal", "journal"]
+    environment = {"PATH": "", "BLOG_TOKEN": TOKEN, "BLOG_USER": "ann", "BLOG_PASSWORD": PASSWORD}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    both = base64.b64encode(f"ann:{PASSWORD}".encode()).decode()
+    expected = f"Authorization: Bearer {TOKEN}" if "bearer" in auth else f"Authorization: Basic {both}"
+    assert all(expected in head for head in proxy.heads)
+    assert proxy.heads
+    written = [ran.stdout.encode(), ran.stderr.encode()]
+    written += [_content(file) for file in tmp_path.rglob("*") if file.is_file()]
+    for secret in (TOKEN, PASSWORD, both):
+        assert not [text for text in written if secret.encode() in text]
+    if fault == "echo":
+        assert [text for text in written if b"***" in text], "the error is there, without what the source echoed"
+
+
+def _content(file):
+    return str(parquet.read_table(file).to_pylist()).encode() if file.suffix == ".parquet" else file.read_bytes()
+
+
+def test_a_variable_that_is_not_set_is_named():
+    with pytest.raises(ConfigError, match="the environment variable NO_SUCH_TOKEN is not set"):
+        Credentials.bearer("NO_SUCH_TOKEN", {})
+
+
+@pytest.mark.parametrize("value", ["two\nlines", "schlüssel"])
+def test_a_value_that_no_header_can_carry_is_refused_without_showing_it(value):
+    with pytest.raises(ConfigError, match="TOKEN holds characters that no HTTP header can carry") as refused:
+        Credentials.bearer("TOKEN", {"TOKEN": value})
+    assert value not in str(refused.value)
+
+
+def test_credentials_do_not_print_themselves():
+    assert TOKEN not in repr(Credentials.bearer("TOKEN", {"TOKEN": TOKEN}))
+
+
+def test_an_address_with_a_password_is_refused_without_showing_it():
+    with pytest.raises(ConfigError, match="credentials do not belong into an address") as refused:
+        config_of({"sparql": "http://ann:secret@host/query"}, "blog.yaml")
+    assert "secret" not in str(refused.value)
+
+
+def test_encoded_forms_are_masked_too():
+    credentials = Credentials.bearer("TOKEN", {"TOKEN": "a/b c"})
+    assert credentials.mask("at http://h/?k=a%2Fb%20c and a/b+c and a/b c") == "at http://h/?k=*** and *** and ***"

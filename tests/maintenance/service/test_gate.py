@@ -1,0 +1,172 @@
+"""Limits, Retry-After and breaker over a clock that the test turns; what survives a restart."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maintenance.service.breaker import Breaker
+from maintenance.service.gate import Gate
+from maintenance.service.limits import Limit, Rate
+from policies.errors import ConfigError
+
+
+class Clock:
+    def __init__(self, now=1_000_000.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+def gate(clock, *written, failures=3, cool_down=10.0):
+    return Gate([Limit(Rate.of(each)) for each in written], Breaker(failures, cool_down), clock)
+
+
+@pytest.mark.parametrize(
+    ("written", "requests", "period"),
+    [("10/s", 10, 1), ("1000/day", 1000, 86_400), (" 300 / 15min ", 300, 900), ("5/10s", 5, 10), ("7/Hour", 7, 3600)],
+)
+def test_limits_are_read_as_people_write_them(written, requests, period):
+    rate = Rate.of(written)
+    assert (rate.requests, rate.period) == (requests, period)
+
+
+@pytest.mark.parametrize("written", ["10", "/s", "0/s", "10/fortnight", "-1/s", "10/s/s", ""])
+def test_a_limit_that_is_none_is_refused(written):
+    with pytest.raises(ConfigError, match="is no limit: write 10/s, 300/15min or 1000/day"):
+        Rate.of(written)
+
+
+def test_the_tightest_limit_counts():
+    clock = Clock()
+    narrow = gate(clock, "3/s", "5/min")
+    assert narrow.room() == 3
+    assert [narrow.take() for _ in range(4)] == [True, True, True, False]
+    clock.now += 1.01
+    assert narrow.room() == 2
+    assert [narrow.take() for _ in range(3)] == [True, True, False]
+    assert 57 < narrow.wait() < 60.1
+    clock.now += narrow.wait()
+    assert narrow.take()
+
+
+@given(st.lists(st.floats(0, 0.5), max_size=60), st.integers(1, 5))
+def test_no_stretch_of_a_period_has_more_requests_than_the_limit(gaps, most):
+    clock = Clock()
+    narrow, sent = gate(clock, f"{most}/s"), []
+    for gap in gaps:
+        clock.now += gap
+        if narrow.take():
+            sent.append(clock.now)
+    for at in sent:
+        assert sum(at - 1 < other <= at for other in sent) <= most
+    clock.now += narrow.wait()
+    assert narrow.take(), "when it says that one may be sent, one may"
+
+
+def test_a_limit_knows_what_is_free_a_little_later():
+    clock = Clock()
+    narrow = gate(clock, "2/s")
+    assert narrow.take()
+    assert narrow.take()
+    clock.now += 0.95
+    assert narrow.room() == 0
+    assert narrow.room(patience=0.1) == 2
+
+
+def test_a_source_that_says_how_long_to_wait_is_left_alone_so_long():
+    clock = Clock()
+    asked = gate(clock)
+    asked.failed(wait=30)
+    assert (asked.room(), asked.take(), asked.wait()) == (0, False, 30)
+    assert "wants no request for 30 s" in asked.why()
+    clock.now += 30
+    assert asked.take()
+    asked.succeeded()
+    assert asked.room() == float("inf")
+
+
+def test_the_breaker_opens_probes_and_closes():
+    clock = Clock()
+    guarded = gate(clock)
+    for _ in range(3):
+        assert guarded.take()
+        guarded.failed()
+    assert (guarded.room(), guarded.take()) == (0, False)
+    assert "failed 3 times in a row" in guarded.why()
+    clock.now += 10
+    assert guarded.room() == 1
+    assert [guarded.take(), guarded.take()] == [True, False], "one probe"
+    guarded.failed()
+    assert guarded.wait() == 10, "a probe that fails opens it anew"
+    clock.now += 10
+    assert guarded.take()
+    guarded.succeeded()
+    assert guarded.room() == float("inf")
+
+
+def test_a_success_in_between_keeps_the_breaker_closed():
+    guarded = gate(Clock())
+    for _ in range(5):
+        guarded.failed()
+        guarded.failed()
+        guarded.succeeded()
+    assert guarded.room() == float("inf")
+
+
+def test_a_probe_that_nobody_hears_of_again_blocks_nothing():
+    clock = Clock()
+    guarded = gate(clock, failures=1)
+    guarded.failed()
+    clock.now += 10
+    assert guarded.take()
+    clock.now += 10
+    assert guarded.take()
+
+
+def test_all_of_it_survives_a_restart_as_json():
+    clock = Clock()
+    before = gate(clock, "3/s", "5/day", failures=2)
+    for _ in range(3):
+        before.take()
+    before.failed(wait=60)
+    before.failed()
+    before.failed()
+    kept = json.loads(json.dumps(before.state()))
+    after = gate(clock, "5/day", "9/min", failures=2)
+    after.restore(kept)
+    clock.now += 5
+    assert after.room() == 0
+    clock.now += 60
+    assert after.room() == 1, "the breaker was open, and lets a probe through"
+    assert after.take()
+    after.succeeded()
+    assert after.room() == 1, "of five a day four are sent; the limit per second is no longer there"
+
+
+def test_a_restart_without_a_state_begins_with_everything_free():
+    after = gate(Clock(), "5/day")
+    after.restore({})
+    assert after.room() == 5
+
+
+def test_a_clock_that_was_wrong_does_not_close_the_gate_for_ever():
+    clock = Clock(now=9_000_000.0)
+    ahead = gate(clock, "1/s", failures=1)
+    ahead.take()
+    ahead.failed()
+    clock.now = 1_000_000.0
+    assert ahead.wait() <= 10
+    clock.now += 10
+    assert ahead.take()
+
+
+def test_a_large_limit_is_kept_in_few_numbers():
+    clock = Clock()
+    wide = gate(clock, "1000000/day")
+    for _ in range(20_000):
+        clock.now += 4.0
+        wide.take()
+    assert len(wide.state()["limits"]["1000000/day"]) <= 1001

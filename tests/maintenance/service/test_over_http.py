@@ -1,0 +1,85 @@
+"""Continuous queries over a SPARQL server: the same answers as over a source in this process, in time when it fails."""
+
+import time
+
+import pytest
+from pyoxigraph import NamedNode, Quad, RdfFormat, parse
+from servers import BLOG, Oxigraph
+
+from maintenance.budget import BudgetRule
+from maintenance.engine.continuous import ContinuousQuery
+from maintenance.engine.engine import run
+from maintenance.engine.services import Fetch
+from maintenance.engine.sources import EmbeddedSource, Source, source_of
+from maintenance.engine.wiring import Upkeep, answering
+from maintenance.query import parse as read_query
+from maintenance.service.config import config_of
+from maintenance.service.transport import AtOnce
+from maintenance.streams.batch import Elements
+from policies.registry import make
+
+E = "http://example.org/"
+POSTS = [(1000, "jazz"), (2000, "rock"), (3000, "jazz"), (4000, "none")]
+WINDOW = "FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]"
+SPLIT = "SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n }"
+WHOLE = "SERVICE :blog { ?u :followers ?n }"
+
+
+def answers(source, service, fetch, budget=100):
+    """Per evaluation the answers, and the seconds that it took."""
+    text = f"PREFIX : <{E}> SELECT * {WINDOW} WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {service} }}"
+    upkeep = Upkeep(lambda _: make("lru"), BudgetRule.of(budget), fetch=Fetch(fetch))
+    query = ContinuousQuery(read_query(text), answering=answering({f"{E}blog": source}, upkeep))
+    posts = [
+        (at, Quad(NamedNode(f"{E}post{n}"), NamedNode(f"{E}topic"), NamedNode(E + topic)))
+        for n, (at, topic) in enumerate(POSTS)
+    ]
+    found, before = [], time.monotonic()
+    for result in run(query, {f"{E}s": Elements(posts)}):
+        names = result.variables
+        found.append(
+            (sorted(str(dict(zip(names, row, strict=True))) for row in result.answers), time.monotonic() - before)
+        )
+        before = time.monotonic()
+    source.transport.close()
+    return found
+
+
+def remote(url, **more):
+    return source_of(config_of({"sparql": url, "volatile": f"{E}followers", **more}, "test"))
+
+
+def inside():
+    data = [Quad(*quad) for quad in parse(BLOG, format=RdfFormat.TURTLE)]
+    return Source(AtOnce(EmbeddedSource(data)), (f"{E}followers",))
+
+
+@pytest.mark.parametrize(
+    ("service", "fetch"), [(SPLIT, "view"), (SPLIT, "always"), (SPLIT, "once"), (WHOLE, "always"), (WHOLE, "once")]
+)
+def test_answers_are_those_of_the_same_data_in_this_process(service, fetch, oxigraph):
+    over_http = [found for found, _ in answers(remote(oxigraph.url), service, fetch)]
+    assert any(over_http)
+    assert over_http == [found for found, _ in answers(inside(), service, fetch)]
+
+
+@pytest.mark.parametrize("fault", ["stall", "broken", "html"])
+@pytest.mark.parametrize(("service", "fetch"), [(SPLIT, "view"), (SPLIT, "always"), (WHOLE, "always")])
+def test_a_source_that_fails_delays_no_evaluation_beyond_its_step(service, fetch, fault, proxied):
+    proxy = proxied(fault)
+    found = answers(remote(proxy.url, retries=0, timeout="3s", concurrency=4), service, fetch)
+    assert len(found) == 4
+    assert max(taken for _, taken in found) < 1.0
+
+
+def test_a_source_that_fails_in_silence_leaves_the_rest_of_the_answer(proxied):
+    proxy = proxied("broken")
+    silent = WHOLE.replace("SERVICE", "SERVICE SILENT")
+    found = [found for found, _ in answers(remote(proxy.url, retries=0), silent, "always")]
+    assert all(found)
+
+
+def test_a_server_that_is_down_leaves_the_query_running():
+    server = Oxigraph(BLOG)
+    server.stop()
+    assert [found for found, _ in answers(remote(server.url, retries=0), SPLIT, "view")] == [[], [], [], []]

@@ -1,0 +1,191 @@
+"""SERVICE patterns on JSON documents over HTTP."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import Literal, NamedNode
+from servers import eventually
+
+from maintenance.engine.sources import source_of
+from maintenance.query import parse
+from maintenance.query.split import split
+from maintenance.service.config import config_of
+from maintenance.service.documents import Template
+from maintenance.service.endpoint import Order
+from maintenance.service.pattern import PatternEndpoint
+from maintenance.service.transport import Request
+
+E = "http://example.org/"
+TOPIC_AND_USER = "?topic :discussedBy ?user . ?user :followers ?n"
+USERS = {
+    "/users/ann": {"name": "Ann", "stats": {"followers": 10}, "tags": ["a", "b"], "ok": True, "score": 0.5},
+    "/users/bob": {"name": "Bob", "stats": {"followers": 20}, "boss": "ann", "nothing": None},
+}
+TOPICS = {"/topics/jazz": {"users": [{"id": "ann"}, {"id": "bob"}]}, "/topics/folk": {"users": []}}
+
+
+class Site:
+    """A site of documents and a SERVICE pattern over it."""
+
+    def __init__(self, server, pattern=TOPIC_AND_USER, gives="topic", **more):
+        predicates = {
+            f"{E}name": "name",
+            f"{E}followers": "stats.followers",
+            f"{E}tag": "tags",
+            f"{E}ok": "ok",
+            f"{E}score": "score",
+            f"{E}boss": {"path": "boss", "iri": f"{E}user/{{id}}"},
+        }
+        user = {"subject": f"{E}user/{{id}}", "url": f"{server.url}/users/{{id}}", "predicates": predicates}
+        users = {f"{E}discussedBy": {"path": "users.id", "iri": f"{E}user/{{id}}"}}
+        topic = {"subject": f"{E}topic/{{id}}", "url": f"{server.url}/topics/{{id}}", "predicates": users}
+        self.server = server
+        source = source_of(config_of({"resources": [user, topic], "retries": 0, **more}, "test"))
+        text = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
+            WHERE {{ WINDOW :w {{ ?post :about ?{gives} }} SERVICE :site {{ {pattern} }} }}"""
+        (service,) = parse(text).services
+        volatile = [f"{E}{name}" for name in ("followers", "tag", "score")]
+        self.endpoint = PatternEndpoint(split(service, volatile, ["post", gives]), source.transport, source.price)
+
+    def user(self, name):
+        return (NamedNode(f"{E}user/{name}"),)
+
+    def fetch(self, *keys, now=0):
+        return self.endpoint.deliver(Order(now, keys))
+
+    def expand(self, topic, allowance=math.inf):
+        order = Order(0, [], [(NamedNode(f"{E}topic/{topic}"),)], allowance)
+        delivery = self.endpoint.deliver(order)
+        return delivery.expanded[0], delivery.spent
+
+
+@pytest.fixture
+def site(documents):
+    made = []
+
+    def make(*arguments, **more):
+        made.append(Site(documents({**USERS, **TOPICS}), *arguments, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.endpoint.transport.close()
+
+
+def values(copy):
+    return sorted(term.value for row in copy.value for term in row)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("?user :followers ?n", [Literal(10)]),
+        ("?user :tag ?n", [Literal("a"), Literal("b")]),
+        ("?user :score ?n . ?user :ok true", [Literal(0.5)]),
+        ("?user :score ?n FILTER(?n > 1)", []),
+    ],
+)
+def test_values_have_the_types_that_json_gives_them(pattern, found, site):
+    blog = site(pattern, gives="user")
+    (copy,) = blog.fetch(blog.user("ann")).copies
+    assert [row[0] for row in copy.value] == found
+
+
+def test_an_expansion_reads_one_document_and_leaves_the_others_for_later(site):
+    blog = site()
+    expanded, spent = blog.expand("jazz")
+    assert (set(expanded.copies), spent) == ({blog.user("ann"), blog.user("bob")}, 1.0)
+    assert all("was not read" in str(copy.error) for copy in expanded.copies.values())
+    assert [path for path, _ in blog.server.asked] == ["/topics/jazz"]
+    (copy,) = blog.fetch(blog.user("bob")).copies
+    assert values(copy) == ["20"]
+
+
+def test_where_the_edges_need_the_linked_documents_they_are_read_and_paid(site):
+    blog = site("?topic :discussedBy ?user . ?user :name ?name . ?user :followers ?n")
+    expanded, spent = blog.expand("jazz")
+    assert {values(copy)[0] for copy in expanded.copies.values()} == {"10", "20"}
+    assert spent == len(blog.server.asked) == 3
+
+
+def test_linked_documents_that_the_allowance_does_not_pay_for_are_an_error_that_says_so(site):
+    blog = site("?topic :discussedBy ?user . ?user :name ?name . ?user :followers ?n")
+    expanded, spent = blog.expand("jazz", allowance=2)
+    assert "it takes 2 documents more to find its edges" in str(expanded.error)
+    assert spent == len(blog.server.asked) == 2
+
+
+def test_a_key_of_no_kind_has_no_data_and_costs_nothing(site):
+    blog = site("?user :followers ?n", gives="user")
+    delivery = blog.fetch((Literal("ann"),), (NamedNode("http://other/ann"),), (NamedNode(f"{E}user/a/b"),))
+    assert [copy.value for copy in delivery.copies] == [(), (), ()]
+    assert [copy.error for copy in delivery.copies] == [None] * 3
+    assert (delivery.spent, blog.server.asked) == (0.0, [])
+
+
+def test_what_is_not_there_is_an_answer(site):
+    blog = site("?user :followers ?n", gives="user")
+    (copy,) = blog.fetch(blog.user("nobody")).copies
+    assert (copy.value, copy.error) == ((), None)
+
+
+def test_an_unchanged_document_is_not_sent_twice(site):
+    blog = site("?user :followers ?n", gives="user")
+    first = blog.fetch(blog.user("ann")).copies[0]
+    sent = blog.server.bytes
+    assert blog.fetch(blog.user("ann"), now=1).copies[0].value == first.value
+    assert (blog.server.bytes, len(blog.server.asked)) == (sent, 2)
+    blog.server.documents["/users/ann"] = {"stats": {"followers": 11}}
+    assert values(blog.fetch(blog.user("ann"), now=2).copies[0]) == ["11"]
+
+
+def test_headers_say_when_a_document_changed_and_until_when_it_holds(site):
+    blog = site("?user :followers ?n", gives="user")
+    blog.server.headers = {
+        "Date": "Wed, 01 Jul 2015 12:00:00 GMT",
+        "Last-Modified": "Wed, 01 Jul 2015 11:59:00 GMT",
+        "Cache-Control": "public, max-age=90",
+        "Age": "30",
+    }
+    (copy,) = blog.fetch(blog.user("ann"), now=100_000).copies
+    assert (copy.modified, copy.expires) == (40_000, 160_000)
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({"Content-Type": "text/html"}, "the source answered with text/html, not with JSON"),
+        ({"Content-Length": "5"}, "the answer is no JSON"),
+    ],
+)
+def test_what_is_no_json_is_an_error(headers, said, site):
+    blog = site("?user :followers ?n", gives="user")
+    blog.server.headers = headers
+    (copy,) = blog.fetch(blog.user("ann")).copies
+    assert said in str(copy.error)
+    assert eventually(lambda: len(blog.server.asked) == 1)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_no_id_leads_to_another_place(identity):
+    url = Template.of("http://host/users/{id}?full=1").fill(identity)
+    assert url.startswith("http://host/users/")
+    assert url.endswith("?full=1")
+    assert not set(url[len("http://host/users/") : -len("?full=1")]) & set("/?#&= \r\n")
+    assert Template.of("http://host/users/{id}?full=1").match(url) == identity
+    assert NamedNode(Template.of("http://e/{id}").fill(identity))
+
+
+@pytest.mark.parametrize("identity", ["..", ".", ""])
+def test_an_id_that_is_a_step_in_a_path_is_no_document(identity, site):
+    blog = site("?user :followers ?n", gives="user")
+    assert blog.fetch((NamedNode(f"{E}user/{identity}"),)).spent == 0
+    assert blog.server.asked == []
+
+
+def test_a_pattern_without_keys_cannot_be_asked_of_documents(site):
+    blog = site("?user :followers ?n", gives="user")
+    (reply,) = blog.endpoint.transport.send([Request("SELECT * { ?s ?p ?o }")], 0, 1).replies
+    assert "documents are asked for by key" in str(reply.error)

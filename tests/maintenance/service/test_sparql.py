@@ -1,0 +1,112 @@
+"""The SPARQL 1.1 Protocol as it goes over the wire, and answers of all kinds."""
+
+import time
+from importlib.metadata import version
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from pyoxigraph import Literal, NamedNode
+
+from maintenance.service.fault import FetchError
+from maintenance.service.http import Answer, Call, Trip, Wire
+from maintenance.service.sparql import LONGEST_URL, Method, SparqlOverHttp, rows_of
+from maintenance.service.transport import Request
+
+ALL = "SELECT * WHERE { ?s <http://example.org/followers> ?n }"
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+@pytest.fixture
+def endpoint():
+    """Makes endpoints; closed after the test."""
+    made = []
+
+    def make(url, **more):
+        made.append(SparqlOverHttp(url, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_a_request_says_who_asks_and_what_is_understood(endpoint, proxied):
+    proxy = proxied()
+    reply = endpoint(proxy.url).carry(Request(ALL), 0, Trip())
+    assert len(reply.rows) == 3
+    head = proxy.heads[0]
+    assert f"User-agent: freshkeeper/{version('freshkeeper')}\n" in head
+    assert "application/sparql-results+json" in head
+    assert "format=" not in head, "the type is negotiated, not asked for in parameters that nobody specified"
+
+
+def test_short_queries_go_by_get_and_long_ones_by_post(endpoint, proxied):
+    proxy = proxied()
+    asking = endpoint(proxy.url)
+    for query in (ALL, ALL + " # " + "x" * LONGEST_URL):
+        assert len(asking.carry(Request(query), 0, Trip()).rows) == 3
+    assert [head.split()[0] for head in proxy.heads] == ["GET", "POST"]
+
+
+@pytest.mark.parametrize(("method", "first"), [(Method.GET, "GET"), (Method.POST, "POST")])
+def test_the_method_can_be_chosen(method, first):
+    assert SparqlOverHttp("http://h/q", method=method).call(ALL + " " * LONGEST_URL).method == first
+
+
+@pytest.mark.parametrize("method", [Method.GET, Method.POST])
+def test_parameters_of_the_address_stay_in_the_address(method):
+    call = SparqlOverHttp("http://h/q?db=blog&x=1", method=method).call(ALL)
+    sent = parse_qs(urlsplit(call.url).query)
+    assert (sent["db"], sent["x"]) == (["blog"], ["1"])
+    assert ("query" in sent) == (call.body is None)
+
+
+def answer(body, kind="application/sparql-results+json"):
+    return Answer(200, "OK", {"content-type": kind}, body.encode())
+
+
+def test_terms_come_as_they_are():
+    body = """{"head": {"vars": ["a", "b"]}, "results": {"bindings": [
+        {"a": {"type": "uri", "value": "http://e/x"}, "b": {"type": "literal", "value": "é", "xml:lang": "fr"}},
+        {"a": {"type": "typed-literal", "value": "1", "datatype": "http://www.w3.org/2001/XMLSchema#integer"}}]}}"""
+    rows = rows_of(answer(body, "application/json; charset=utf-8"))
+    assert rows == [
+        {"a": NamedNode("http://e/x"), "b": Literal("é", language="fr")},
+        {"a": Literal("1", datatype=NamedNode(XSD + "integer"))},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        ('{"head": {}, "boolean": true}', "application/sparql-results+json", "yes or no where solutions"),
+        ("", "application/sparql-results+json", "no SPARQL result"),
+        ('{"results": {"bindings": [{"a": {"type": "uri", "value": "a b"}}]}}', "application/json", "no SPARQL result"),
+        ("<sparql/>", "application/sparql-results+xml", r"answered with application/sparql-results\+xml"),
+        ("{}", "", "answered with no content type"),
+    ],
+)
+def test_what_is_no_answer_is_a_fault_that_says_so(body, kind, said):
+    with pytest.raises(FetchError, match=said):
+        rows_of(answer(body, kind))
+
+
+def test_time_is_bounded_for_an_exchange_and_not_for_a_read(proxied, endpoint):
+    asking = endpoint(proxied("drip").url)
+    began = time.monotonic()
+    with pytest.raises(FetchError, match="no answer in time"):
+        asking.carry(Request(ALL), 0, Trip(began + 0.3))
+    assert 0.25 < time.monotonic() - began < 0.6
+
+
+def test_an_error_body_is_bounded_too(proxied):
+    wire = Wire(max_bytes=50)
+    with pytest.raises(FetchError, match="longer than 5e-05 MB"):
+        wire.exchange(Call("GET", proxied("html").url), Trip())
+    assert len(wire.exchange(Call("GET", proxied("echo").url), Trip()).body) <= 50
+    wire.close()
+
+
+def test_tls_to_a_server_that_speaks_none_is_a_fault_and_leaves_nothing_open(oxigraph, endpoint):
+    with pytest.raises(FetchError, match="no connection to 127"):
+        endpoint(oxigraph.url.replace("http:", "https:")).carry(Request(ALL), 0, Trip(time.monotonic() + 5))

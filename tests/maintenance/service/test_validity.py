@@ -1,0 +1,202 @@
+"""What a source tells of its values: HTTP headers, a date per key, and the annotations of 004."""
+
+import pytest
+from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
+
+from maintenance.budget import BudgetRule
+from maintenance.engine.sources import EmbeddedSource
+from maintenance.manager import Manager
+from maintenance.query import parse as read_query
+from maintenance.query.split import split
+from maintenance.service.annotations import Annotation, Told, instant_of, with_validity
+from maintenance.service.endpoint import Order, Price
+from maintenance.service.pattern import PatternEndpoint
+from maintenance.service.status import retry_after
+from maintenance.service.transport import AtOnce
+from maintenance.service.validity import of_headers
+from maintenance.view.changes import UNKNOWN
+from maintenance.view.published import Published
+from maintenance.window import WindowSpec
+from policies.errors import ConfigError
+from policies.registry import make
+
+E = "http://example.org/"
+NOON = "Wed, 01 Jul 2015 12:00:00 GMT"
+WALL = 1_435_752_000.0
+PREFIXES = f"""@prefix : <{E}> . @prefix tmp: <http://example.org/temporal#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+@prefix sp: <http://example.org/singletonproperties#> . @prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
+@prefix dct: <http://purl.org/dc/terms/> . :jazz :discussedBy :ann, :bob .
+"""
+
+
+@pytest.mark.parametrize(
+    ("headers", "modified", "expires"),
+    [
+        ({}, UNKNOWN, UNKNOWN),
+        ({"cache-control": "max-age=60"}, UNKNOWN, 65_000),
+        ({"cache-control": "public, MAX-AGE=60", "age": "15"}, UNKNOWN, 50_000),
+        ({"cache-control": "max-age=60", "age": "99"}, UNKNOWN, UNKNOWN),
+        ({"cache-control": "no-cache, max-age=60"}, UNKNOWN, UNKNOWN),
+        ({"cache-control": "no-store"}, UNKNOWN, UNKNOWN),
+        ({"date": NOON, "expires": "Wed, 01 Jul 2015 12:00:10 GMT"}, UNKNOWN, 15_000),
+        ({"expires": "Wed, 01 Jul 2015 12:00:10 GMT"}, UNKNOWN, 15_000),
+        ({"date": NOON, "expires": "0"}, UNKNOWN, UNKNOWN),
+        ({"date": NOON, "expires": NOON}, UNKNOWN, UNKNOWN),
+        ({"date": NOON, "expires": "Thu, 02 Jul 2015 12:00:00 GMT", "cache-control": "max-age=1"}, UNKNOWN, 6_000),
+        ({"date": NOON, "last-modified": "Wed, 01 Jul 2015 11:59:58 GMT"}, 3_000, UNKNOWN),
+        ({"date": NOON, "last-modified": "Wed, 01 Jul 2015 13:00:00 GMT"}, UNKNOWN, UNKNOWN),
+        ({"date": "yesterday", "last-modified": "never"}, UNKNOWN, UNKNOWN),
+    ],
+)
+def test_headers_are_read_in_event_time(headers, modified, expires):
+    assert of_headers(headers, 5_000, WALL) == (modified, expires)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("120", 120), ("0", 0), (" 7 ", 7), ("99999999999999", 86_400), ("Wed, 01 Jul 2015 12:00:30 GMT", 30),
+        ("Wed, 01 Jul 2015 11:00:00 GMT", 0), ("soon", None), ("-3", None), ("1.5", None), ("", None),
+    ],
+)  # fmt: skip
+def test_retry_after_is_seconds_or_a_date(written, seconds):
+    assert retry_after({"retry-after": written}, WALL) == seconds
+    assert retry_after({}, WALL) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "ms"),
+    [
+        ("1970-01-01T00:00:01Z", 1000), ("1970-01-01T01:00:01+01:00", 1000), ("1970-01-01T00:00:01.5", 1500),
+        ("1970-01-02", 86_400_000), ("1970-01-01T00:00:00.0019Z", 1), ("soon", None), ("", None),
+    ],
+)  # fmt: skip
+def test_dates_are_read_as_xsd_writes_them(written, ms):
+    assert instant_of(written) == ms
+
+
+class Annotated(EmbeddedSource):
+    """A source in this process whose graphs are kept."""
+
+    def __init__(self, trig):
+        super().__init__([])
+        self.load(trig)
+
+    def load(self, trig):
+        self.store = Store()
+        self.store.extend(Quad(*quad) for quad in parse(PREFIXES + trig, format=RdfFormat.TRIG))
+
+
+def endpoint(trig, told, pattern="?topic :discussedBy ?user . ?user :followers ?n", price=None):
+    query = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
+        WHERE {{ WINDOW :w {{ ?post :about ?topic }} SERVICE :blog {{ {pattern} }} }}"""
+    (service,) = read_query(query).services
+    parts = with_validity(split(service, [f"{E}followers"], ["post", "topic"]), [f"{E}followers"], told)
+    source = Annotated(trig)
+    return PatternEndpoint(parts, AtOnce(source), price or Price()), source
+
+
+def node(name):
+    return (NamedNode(E + name),)
+
+
+def copies(endpoint, now, *users):
+    return endpoint.deliver(Order(now, [node(user) for user in users])).copies
+
+
+def value(copy):
+    return [term.value for row in copy.value for term in row]
+
+
+def at(seconds):
+    return f'"1970-01-01T00:00:{seconds:02}Z"^^xsd:dateTime'
+
+
+def test_a_date_per_key_is_asked_for_with_the_values():
+    trig = f":ann :followers 1 ; dct:modified {at(7)}, {at(5)} . :bob :followers 2, 3 ."
+    source, _ = endpoint(trig, Told(modified="http://purl.org/dc/terms/modified"), price=Price(batch=2))
+    ann, bob = copies(source, 9_000, "ann", "bob")
+    assert (value(ann), ann.modified, ann.expires) == (["1"], 7_000, UNKNOWN)
+    assert (value(bob), bob.modified) == (["2", "3"], UNKNOWN)
+    (expanded,) = source.deliver(Order(9_000, [], [node("jazz")])).expanded
+    assert expanded.copies == {node("ann"): ann, node("bob"): bob}
+
+
+FORMS = {
+    Annotation.GRAPH: ":g1 {{ :ann :followers {value} }} {{ :g1 {said} }} ",
+    Annotation.REIFICATION: "[] rdf:subject :ann ; rdf:predicate :followers ; rdf:object {value} ; {said} . ",
+    Annotation.SINGLETON: ":ann :followers1 {value} . :followers1 sp:singletonPropertyOf :followers ; {said} . ",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("said", "modified", "expires"),
+    [
+        (f"tmp:expiration {at(30)}", UNKNOWN, 30_000),
+        (f"tmp:interval [ tmp:initial {at(5)} ; tmp:final {at(30)} ]", 5_000, 30_000),
+    ],
+)
+def test_annotations_say_until_when_a_value_holds(form, said, modified, expires):
+    source, _ = endpoint(FORMS[form].format(value=10, said=said), Told(annotation=form))
+    (ann,) = copies(source, 9_000, "ann")
+    assert (value(ann), ann.modified, ann.expires) == (["10"], modified, expires)
+    (expanded,) = source.deliver(Order(9_000, [], [node("jazz")])).expanded
+    assert expanded.copies[node("ann")] == ann
+    assert value(expanded.copies[node("bob")]) == []
+
+
+def test_of_a_history_the_values_that_hold_now_are_taken():
+    spans = [(0, 10), (10, 20), (20, 30)]
+    trig = "".join(
+        f":g{n} {{ :ann :followers {n} }} :g{n} tmp:interval [ tmp:initial {at(a)} ; tmp:final {at(b)} ] . "
+        for n, (a, b) in enumerate(spans)
+    )
+    source, _ = endpoint(trig, Told(annotation=Annotation.GRAPH))
+    seen = [copies(source, now, "ann")[0] for now in (9_999, 10_000, 25_000, 45_000)]
+    assert [value(copy) for copy in seen] == [["0"], ["1"], ["2"], ["2"]], (
+        "the last one stays until there is a newer one"
+    )
+    assert [copy.expires for copy in seen] == [10_000, 20_000, 30_000, 30_000]
+
+
+def test_a_value_without_an_annotation_holds_for_an_unknown_time():
+    source, _ = endpoint(":g1 { :ann :followers 3 }", Told(annotation=Annotation.GRAPH))
+    (ann,) = copies(source, 0, "ann")
+    assert (value(ann), ann.expires) == (["3"], UNKNOWN)
+
+
+def test_a_volatile_triple_inside_a_block_is_annotated_too():
+    trig = f":g1 {{ :ann :followers 3 }} :g1 tmp:expiration {at(9)} ."
+    pattern = "?topic :discussedBy ?user OPTIONAL { ?user :followers ?n FILTER(?n > 1) }"
+    source, _ = endpoint(trig, Told(annotation=Annotation.GRAPH), pattern)
+    ann, bob = copies(source, 0, "ann", "bob")
+    assert (value(ann), ann.expires) == (["3"], 9_000)
+    assert bob.expires == UNKNOWN
+
+
+def test_triples_that_cannot_be_told_apart_are_refused_with_what_to_do():
+    with pytest.raises(ConfigError, match=r"annotations: graph: write .* as triples of three terms each"):
+        endpoint(
+            "", Told(annotation=Annotation.GRAPH), "?topic :discussedBy ?user OPTIONAL { ?user :followers ?n ; :x ?y }"
+        )
+
+
+def test_what_is_told_saves_the_budget_for_what_has_expired():
+    def trig(ann, until):
+        return (
+            f":g1 {{ :ann :followers {ann} }} :g1 tmp:expiration {at(until)} . "
+            f":g2 {{ :bob :followers 2 }} :g2 tmp:expiration {at(50)} ."
+        )
+
+    source, data = endpoint(trig(1, 3), Told(annotation=Annotation.GRAPH))
+    manager = Manager(WindowSpec(20_000, 1000), source, make("ibm"), BudgetRule.of(1), Published())
+    found = manager.evaluate(1000, [(1000, node("jazz"))])
+    assert {answer.fresh for answer in found.answers} == {1.0}
+    assert manager.evaluate(2000, []).record.spent == 0, "both hold"
+    data.load(trig(9, 40))
+    third = manager.evaluate(3000, [])
+    assert (third.record.spent, third.refreshes.keys) == (1, [node("ann")])
+    assert {answer.fresh for answer in third.answers} == {1.0}
+    assert manager.evaluate(4000, []).record.spent == 0

@@ -1,0 +1,73 @@
+"""A process that forks a run for every line that it reads: what a run imports is imported once, so fifty are quick.
+
+In: {"port": ..., "session": {...}} starts a run that talks over a socket, and its process id is the answer;
+{"wait": pid} is answered when that process is gone.
+"""
+
+import json
+import os
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+import pandas  # noqa: F401  pyarrow imports it where it is installed, with the first table
+
+import maintenance.engine.journal as journals
+from maintenance.engine.output import writer
+from maintenance.engine.session import Session
+from maintenance.query import parse
+
+
+def live(port: int, settings: dict[str, object]) -> None:
+    """One run: elements come in over the socket, lines go out as `freshkeeper run` writes them."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for descriptor in (0, 1):
+        os.dup2(connection.fileno(), descriptor)
+    connection.close()
+    journals.PART_ROWS = 100
+    text = str(settings.pop("text"))
+    places = {name: Path(str(settings.pop(name))) for name in ("state", "journal")}
+    session = Session(text, parse(text), **places, **settings)  # type: ignore[arg-type]
+    out = writer("ndjson")
+    for result in session.results():
+        sys.stdout.writelines(out.lines(result))
+        sys.stdout.flush()
+
+
+QUERY = """PREFIX : <http://e/> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT1S STEP PT1S]
+WHERE { WINDOW :w { ?a :b ?c } SERVICE :x { ?c :d ?e . ?e :f ?g } }"""
+
+
+def warm_up() -> None:
+    """Run something small, so that compiled code and libraries are there before anything is forked."""
+    with tempfile.TemporaryDirectory() as place:
+        stream, data = Path(place) / "s.nq", Path(place) / "x.ttl"
+        stream.write_text(
+            "1\t<http://e/a> <http://e/b> <http://e/c> .\n2000\t<http://e/a> <http://e/b> <http://e/c> .\n"
+        )
+        data.write_text("<http://e/c> <http://e/d> <http://e/e> . <http://e/e> <http://e/f> 1 .")
+        inputs = {"streams": {"http://e/s": str(stream)}, "sources": {"http://e/x": str(data)}}
+        list(Session(QUERY, parse(QUERY), volatile={"http://e/x": ["http://e/f"]}, policy="lru", **inputs).results())
+
+
+def main() -> None:
+    """Fork, or wait for what was forked."""
+    warm_up()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "wait" in asked:
+            os.waitpid(asked["wait"], 0)
+            print(asked["wait"], flush=True)
+            continue
+        child = os.fork()
+        if not child:
+            try:
+                live(asked["port"], asked["session"])
+            finally:
+                os._exit(0)
+        print(child, flush=True)
+
+
+main()

@@ -1,0 +1,108 @@
+"""A run that was stopped, or killed at any write, goes on as if nothing had happened."""
+
+import sqlite3
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maintenance import journal
+
+TIMED = ("decide_us", "fetch_ms")
+E = "http://example.org/"
+PLAIN = f"""PREFIX : <{E}> REGISTER RSTREAM :out AS SELECT ?topic ?user ?n
+FROM NAMED WINDOW :w ON :posts [RANGE PT4S STEP PT1S]
+WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}"""
+REACH = PLAIN.replace("?topic ?user ?n\n", "?topic (SUM(?n) AS ?reach)\n") + " GROUP BY ?topic"
+MADE = "CONSTRUCT { ?user :has ?n }"
+
+
+def rows(directory: Path, name: str) -> list[dict[str, Any]]:
+    """A table of a journal without what a clock measured; arrival rates are faded at once or step by step."""
+    table = journal.read(directory, name)
+    found = [] if table is None else table.drop_columns([c for c in TIMED if c in table.column_names]).to_pylist()
+    rounded = [{c: round(v, 9) if isinstance(v, float) else v for c, v in row.items()} for row in found]
+    return sorted(rounded, key=lambda row: (row["k"], str(row.get("sn")), str(row.get("sr"))))
+
+
+def told(line: dict[str, Any]) -> tuple[int, list[str]]:
+    """When a line is of and what it answers, in any order; how sure it is may be told anew."""
+    return line["t"], sorted(str(answer.get("bindings", answer.get("triple", answer))) for answer in line["answers"])
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "gain": {},
+    "lru": {"policy": "lru", "bank": 4, "budget": 2.5},
+    "random": {"policy": "random"},
+    "capacity": {"policy": "lru", "capacity": 9},
+    "edges": {"policy": "lru", "edges": True, "budget": 4},
+    "plan": {"policy": "plan", "bank": 6},
+    "aggregates": {"policy": "ibm", "text": REACH},
+    "entered": {"policy": "lru", "text": PLAIN.replace("RSTREAM", "ISTREAM")},
+    "left": {"policy": "lru", "text": PLAIN.replace("RSTREAM", "DSTREAM")},
+    "triples": {"text": PLAIN.replace("RSTREAM", "ISTREAM").replace("SELECT ?topic ?user ?n", MADE), "policy": "lru"},
+    "ask": {"text": PLAIN.replace("RSTREAM", "ISTREAM").replace("SELECT ?topic ?user ?n", "ASK"), "policy": "lru"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_stopped_again_and_again_a_run_is_the_run_that_was_never_stopped(world: Any, way: str) -> None:
+    place = world.place
+    whole = world.lines(journal=place / "whole", **WAYS[way])
+    found: list[dict[str, Any]] = []
+    for stop in (1, 4, 5, 2, None):
+        lines = world.lines(stop=stop, state=place / "state", journal=place / "journal", **WAYS[way])
+        if found:  # nobody had asked for more, so nobody knew whether the last line was out
+            assert told(lines.pop(0)) == told(found[-1])
+        found += lines
+    if way == "left":  # DSTREAM shows what was believed at the evaluation before, which was asked twice
+        found, whole = [[told(line) for line in lines] for lines in (found, whole)]
+    assert found == whole
+    for name in ("evaluations", "refreshes", "answers"):
+        assert rows(place / "journal", name) == rows(place / "whole", name)
+
+
+@pytest.mark.parametrize("way", ["gain", "lru", "edges", "aggregates", "entered"])
+def test_killed_at_any_write_a_run_goes_on_where_it_was(world: Any, camera: Any, way: str) -> None:
+    place = world.place
+    whole: list[dict[str, Any]] = []
+    for line in world.run(world.session(state=place / "state", journal=place / "journal", **WAYS[way])):
+        whole.append(line)
+        camera.lines = len(whole)
+    camera.on = False
+    assert len(camera.images) > 4 * len(whole)
+    for image in camera.images[1::5]:
+        goes_on(world, image, whole, WAYS[way])
+
+
+def goes_on(world: Any, image: Any, whole: list[dict[str, Any]], way: dict[str, Any]) -> None:
+    """A run that begins with what a kill left; where something was on its way, that is paid for and not asked again."""
+    intent, before = intended(image.directory / "state"), rows(image.directory / "journal", "refreshes")
+    session = world.session(state=image.directory / "state", journal=image.directory / "journal", **way)
+    lines = list(world.run(session))
+    first = next((n for n, line in enumerate(whole) if line["t"] == lines[0]["t"]), len(whole)) if lines else len(whole)
+    assert first in (image.lines, image.lines - 1)
+    after = rows(image.directory / "journal", "evaluations")
+    assert [row["t_ms"] for row in after] == [line["t"] for line in whole]
+    assert rows(image.directory / "journal", "refreshes")[: len(before)] == before
+    budget = Fraction(str(way.get("budget", 3)))
+    for k, row in enumerate(after):
+        assert sum(Fraction(str(one["spent"])) for one in after[: k + 1]) <= budget * (k + 1)
+        assert row["t_ms"] != intent or row["spent"] == row["budget"]
+    if intent is None:
+        assert [told(line) for line in lines[:1]] == [told(line) for line in whole[first : first + 1]]
+        assert lines[1:] == whole[first + 1 :]
+        assert after == rows(world.place / "journal", "evaluations")
+    else:
+        assert intent not in {row["t_ms"] for row in rows(image.directory / "journal", "refreshes")}
+
+
+def intended(state: Path) -> int | None:
+    """The evaluation that was about to send."""
+    if not (state / "state.sqlite").exists():
+        return None
+    with closing(sqlite3.connect(state / "state.sqlite")) as sql:
+        found = sql.execute("SELECT t FROM intents").fetchone()
+    return found[0] if found else None
