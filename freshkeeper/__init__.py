@@ -1,7 +1,11 @@
 """The public face: the names that people import, and the `freshkeeper` command.
 
-A ten-line example is in the README; `docs/writing-a-policy.md` shows how to add a policy.
+A ten-line example is in the README; `docs/writing-a-policy.md` shows how to add a policy. Names that bring much with
+them, the query language and Spark, are loaded when they are first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from maintenance.budget import BudgetRule, Ledger
 from maintenance.evaluation import Answer, Answers, Evaluation, Record
@@ -10,6 +14,7 @@ from maintenance.manager import Manager
 from maintenance.service.embedded import Embedded
 from maintenance.service.endpoint import Copy, Endpoint, Expanded, Fetched, Price
 from maintenance.service.memory import InMemory
+from maintenance.sharing import SharedBudget
 from maintenance.view.changes import ChangeModel
 from maintenance.view.learned import Learned, Poisson
 from maintenance.view.published import Published
@@ -22,7 +27,26 @@ from policies.errors import FreshkeeperError
 from policies.registry import make as policy
 from policies.rounds import round_of
 
+if TYPE_CHECKING:
+    from maintenance.engine.asynchronous import run_async
+    from maintenance.engine.embedding import continuous_query
+    from maintenance.engine.engine import run
+    from maintenance.engine.sources import EmbeddedSource, Source, load_source
+    from maintenance.pipeline.enrich import enrich
+    from maintenance.query import parse as parse_query
+
 __version__ = "0.1.0"
+
+_LATER = {
+    "continuous_query": ("maintenance.engine.embedding", "continuous_query"),
+    "run": ("maintenance.engine.engine", "run"),
+    "run_async": ("maintenance.engine.asynchronous", "run_async"),
+    "Source": ("maintenance.engine.sources", "Source"),
+    "EmbeddedSource": ("maintenance.engine.sources", "EmbeddedSource"),
+    "load_source": ("maintenance.engine.sources", "load_source"),
+    "parse_query": ("maintenance.query", "parse"),
+    "enrich": ("maintenance.pipeline.enrich", "enrich"),
+}
 
 __all__ = [
     "Answer",
@@ -34,6 +58,7 @@ __all__ = [
     "Closure",
     "Copy",
     "Embedded",
+    "EmbeddedSource",
     "Endpoint",
     "Evaluation",
     "Expanded",
@@ -55,11 +80,27 @@ __all__ = [
     "RecordedChanges",
     "Round",
     "Selection",
+    "SharedBudget",
+    "Source",
     "Survival",
     "WindowSpec",
     "__version__",
     "check_policy",
+    "continuous_query",
+    "enrich",
+    "load_source",
+    "parse_query",
     "policy",
     "round_of",
+    "run",
+    "run_async",
     "to_networkx",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """A name that is loaded when it is first used."""
+    if name not in _LATER:
+        raise AttributeError(f"freshkeeper has no {name!r}")
+    module, own = _LATER[name]
+    return getattr(import_module(module), own)

@@ -63,3 +63,14 @@ def lists(name: str, written: list[str] | None) -> dict[str, list[str]]:
     """`--name IRI=IRI,IRI`, several times."""
     bare = {key: value.split(",") for key, value in pairs(name, written).items()}
     return {key: [each.strip().removeprefix("<").removesuffix(">") for each in value] for key, value in bare.items()}
+
+
+def shares(name: str, written: list[str] | None) -> dict[str, float]:
+    """`--name IRI=NUMBER`, several times."""
+    found = {}
+    for iri, value in pairs(name, written).items():
+        try:
+            found[iri] = float(value)
+        except ValueError:
+            raise ConfigError(f"--{name} {iri}={value}: {value!r} is no number") from None
+    return found

@@ -34,15 +34,15 @@ data: blog.nt
 changes: followers.nt
 volatile: {BASE}followers
 """
-CONFIG = f"""# What `freshkeeper demo` writes beside its data: run it with one policy as `freshkeeper run demo.yaml`.
+CONFIG = f"""# What `freshkeeper demo` writes beside its data; with one policy: freshkeeper run runs/demo/demo.yaml
 query: reach.rspql
 streams:
   {POSTS}: posts.nt
 sources:
   {BLOG}: blog.yaml
-policy: gain
-budget: 6
-bank: 24
+policy: plan
+budget: 3
+bank: 12
 journal: journal
 """
 

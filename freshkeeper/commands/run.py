@@ -7,31 +7,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshkeeper.options import duration, lists, pairs
+from freshkeeper.options import duration, lists, pairs, shares
 from freshkeeper.screen import say
 from policies.errors import ConfigError
 
 if TYPE_CHECKING:
+    from maintenance.engine.config import RunConfig
     from maintenance.query import Query
 
 
 def run(
-    query: Annotated[str, typer.Argument(help="a file with the query, or the query itself")],
+    ctx: typer.Context,
+    query: Annotated[
+        str, typer.Argument(help="a file with the query, the query itself, or a YAML file with all of it")
+    ],
     stream: Annotated[
         list[str] | None, typer.Option(metavar="IRI=FILE", help="what feeds a stream; - is stdin")
     ] = None,
     graph: Annotated[list[str] | None, typer.Option(metavar="IRI=FILE", help="a graph of FROM or FROM NAMED")] = None,
-    default: Annotated[Path | None, typer.Option(metavar="FILE", help="the default graph")] = None,
+    default: Annotated[str, typer.Option(metavar="FILE", help="the default graph")] = "",
     dialect: Annotated[str, typer.Option(help="rspql, cqels, csparql or sparqlstream; default: as it looks")] = "",
     delay: Annotated[str, typer.Option(help="how late elements may come, as 500ms")] = "",
     idle: Annotated[str, typer.Option(help="how long a live stream may be silent before others go on, as 5s")] = "",
-    start: Annotated[int, typer.Option("--t0", help="where windows that do not say it start, in ms")] = 0,
+    t0: Annotated[int, typer.Option("--t0", help="where windows that do not say it start, in ms")] = 0,
     drain: Annotated[bool, typer.Option(help="at the end go on until the windows are empty")] = False,
     speed: Annotated[str, typer.Option(help="pace of a replay: 1x, 10x or max")] = "max",
     on_error: Annotated[str, typer.Option(help="an element that cannot be read: fail or skip")] = "fail",
     source: Annotated[
         list[str] | None,
-        typer.Option(metavar="IRI=FILE", help="a SERVICE: RDF, a directory of it, or YAML that says more"),
+        typer.Option(metavar="IRI=FILE", help="a SERVICE: RDF, an http address, or YAML that says more"),
     ] = None,
     volatile: Annotated[
         list[str] | None, typer.Option(metavar="IRI=P,P", help="a source and its volatile predicates")
@@ -39,57 +43,105 @@ def run(
     policy: Annotated[str, typer.Option(help="what chooses the refreshes; default: gain, ibm for aggregates")] = "",
     budget: Annotated[float, typer.Option(help="cost units per evaluation, for every SERVICE pattern")] = 10,
     bank: Annotated[float, typer.Option(help="how much unspent budget is carried")] = 0,
+    shared: Annotated[bool, typer.Option("--shared", help="all SERVICE patterns share one budget")] = False,
+    weight: Annotated[
+        list[str] | None, typer.Option(metavar="IRI=N", help="a source's weight in a shared budget; default 1")
+    ] = None,
+    minimum: Annotated[
+        list[str] | None, typer.Option(metavar="IRI=SHARE", help="the part of a shared budget that is a source's own")
+    ] = None,
+    audit: Annotated[float, typer.Option(help="the share of the budget that measures freshness, as 0.05")] = 0,
     fetch: Annotated[str, typer.Option(help="view, or a baseline: always (no cache) or once")] = "view",
     edges: Annotated[str, typer.Option(help="kept, or refreshed where they change over time")] = "kept",
     capacity: Annotated[int | None, typer.Option(min=1, help="how many entries a view may hold")] = None,
-    seed: Annotated[int, typer.Option(help="for policies that draw lots")] = 0,
-    journal: Annotated[Path | None, typer.Option(metavar="DIR", help="write what happened, as Parquet")] = None,
+    seed: Annotated[int, typer.Option(help="for policies and audits, which draw lots")] = 0,
+    journal: Annotated[str, typer.Option(metavar="DIR", help="write what happened, as Parquet")] = "",
     state: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="keep views and budgets here, and go on from it after a restart")
-    ] = None,
+        str, typer.Option(metavar="DIR", help="keep views and budgets here, and go on from it after a restart")
+    ] = "",
+    metrics: Annotated[str, typer.Option(metavar=":PORT", help="where Prometheus may ask")] = "",
+    log: Annotated[str, typer.Option(help="JSON lines on standard error: debug, info, warning or error")] = "",
     form: Annotated[str, typer.Option("--format", help="ndjson, sparql-json, csv or nquads")] = "ndjson",
 ) -> None:
     """Run a continuous query: streams in, answers out, one line per evaluation.
 
     Examples: `freshkeeper run query.rspql --stream http://example.org/cars=cars.nq --drain`,
-    `freshkeeper run reach.rspql --stream http://example.org/s=- --source http://example.org/blog=blog.yaml --budget 5`
+    `freshkeeper run reach.rspql --stream http://example.org/s=- --source http://example.org/blog=blog.yaml --budget 5`,
+    `freshkeeper run reach.yaml --policy plan --metrics :9100`
     """
-    from maintenance.engine.output import writer
-    from maintenance.engine.session import Session
+    from maintenance.engine.config import config_of, read_config
 
-    if edges not in ("kept", "refreshed"):
-        raise ConfigError(f"--edges {edges}: it is kept or refreshed")
-    silence = duration("idle", idle)
-    text = read_query(query)
-    session = Session(
-        text,
-        parsed(text, dialect),
-        streams=pairs("stream", stream),
-        graphs=pairs("graph", graph) | ({"": str(default)} if default else {}),
-        delay=duration("delay", delay) or 0,
-        start=start,
-        drain=drain,
-        on_error=on_error,
-        speed=speed,
-        tell=say,
-        sources=pairs("source", source),
-        volatile=lists("volatile", volatile),
-        policy=policy,
-        budget=budget,
-        bank=bank,
-        fetch=fetch,
-        edges=edges == "refreshed",
-        idle=None if silence is None else silence / 1000,
-        capacity=capacity,
-        seed=seed,
-        journal=journal,
-        state=state,
-        command=shlex.join(["freshkeeper", *sys.argv[1:]]),
-    )
-    out = writer(form)
-    for result in session.results():
-        sys.stdout.writelines(out.lines(result))
-        sys.stdout.flush()
+    options = {
+        "streams": pairs("stream", stream),
+        "graphs": pairs("graph", graph),
+        "default": default,
+        "dialect": dialect,
+        "delay": duration("delay", delay),
+        "idle": duration("idle", idle),
+        "t0": t0,
+        "drain": drain,
+        "speed": speed,
+        "on_error": on_error,
+        "sources": pairs("source", source),
+        "volatile": lists("volatile", volatile),
+        "policy": policy,
+        "budget": budget,
+        "bank": bank,
+        "shared": shared,
+        "weights": shares("weight", weight),
+        "minimum": shares("minimum", minimum),
+        "audit": audit,
+        "fetch": fetch,
+        "edges": edges,
+        "capacity": capacity,
+        "seed": seed,
+        "journal": journal,
+        "state": state,
+        "metrics": metrics,
+        "log": log,
+        "format": form,
+    }
+    given = {key: value for key, value in options.items() if value not in ({}, None) and _said(ctx, key)}
+    is_config = query.lower().endswith((".yaml", ".yml"))
+    config = read_config(Path(query), given) if is_config else config_of({"query": query, **given})
+    _carry_out(config)
+
+
+OPTIONS = {"streams": "stream", "graphs": "graph", "sources": "source", "weights": "weight", "format": "form"}
+"""Keys of a config whose option is called otherwise."""
+
+
+def _said(ctx: typer.Context, key: str) -> bool:
+    """Whether an option was given, and did not come from its default."""
+    source = ctx.get_parameter_source(OPTIONS.get(key, key))
+    return source is not None and source.name != "DEFAULT"
+
+
+def _carry_out(config: "RunConfig") -> None:
+    """Answers to standard output, everything else to standard error."""
+    from maintenance import logs
+    from maintenance.engine.output import writer
+    from maintenance.engine.session import session_of
+    from maintenance.metrics import Metrics, address_of
+
+    text = read_query(config.query)
+    metrics = Metrics() if config.metrics else None
+    observers = [*([metrics.observe] if metrics else []), *([logs.observe] if config.log else [])]
+    if config.log:
+        logs.start(config.log)
+    command = shlex.join(["freshkeeper", *sys.argv[1:]])
+    session = session_of(config, text, parsed(text, config.dialect), say, command, observers)
+    out = writer(config.format)
+    try:
+        if metrics is not None:
+            host, port = address_of(config.metrics)
+            say(f"metrics at http://{host}:{metrics.serve(port, host)}/metrics")
+        for result in session.results():
+            sys.stdout.writelines(out.lines(result))
+            sys.stdout.flush()
+    finally:
+        if metrics is not None:
+            metrics.close()
     for line in session.news():
         say(line)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -71,7 +71,7 @@ class RunConfig(BaseModel):
         default=0, description="the share of the budget that measures how fresh the answers are"
     )
     fetch: Fetch = Field(default=Fetch.VIEW, description="view, or a baseline: always (no cache) or once")
-    edges: bool = Field(default=False, description="whether edges change over time and are refreshed too")
+    edges: Literal["kept", "refreshed"] = Field(default="kept", description="refreshed: edges change over time too")
     capacity: Annotated[int, Field(ge=1)] | None = Field(default=None, description="how many entries a view may hold")
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="for policies and audits, which draw lots")
     journal: str = Field(default="", description="a directory for what happened, as Parquet")
@@ -106,7 +106,11 @@ def read_config(path: Path, changes: Mapping[str, Any]) -> RunConfig:
         raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(plain, dict):
         raise ConfigError(f"{path}: a run has keys and values, query first of all")
-    return config_of(_beside(path.parent, plain) | dict(changes), f"{path}: ")
+    found = _beside(path.parent, plain)
+    for key, value in changes.items():
+        both = isinstance(value, dict) and isinstance(found.get(key), dict)
+        found[key] = found[key] | value if both else value
+    return config_of(found, f"{path}: ")
 
 
 def config_of(plain: Mapping[str, Any], where: str = "") -> RunConfig:

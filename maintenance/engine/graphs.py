@@ -8,21 +8,21 @@ from pyoxigraph import Quad, RdfFormat, parse
 from policies.errors import ConfigError, InputError
 
 
-def load_graph(path: Path) -> list[Quad]:
-    """The triples of a file, or of all RDF files of a directory."""
+def load_graph(path: Path, named: bool = False) -> list[Quad]:
+    """The triples of a file, or of all RDF files of a directory; all in one graph, or with `named` in their own."""
     if not path.exists():
         raise ConfigError(f"there is no file {path} to load a graph from")
     files = sorted(_rdf_files(path)) if path.is_dir() else [path]
     if not files:
         raise ConfigError(f"the directory {path} holds no RDF file: .ttl, .nt, .nq, .trig, .jsonld, .rdf")
-    return [quad for file in files for quad in _load(file)]
+    return [quad for file in files for quad in _load(file, named)]
 
 
 def _rdf_files(directory: Path) -> Iterator[Path]:
     return (path for path in directory.iterdir() if RdfFormat.from_extension(path.suffix[1:]) is not None)
 
 
-def _load(path: Path) -> list[Quad]:
+def _load(path: Path, named: bool) -> list[Quad]:
     kind = RdfFormat.from_extension(path.suffix[1:])
     if kind is None:
         raise ConfigError(f"{path} has no ending that says its format: .ttl, .nt, .nq, .trig, .jsonld or .rdf")
@@ -32,4 +32,4 @@ def _load(path: Path) -> list[Quad]:
         raise InputError(f"{path}, line {error.lineno}: {error.msg}") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    return [Quad(quad.subject, quad.predicate, quad.object) for quad in quads]
+    return quads if named else [Quad(quad.subject, quad.predicate, quad.object) for quad in quads]

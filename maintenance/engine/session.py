@@ -7,6 +7,7 @@ from pathlib import Path
 from maintenance.budget import BudgetRule
 from maintenance.engine.about import About
 from maintenance.engine.answers import Result
+from maintenance.engine.config import RunConfig
 from maintenance.engine.continuous import ContinuousQuery
 from maintenance.engine.dataset import Graphs
 from maintenance.engine.engine import Engine
@@ -14,10 +15,12 @@ from maintenance.engine.graphs import load_graph
 from maintenance.engine.journal import QueryJournal
 from maintenance.engine.places import check_inputs, unused
 from maintenance.engine.services import Fetch
-from maintenance.engine.sources import Source, load_source
-from maintenance.engine.wiring import DEFAULTS, Upkeep, answering
+from maintenance.engine.sources import Source, load_source, source_of
+from maintenance.engine.wiring import DEFAULTS, Observer, Shares, Upkeep, answering
+from maintenance.evaluation import Evaluation
+from maintenance.manager import Manager
 from maintenance.query.model import Operator, Query
-from maintenance.service.config import read_config
+from maintenance.service.config import SourceConfig, read_config
 from maintenance.state.state import State
 from maintenance.streams.lines import Mistakes, OnError
 from maintenance.streams.opening import is_live, open_stream
@@ -40,7 +43,7 @@ class Session:
     on_error: str = "fail"
     speed: str = "max"
     tell: Callable[[str], None] = field(default=lambda _: None)
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str | SourceConfig] = field(default_factory=dict)
     volatile: Mapping[str, Sequence[str]] = field(default_factory=dict)
     policy: str = ""
     """"" is the best that handles the case: gain, and ibm for aggregates"""
@@ -50,6 +53,10 @@ class Session:
     capacity: int | None = None
     seed: int = 0
     journal: Path | None = None
+    audit: float = 0
+    shares: Shares | None = None
+    observers: Sequence[Observer] = ()
+    """who is told of every evaluation of a view, beside the journal"""
     edges: bool = False
     idle: float | None = None
     """seconds of silence after which a live stream holds the others back no longer"""
@@ -112,14 +119,13 @@ class Session:
 
     def _settings(self) -> dict[str, object]:
         """All settings of the run, and what the sources' files say."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in ("query", "tell")}
-        files = {name: Path(written) for name, written in self.sources.items()}
-        said = {
-            name: read_config(path).model_dump(mode="json", exclude_defaults=True)
-            for name, path in files.items()
-            if path.suffix.lower() in (".yaml", ".yml")
-        }
-        return own | {"source_files": said}
+        left_out = ("query", "tell", "observers", "sources")
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in left_out}
+        plain = {name: written for name, written in self.sources.items() if isinstance(written, str)}
+        said = {name: written for name, written in self.sources.items() if isinstance(written, SourceConfig)}
+        said |= {name: read_config(Path(f)) for name, f in plain.items() if f.lower().endswith((".yaml", ".yml"))}
+        told = {name: config.model_dump(mode="json", exclude_defaults=True) for name, config in said.items()}
+        return own | {"sources": plain, "source_files": told}
 
     def _open_state(self) -> State | None:
         if self.state is None:
@@ -144,12 +150,20 @@ class Session:
             yield f"{_elements(skipped)} unreadable and skipped"
 
     def _sources(self) -> dict[str, Source]:
-        sources = {name: load_source(written) for name, written in self.sources.items()}
+        sources = {
+            name: source_of(written) if isinstance(written, SourceConfig) else load_source(written)
+            for name, written in self.sources.items()
+        }
         for name, predicates in self.volatile.items():
             if name not in sources:
                 raise ConfigError(f"--volatile names <{name}>, which is no --source")
             sources[name] = replace(sources[name], volatile=tuple(predicates))
         return sources
+
+    def _observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
+        self._journal.observe(source, manager, evaluation)
+        for observe in self.observers:
+            observe(source, manager, evaluation)
 
     def _upkeep(self) -> Upkeep:
         if self.fetch not in list(Fetch):
@@ -161,10 +175,51 @@ class Session:
             capacity=self.capacity,
             seed=self.seed,
             edges=self.edges,
-            observe=self._journal.observe,
+            audit=self.audit,
+            shares=self.shares,
+            observe=self._observe,
             state=self._state,
         )
 
 
 def _elements(count: int) -> str:
     return "1 element was" if count == 1 else f"{count} elements were"
+
+
+def session_of(
+    config: RunConfig,
+    text: str,
+    query: Query,
+    tell: Callable[[str], None],
+    command: str = "",
+    observers: Sequence[Observer] = (),
+) -> Session:
+    """The session that a config describes, for a query that was read."""
+    return Session(
+        text,
+        query,
+        streams=config.streams,
+        graphs=config.graphs | ({"": config.default} if config.default else {}),
+        delay=config.delay,
+        start=config.t0,
+        drain=config.drain,
+        on_error=config.on_error,
+        speed=config.speed,
+        tell=tell,
+        sources=config.sources,
+        volatile=config.volatile,
+        policy=config.policy,
+        budget=config.budget,
+        bank=config.bank,
+        fetch=config.fetch,
+        capacity=config.capacity,
+        seed=config.seed,
+        journal=Path(config.journal) if config.journal else None,
+        audit=config.audit,
+        shares=Shares(config.weights, config.minimum) if config.shared else None,
+        observers=observers,
+        edges=config.edges == "refreshed",
+        idle=None if config.idle is None else config.idle / 1000,
+        state=Path(config.state) if config.state else None,
+        command=command,
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, Store
 
 from maintenance.engine.graphs import load_graph
-from maintenance.service.annotations import Told
+from maintenance.service.annotations import Annotation, Told
 from maintenance.service.breaker import Breaker
 from maintenance.service.config import SourceConfig, config_of, read_config
 from maintenance.service.courier import Carrier, Courier, Manners
@@ -51,7 +51,7 @@ class EmbeddedSource:
         try:
             found = self.store.query(query)
         except (SyntaxError, OSError) as error:
-            raise EndpointError(f"the source refused the query: {error}") from None
+            raise EndpointError(f"refused: the query cannot be asked: {error}") from None
         if not isinstance(found, QuerySolutions):
             raise EndpointError("the source gave no solutions")
         names = [variable.value for variable in found.variables]
@@ -102,13 +102,14 @@ def source_of(config: SourceConfig) -> Source:
 def _transport(config: SourceConfig) -> Transport:
     if config.data is not None:
         changes = _changes(config.changes) if config.changes else []
-        return AtOnce(EmbeddedSource(load_graph(config.data), changes))
-    credentials, wire = config.auth.read(), Wire(config.max_size)
+        named = config.annotations is Annotation.GRAPH
+        return AtOnce(EmbeddedSource(load_graph(config.data, named), changes))
+    credentials, wire, dated = config.auth.read(), Wire(config.max_size), config.knowledge == "published"
     carrier: Carrier
     if config.sparql is not None:
-        carrier = SparqlOverHttp(config.sparql, credentials, config.method, wire)
+        carrier = SparqlOverHttp(config.sparql, credentials, config.method, wire, dated)
     else:
-        carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, wire)
+        carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, wire, dated)
     breaker = Breaker(config.failures, config.cool_down / 1000)
     gate = Gate([Limit(Rate.of(written)) for written in config.limits], breaker)
     deadline = math.inf if config.deadline is None else config.deadline / 1000

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import gcd
 
-from maintenance.budget import BudgetRule
+from maintenance.budget import BudgetRule, Ledger
 from maintenance.engine.baselines import Directly, Whole
 from maintenance.engine.content import Content
 from maintenance.engine.continuous import Answering, ContinuousQuery
@@ -28,6 +28,7 @@ from maintenance.query.split import Split, split
 from maintenance.rounds import LONGEST_HORIZON
 from maintenance.service.annotations import with_validity
 from maintenance.service.pattern import PatternEndpoint
+from maintenance.sharing import SharedBudget
 from maintenance.state.keeper import Forgetful, Keeper
 from maintenance.state.recorded import Recorded
 from maintenance.state.state import State
@@ -39,6 +40,8 @@ from policies.errors import ConfigError, nearest
 
 LONGEST_MS = 60_000
 """What is planned for where no window says how long its content stays."""
+SECOND = 1_000
+"""How often a shared budget is paid where no grid says how often a query is evaluated."""
 PATIENCE = 0.9
 """The share of a step that sources may take."""
 DEFAULTS = {Case.BGP: "gain", Case.AGGREGATE: "ibm"}
@@ -47,8 +50,18 @@ Observer = Callable[[str, Manager, Evaluation], None]
 
 
 @dataclass(frozen=True)
+class Shares:
+    """How one budget is parted between the SERVICE patterns of a query, by source."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """1 for those that are not in it"""
+    minimum: Mapping[str, float] = field(default_factory=dict)
+    """the part that is a source's own whatever the others want; 0 for those that are not in it"""
+
+
+@dataclass(frozen=True)
 class Upkeep:
-    """How views are kept fresh: each SERVICE pattern has a view, a policy and a budget of its own."""
+    """How views are kept fresh: each SERVICE pattern has a view and a policy, and its own or a shared budget."""
 
     policy: Callable[[Case], Policy]
     budget: BudgetRule
@@ -58,6 +71,10 @@ class Upkeep:
     seed: int = 0
     edges: bool = False
     """whether edges change over time and are refreshed too"""
+    audit: float = 0
+    """the share of the budget that measures how fresh the answers are"""
+    shares: Shares | None = None
+    """how the budget is shared; None: each SERVICE pattern has all of it"""
     observe: Observer = field(default=lambda *_: None)
     state: State | None = None
     """what keeps the views over a restart"""
@@ -73,10 +90,28 @@ def answering(sources: Mapping[str, Source], upkeep: Upkeep) -> Callable[[Contin
         for pattern in query.services:
             _check_known(pattern, sources)
         _check_shape(query)
-        services = [_service(running, n, each, sources, upkeep) for n, each in enumerate(query.outer_services)]
+        budgets = _budgets(running, upkeep)
+        services = [
+            _service(running, n, pattern, sources, upkeep, budget)
+            for n, (pattern, budget) in enumerate(zip(query.outer_services, budgets, strict=True))
+        ]
         return Joined(query, running.functions, services)
 
     return wire
+
+
+def _budgets(running: ContinuousQuery, upkeep: Upkeep) -> list[BudgetRule | Ledger]:
+    """One for each SERVICE pattern; a shared one is paid as often as the query is evaluated."""
+    patterns, shares = running.query.outer_services, upkeep.shares
+    if shares is None:
+        return [upkeep.budget] * len(patterns)
+    grid = _grid(running.query, running.contents, running.start)
+    shared = SharedBudget(upkeep.budget, SECOND if grid is None else grid[0])
+    names = [pattern.endpoint or "" for pattern in patterns]
+    return [
+        shared.member(name, shares.weights.get(name, 1), shares.minimum.get(name, 0) / names.count(name))
+        for name in names
+    ]
 
 
 def _check_shape(query: Query) -> None:
@@ -98,7 +133,12 @@ def _check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None
 
 
 def _service(
-    running: ContinuousQuery, number: int, pattern: ServicePattern, sources: Mapping[str, Source], upkeep: Upkeep
+    running: ContinuousQuery,
+    number: int,
+    pattern: ServicePattern,
+    sources: Mapping[str, Source],
+    upkeep: Upkeep,
+    budget: BudgetRule | Ledger,
 ) -> Service:
     source = sources.get(pattern.endpoint or "")
     keep = upkeep.fetch is Fetch.ONCE
@@ -112,17 +152,22 @@ def _service(
         return Directly(part, endpoint, pattern.silent, keep)
     case = Case.AGGREGATE if aggregated(running.query) and not trace(running.query).hidden else Case.BGP
     edges = KeepingEdges(endpoint) if upkeep.edges and not parts.one_to_one else None
+    if edges is not None and upkeep.audit:
+        raise ConfigError(
+            "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
+        )
     known = (source.model or upkeep.model)()
     model = known if upkeep.state is None else Recorded(known)
     manager = Manager(
         spec_of(running),
         edges or endpoint,
         upkeep.policy(case),
-        upkeep.budget,
+        budget,
         model,
         case,
         upkeep.capacity,
         upkeep.seed,
+        audit=upkeep.audit,
     )
     where = pattern.endpoint or ""
     keeper: Keeper = Forgetful()

@@ -1,0 +1,141 @@
+"""A run's YAML: every key is in the reference; options win over it; a mistake is one line that says what is right."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from maintenance.engine.config import RunConfig, config_of, read_config
+from policies.errors import ConfigError
+from simulator.scene import CONFIG
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+E = "http://example.org/"
+QUERY = f"""PREFIX : <{E}>
+SELECT ?user ?n FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
+{{ WINDOW :w {{ ?post :by ?user }} SERVICE :blog {{ ?user :followers ?n }} SERVICE :shop {{ ?user :price ?m }} }}"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    users = range(12)
+    (tmp_path / "q.rspql").write_text(QUERY)
+    (tmp_path / "s.nt").write_text(
+        "".join(f"{t * 1000}\t<{E}p{t}{u}> <{E}by> <{E}u{u}> .\n" for t in range(1, 9) for u in users)
+    )
+    for name, predicate in (("blog", "followers"), ("shop", "price")):
+        (tmp_path / f"{name}.nt").write_text("".join(f"<{E}u{u}> <{E}{predicate}> {u} .\n" for u in users))
+    (tmp_path / "blog.ttl").write_text((tmp_path / "blog.nt").read_text())
+    (tmp_path / "shop.ttl").write_text((tmp_path / "shop.nt").read_text())
+    config = {
+        "query": "q.rspql",
+        "streams": {f"{E}s": "s.nt"},
+        "sources": {
+            f"{E}blog": {"data": "blog.ttl", "volatile": f"{E}followers"},
+            f"{E}shop": {"data": "shop.ttl", "volatile": f"{E}price"},
+        },
+        "budget": 6,
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
+    return tmp_path
+
+
+def freshkeeper(place, *arguments):
+    command = [sys.executable, "-m", "freshkeeper", *arguments]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60, check=False)
+
+
+def spent(journal):
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(journal / "evaluations.parquet").to_pylist()
+    found = {}
+    for row in rows:
+        found.setdefault(row["setting"], []).append(row["spent"])
+    return found
+
+
+def test_the_reference_has_every_key_with_its_default():
+    said = yaml.safe_load((CONFIGS / "run-reference.yaml").read_text())
+    default = RunConfig(query="reach.rspql").model_dump(mode="json")
+    assert said == default
+
+
+def test_the_config_of_the_demonstration_is_what_the_demonstration_writes():
+    assert (CONFIGS / "demo.yaml").read_text() == CONFIG
+
+
+def test_paths_are_beside_the_config_and_addresses_stay(tmp_path):
+    (tmp_path / "run.yaml").write_text(
+        "query: 'SELECT * { }'\nstreams: {a: s.nt, b: '-', c: 'tcp://h:1', d: 'follow:in'}\nstate: kept\n"
+    )
+    config = read_config(tmp_path / "run.yaml", {})
+    assert config.query == "SELECT * { }"
+    assert config.streams == {"a": f"{tmp_path}/s.nt", "b": "-", "c": "tcp://h:1", "d": f"follow:{tmp_path}/in"}
+    assert config.state == f"{tmp_path}/kept"
+
+
+def test_a_run_from_a_config_with_options_that_win(place):
+    done = freshkeeper(place, "run", "run.yaml", "--budget", "4", "--journal", "j")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 8
+    assert {name: max(each) for name, each in spent(place / "j").items()} == {f"{E}blog": 4, f"{E}shop": 4}
+
+
+def test_a_shared_budget_is_parted_by_weight_and_never_exceeded(place):
+    options = ("--shared", "--weight", f"{E}blog=2", "--journal", "j")
+    done = freshkeeper(place, "run", "run.yaml", *options)
+    assert done.returncode == 0, done.stderr
+    blog, shop = spent(place / "j").values()
+    assert blog[0] == 4
+    assert shop[0] == 2
+    assert all(a + b <= 6 for a, b in zip(blog, shop, strict=True))
+
+
+def test_audits_logs_and_metrics_of_a_run(place):
+    done = freshkeeper(
+        place, "run", "run.yaml", "--audit", "0.5", "--log", "debug", "--metrics", ":0", "--journal", "j"
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert re.fullmatch(r"metrics at http://127\.0\.0\.1:\d+/metrics", lines[0])
+    assert {json.loads(line)["event"] for line in lines[1:]} == {"evaluation"}
+    assert (place / "j" / "audits.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("plain", "complaint"),
+    [
+        ({"query": "q", "bugdet": 3}, "there is no key bugdet; did you mean 'budget'?"),
+        ({}, "query is missing"),
+        ({"query": "q", "budget": -1}, "budget: it must be greater than or equal to 0, not -1"),
+        ({"query": "q", "format": "xml"}, "format: there are: csv, ndjson, nquads, sparql-json"),
+        ({"query": "q", "dialect": "csparq"}, "dialect: did you mean 'csparql'?"),
+        ({"query": "q", "weights": {"a": 1}}, "weights and minimum are for a shared budget: say shared: true"),
+        ({"query": "q", "sources": {"http://a": "f"}, "volatile": {"http://b": "p"}},
+         "<http://b> is no source; did you mean 'http://a'?"),
+        ({"query": "q", "edges": "new"}, "edges: it must be 'kept' or 'refreshed', not 'new'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_that_says_what_is_right(plain, complaint):
+    with pytest.raises(ConfigError) as caught:
+        config_of(plain)
+    assert str(caught.value) == complaint
+
+
+def test_a_mistake_in_a_file_names_the_file(place):
+    (place / "run.yaml").write_text("query: q.rspql\nspeed: [1]\n")
+    done = freshkeeper(place, "run", "run.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("freshkeeper: run.yaml: speed: ")
+
+
+def test_audits_and_edges_that_change_do_not_go_together(place):
+    (place / "q.rspql").write_text(QUERY.replace("?user :followers", "?user :knows ?other . ?other :followers"))
+    done = freshkeeper(place, "run", "run.yaml", "--audit", "0.1", "--edges", "refreshed")
+    assert done.returncode == 2
+    assert "audits cannot check answers whose edges are refreshed" in done.stderr
