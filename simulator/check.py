@@ -2,9 +2,10 @@
 
 The mean decides, as every table shows it, and not the lower end of its interval: a short run would otherwise raise the
 alarm for being short, and a production journal is one run, which has no interval over seeds at all. Where a threshold
-lies within the interval the line says so. Bounds are never checked. Of several policies and settings the worst decides:
-an error before what cannot be told, and that before a warning. Whatever keeps us from an answer, a directory that is
-not there or a threshold that makes no sense, is a 3 and not an exception: a check that crashes looks like a bad answer.
+lies within the interval the line says so. Where nobody knows the truth, audits decide as soon as there are enough.
+Bounds are never checked. Of several policies and settings the worst decides: an error before what cannot be told, and
+that before a warning. Whatever keeps us from an answer, a directory that is not there or a threshold that makes no
+sense, is a 3 and not an exception: a check that crashes looks like a bad answer.
 """
 
 from dataclasses import replace
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from maintenance import journal
+from maintenance.audit import Measured
 from policies.arrays import Bools
 from policies.errors import ConfigError, FreshkeeperError, nearest
 from simulator import rundir
@@ -31,6 +34,8 @@ class Verdict(IntEnum):
     UNKNOWN = 3
 
 
+ENOUGH = 30
+"""Audits that are needed before they decide."""
 GRAVITY = (Verdict.OK, Verdict.WARN, Verdict.UNKNOWN, Verdict.ERROR)
 
 
@@ -42,12 +47,36 @@ def check(
         _check_thresholds(warn, error, last)
         read = rundir.read(run)
         read = replace(read, evaluations=_latest(read.evaluations, last)) if last else read
-        found = [(_verdict(score, warn, error), score) for score in _checked(read, policy)]
+        found = [_checked_one(read, score, warn, error) for score in _checked(read, policy)]
     except FreshkeeperError as problem:
         return int(Verdict.UNKNOWN), [f"UNKNOWN: {problem}"]
-    found.sort(key=lambda pair: (-GRAVITY.index(pair[0]), pair[1].freshness.mean))
-    lines = [_line(read, verdict, score, warn, error) for verdict, score in found]
-    return int(found[0][0]), lines
+    found.sort(key=lambda each: (-GRAVITY.index(each[0]), each[1]))
+    return int(found[0][0]), [line for _, _, line in found]
+
+
+def _checked_one(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict, float, str]:
+    """Verdict, freshness and line of one policy."""
+    audits = audited(run, score)
+    enough = audits is not None and audits.checked >= ENOUGH
+    freshness = audits.share if audits is not None and enough and audits.share is not None else score.freshness.mean
+    verdict = _verdict(freshness, warn, error)
+    return verdict, freshness, _line(run, verdict, score, audits, enough, warn, error)
+
+
+def audited(run: Run, score: Score) -> Measured | None:
+    """What the audits of the evaluations that count say, where the truth is not known."""
+    table = journal.read(run.path, "audits") if score.expected else None
+    if table is None:
+        return None
+    rows = run.evaluations.rows(run.evaluations.series.index(score.series))
+    counted = set(run.evaluations.t_ms[rows][run.evaluations.counted[rows]].tolist())
+    columns = (table[name].to_pylist() for name in ("policy", "setting", "t_ms", "fresh"))
+    fresh = [
+        verdict
+        for policy, setting, t, verdict in zip(*columns, strict=True)
+        if (policy, setting) == (score.series.policy, score.series.setting) and t in counted
+    ]
+    return Measured(fresh.count(True), len(fresh) - fresh.count(None), fresh.count(None))
 
 
 def _check_thresholds(warn: float, error: float, last: int | None) -> None:
@@ -80,21 +109,24 @@ def _latest(evaluations: Evaluations, last: int) -> Evaluations:
     return replace(evaluations, counted=evaluations.counted & recent)
 
 
-def _verdict(score: Score, warn: float, error: float) -> Verdict:
-    freshness = score.freshness.mean
+def _verdict(freshness: float, warn: float, error: float) -> Verdict:
     if isnan(freshness):
         return Verdict.UNKNOWN
     return Verdict.ERROR if freshness < error else Verdict.WARN if freshness < warn else Verdict.OK
 
 
-def _line(run: Run, verdict: Verdict, score: Score, warn: float, error: float) -> str:
+def _line(
+    run: Run, verdict: Verdict, score: Score, audits: Measured | None, enough: bool, warn: float, error: float
+) -> str:
     series = score.series
     settings = {other.setting for other in run.evaluations.series}
     name = series.policy + (f" ({series.setting})" if len(settings) > 1 else "")
     if verdict is Verdict.UNKNOWN:
         return f"UNKNOWN: {name}: no evaluation that counts has answers whose freshness is known"
+    believed = f"{_percent(score.freshness.mean)} of the answers {'expected fresh' if score.expected else 'fresh'}"
+    measured = _measured(audits, warn, error) if audits is not None else ""
     parts = [
-        f"{_percent(score.freshness.mean)} of the answers {'expected fresh' if score.expected else 'fresh'}",
+        *([measured, believed] if enough else [believed, measured]),
         _interval(score, warn, error),
         f"{score.evaluations:,} evaluations",
         f"warn below {_percent(warn)}, error below {_percent(error)}",
@@ -105,13 +137,24 @@ def _line(run: Run, verdict: Verdict, score: Score, warn: float, error: float) -
     return f"{verdict.name}: {name}: {'; '.join(part for part in parts if part)}"
 
 
+def _measured(audits: Measured, warn: float, error: float) -> str:
+    if audits.share is None:
+        return "no audits yet"
+    low, high = audits.interval
+    told = f"{_percent(audits.share)} of {audits.checked:,} audited answers fresh ({_percent(low)} to {_percent(high)})"
+    return told + _doubt(low, high, warn, error)
+
+
 def _interval(score: Score, warn: float, error: float) -> str:
     found = score.freshness
     if isnan(found.half):
         return ""
-    within = [_percent(at) for at in (warn, error) if found.low <= at <= found.high]
-    doubt = f", which may be on either side of {' and '.join(within)}" if within else ""
-    return f"+/- {100 * found.half:.2f} over {found.seeds} seeds{doubt}"
+    return f"+/- {100 * found.half:.2f} over {found.seeds} seeds" + _doubt(found.low, found.high, warn, error)
+
+
+def _doubt(low: float, high: float, warn: float, error: float) -> str:
+    within = [_percent(at) for at in (warn, error) if low <= at <= high]
+    return f", which may be on either side of {' and '.join(within)}" if within else ""
 
 
 def _newest(run: Run, score: Score) -> str:

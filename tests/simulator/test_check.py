@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from maintenance import journal
 from simulator.check import check
 
 Make = Callable[..., Path]
@@ -102,3 +103,24 @@ def test_a_directory_that_is_none_could_not_be_told(tmp_path: Path) -> None:
 
 def test_bounds_alone_could_not_be_told(make_run: Make) -> None:
     assert check(make_run({"unlimited": [1.0]}))[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("audits", "code", "first"),
+    [(29, 0, "OK: ibm: 97.00% of the answers"), (40, 2, "ERROR: ibm: 50.00% of 40 audited")],
+)
+def test_audits_decide_where_nobody_knows_the_truth_and_there_are_enough(
+    make_run: Make, audits: int, code: int, first: str
+) -> None:
+    path = make_run({"ibm": [0.97]}, expected=True, t0=DAY)
+    (setting,) = set(journal.read(path, "evaluations")["setting"].to_pylist())
+    (last, *_) = sorted(journal.read(path, "evaluations")["t_ms"].to_pylist(), reverse=True)
+    fresh = [n % 2 == 0 for n in range(audits)] + [None]
+    columns = {"setting": setting, "policy": "ibm", "seed": 0, "k": 0, "t_ms": last, "sn": "a"}
+    rows = {name: [value] * len(fresh) for name, value in columns.items()} | {"fresh": fresh}
+    journal.write(path, "audits", [journal.table("audits", rows)])
+    found, lines = check(path)
+    assert found == code
+    assert lines[0].startswith(first)
+    assert "audited answers fresh (" in lines[0]
+    assert "97.00% of the answers expected fresh" in lines[0]
