@@ -5,11 +5,11 @@ and predicate. It makes a source that changes in event time, for tests, demonstr
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyoxigraph import DefaultGraph, Quad, QuerySolutions, Store
+from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
 
 from maintenance.engine.graphs import load_graph
 from maintenance.service.annotations import Annotation, Told
@@ -76,6 +76,14 @@ class Source:
     model: Callable[[], ChangeModel] | None = None
     """what is known of its changes; None: what the run says of all sources"""
     told: Told = field(default_factory=Told)
+
+    @classmethod
+    def embedded(
+        cls, data: str | Iterable[Quad], volatile: Sequence[str] = (), changes: Iterable[tuple[int, Quad]] = ()
+    ) -> "Source":
+        """A source inside the process, from Turtle or from quads."""
+        quads = list(parse(data, format=RdfFormat.TURTLE)) if isinstance(data, str) else list(data)
+        return cls(AtOnce(EmbeddedSource(quads, list(changes))), tuple(volatile))
 
 
 def load_source(written: str) -> Source:

@@ -4,8 +4,7 @@ import pyoxigraph as ox
 
 from maintenance.engine.embedding import continuous_query
 from maintenance.engine.engine import run
-from maintenance.engine.sources import EmbeddedSource, Source
-from maintenance.service.transport import AtOnce
+from maintenance.engine.sources import Source
 
 E = "http://example.org/"
 BLOG = f"PREFIX : <{E}> :jazz :discussedBy :ann, :bob . :ann :followers 10 . :bob :followers 20 ."
@@ -16,7 +15,7 @@ GROUP BY ?topic"""
 
 
 def test_a_query_over_an_iterable_and_a_source_gives_solutions_with_their_freshness() -> None:
-    blog = Source(AtOnce(EmbeddedSource(list(ox.parse(BLOG, format=ox.RdfFormat.TURTLE)))), (f"{E}followers",))
+    blog = Source.embedded(BLOG, [f"{E}followers"])
     query = continuous_query(REACH, {f"{E}blog": blog}, budget=1)
     post = ox.Triple(*(ox.NamedNode(E + name) for name in ("post", "topic", "jazz")))
     results = list(run(query, {f"{E}stream": [(1000, post), (3000, post)]}))
