@@ -1,0 +1,145 @@
+"""`enrich`: a Spark stream joined with a view that is kept fresh within a budget, every answer with its freshness.
+
+    events ─▶ counts per key and evaluation (Spark) ─▶ evaluations that are due: window, policy, source (driver)
+           ─▶ answers ─▶ sink, every micro-batch once
+
+`foreachBatch` carries it: a micro-batch brings elements, the watermark makes evaluations due, each has a budget of its
+own, and a snapshot ends the micro-batch. docs/scale.md says how this runs on a cluster.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from maintenance.budget import Amount, BudgetRule
+from maintenance.durations import to_ms
+from maintenance.pipeline.enrichment.arrivals import Tabular, check_columns, counted
+from maintenance.pipeline.enrichment.batches import Step
+from maintenance.pipeline.enrichment.on_driver import Shape, shape_of
+from maintenance.pipeline.enrichment.settings import Settings, on_the_driver
+from maintenance.pipeline.enrichment.sinks import Files, Sink
+from maintenance.pipeline.enrichment.warm import Warm
+from maintenance.service.endpoint import Endpoint, Remote
+from maintenance.view.changes import ChangeModel
+from maintenance.view.learned import Learned
+from maintenance.window import WindowSpec
+from policies.base import Case, Policy
+from policies.errors import ConfigError, nearest
+from policies.registry import make
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+Duration = int | str
+"""milliseconds, or as people write it: 4s, 500ms, PT1M"""
+
+
+@dataclass(frozen=True)
+class OnCluster:
+    """The graph stays on the cluster, and choices are made by a Spark plan; the window is kept under `shared`."""
+
+    shared: str
+    """a path that the driver and all executors see: hdfs:, s3a:, or a directory where all run on one machine"""
+
+
+def enrich(
+    events: "DataFrame",
+    *,
+    on: str | Sequence[str],
+    source: Endpoint | Remote,
+    policy: Policy | str,
+    budget: BudgetRule | Amount,
+    window: Duration,
+    step: Duration,
+    state: Path | str,
+    sink: Sink | Path | str,
+    at: str = "event_time",
+    delay: Duration = 0,
+    start: int = 0,
+    model: ChangeModel | None = None,
+    case: Case | str = Case.BGP,
+    warm: Warm | None = None,
+    value: str = "string",
+    seed: int = 0,
+    graph: OnCluster | None = None,
+    reached: Callable[[str], None] = lambda _: None,
+) -> "DataStreamWriter":
+    """Join a streaming DataFrame with a source; the writer that comes back is ready to `.trigger(...)` and `.start()`.
+
+    `on` are the key columns, `at` the event time (a timestamp, or milliseconds), `delay` how late elements may come.
+    `state` is a directory of the driver that outlives it; `sink` a path for Parquet, `Files`, or any function of
+    (DataFrame, micro-batch). `value` is the type that values are written in. `graph` leaves edges and copies on the
+    cluster, where the driver could not hold them. `reached` is told of every step.
+    """
+    if not events.isStreaming:
+        raise ConfigError("enrich takes a streaming DataFrame: read the events with spark.readStream")
+    columns = [on] if isinstance(on, str) else list(on)
+    check_columns(events, columns, at)
+    settings = Settings(
+        policy=make(policy) if isinstance(policy, str) else policy,
+        budget=budget if isinstance(budget, BudgetRule) else BudgetRule.of(budget),
+        window=WindowSpec(_ms("window", window), _ms("step", step), start),
+        delay=_ms("delay", delay),
+        model=model or Learned(),
+        case=_case(case),
+        seed=seed,
+        warm=warm,
+    )
+    to, shape = sink if callable(sink) else Files(str(sink)), shape_of(events.schema, columns, value)
+    process = _process(events, settings, source, Path(state), shape, to, graph, reached)
+
+    def micro_batch(frame: "DataFrame", number: int) -> None:
+        process(number, counted(frame, columns, at, settings.window))
+
+    return events.writeStream.foreachBatch(micro_batch).option("checkpointLocation", str(Path(state) / "checkpoint"))
+
+
+def _process(
+    events: "DataFrame",
+    settings: Settings,
+    source: Endpoint | Remote,
+    state: Path,
+    shape: Shape,
+    sink: Sink,
+    graph: OnCluster | None,
+    reached: Callable[[str], None],
+) -> Callable[[int, Tabular], None]:
+    """What is done with a micro-batch, its number and its counts."""
+    spark = events.sparkSession
+
+    def from_driver(steps: Sequence[Step[pa.Table]], batch: int) -> None:
+        answers = pa.concat_tables([step.answers for step in steps])
+        if answers.num_rows:
+            sink(spark.createDataFrame(answers), batch)
+
+    def from_cluster(steps: "Sequence[Step[DataFrame]]", batch: int) -> None:
+        sink(reduce(lambda all, more: all.unionByName(more), (step.answers for step in steps)), batch)
+
+    if graph is None:
+        return on_the_driver(settings, source, state, shape, from_driver, reached).process
+    from maintenance.pipeline.enrichment.cluster import on_the_cluster
+    from maintenance.pipeline.enrichment.parts import WindowParts
+
+    parts = WindowParts(spark, graph.shared)
+    return on_the_cluster(settings, source, state, shape, from_cluster, reached, parts).process
+
+
+def _ms(name: str, duration: Duration) -> int:
+    if isinstance(duration, int):
+        return duration
+    try:
+        return to_ms(duration)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _case(written: Case | str) -> Case:
+    cases = [case.value for case in Case]
+    if written not in cases:
+        raise ConfigError(f"there is no case {written!r}: {nearest(written, cases)}")
+    return Case(written)

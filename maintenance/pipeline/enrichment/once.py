@@ -1,0 +1,94 @@
+"""A source that is asked once for every evaluation, whatever is killed when.
+
+Before anything is sent, the order is in the log; what came of it follows. After a restart an order with a delivery is
+answered from the log, and one without was sent, or may have been: it counts as paid and failed. So the budget of an
+evaluation is spent at most once, and what a kill costs is the refreshes that were under way.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from maintenance.pipeline.enrichment.store import Log
+from maintenance.service.endpoint import Copy, Delivery, Endpoint, Expanded, Order, Price, Remote, deliver
+from policies.errors import InputError
+
+LOST = "the query was stopped before the answer was recorded"
+
+
+@dataclass(frozen=True)
+class Intent:
+    """An order that is about to be sent, and the room that the source had when it was decided on."""
+
+    order: Order
+    room: float
+
+
+@dataclass(eq=False)
+class Once:
+    """The source as the manager sees it; `begin` names the log of the micro-batch that follows."""
+
+    source: Endpoint | Remote
+    reached: Callable[[str], None]
+    price: Price = field(init=False)
+    _log: Log | None = None
+    _intents: dict[int, Intent] = field(default_factory=dict)
+    _deliveries: dict[int, Delivery] = field(default_factory=dict)
+    _room: float = math.inf
+
+    def __post_init__(self) -> None:
+        """It costs what the source costs."""
+        self.price = self.source.price
+
+    def begin(self, log: Log) -> None:
+        """A micro-batch begins, perhaps not for the first time."""
+        self._log = log
+        self._intents, self._deliveries = {}, {}
+        now = 0
+        for record in log.read():
+            if isinstance(record, Intent):
+                now = record.order.now
+                self._intents[now] = record
+            elif isinstance(record, Delivery):
+                self._deliveries[now] = record
+
+    def room(self, now: int) -> float:
+        """What the source takes now; at a repetition what it took then."""
+        if now in self._intents:
+            return self._intents[now].room
+        self._room = self.source.room(now) if isinstance(self.source, Remote) else math.inf
+        return self._room
+
+    def deliver(self, order: Order) -> Delivery:
+        """Ask the source, or answer from the log."""
+        if order.now in self._intents:
+            return self._repeated(self._intents[order.now].order, order)
+        assert self._log is not None
+        if not order.keys and not order.sns and not isinstance(self.source, Remote):
+            return Delivery([], [], 0.0, 0)
+        self._log.append(Intent(order, self._room))
+        self.reached("intended")
+        delivery = deliver(self.source, order)
+        self.reached("fetched")
+        self._log.append(delivery)
+        self.reached("recorded")
+        return delivery
+
+    def _repeated(self, recorded: Order, order: Order) -> Delivery:
+        if replace(recorded, keys=list(recorded.keys), sns=list(recorded.sns)) != replace(
+            order, keys=list(order.keys), sns=list(order.sns)
+        ):
+            raise InputError(
+                f"the evaluation at {order.now} wants other entries than before the restart: a source of events must "
+                "give the same micro-batch again"
+            )
+        if order.now in self._deliveries:
+            return self._deliveries[order.now]
+        tried_again = isinstance(self.source, Remote) and math.isfinite(order.allowance)
+        spent = order.allowance if tried_again else self._cost(order)
+        copies = [Copy(error=LOST) for _ in order.keys]
+        return Delivery(copies, [Expanded(error=LOST) for _ in order.sns], spent, 0)
+
+    def _cost(self, order: Order) -> float:
+        """What an order costs a simple source; a remote one may have been asked again, up to the allowance."""
+        return self.price.of(len(order.keys)) + sum(self.price.of(1) for _ in order.sns)

@@ -1,0 +1,227 @@
+"""One stream and one source for all tests of enrichment; runs as a program of its own to be killed.
+
+    python enriched.py plain|spark PLACE STEP N
+
+STEP is the step after which the process kills itself when it is reached for the Nth time; "" is none.
+"""
+
+import json
+import os
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from maintenance.budget import BudgetRule
+from maintenance.manager import Manager
+from maintenance.pipeline.enrich import enrich
+from maintenance.pipeline.enrichment.arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
+from maintenance.pipeline.enrichment.on_driver import Shape
+from maintenance.pipeline.enrichment.settings import Settings, on_the_driver
+from maintenance.pipeline.enrichment.sinks import Files
+from maintenance.pipeline.enrichment.warm import Warm
+from maintenance.pipeline.session import SETTINGS as USUAL
+from maintenance.pipeline.session import spark_session
+from maintenance.service.endpoint import Copy, Expanded, Fetched, Price
+from maintenance.view.learned import Learned
+from maintenance.view.schedule import FixedSchedule
+from maintenance.window import WindowSpec
+from policies.registry import make
+
+WINDOW = WindowSpec(4000, 1000)
+GAMMA = 3
+FILES, SECONDS = 12, 36
+TOPICS, USERS = 8, 20
+SETTINGS = {
+    "spark.driver.extraJavaOptions": f"{USUAL['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""For processes that live for seconds."""
+
+
+class Counted:
+    """A source whose values are the number of changes so far; every request is a line in a file that outlives us."""
+
+    price = Price()
+
+    def __init__(self, requests: Path):
+        self.requests = requests
+
+    def fetch(self, keys, now):
+        with self.requests.open("a") as file:
+            file.write(json.dumps({"now": now, "keys": list(keys)}) + "\n")
+        return Fetched([Copy(value_of(key, now)) for key in keys], len(keys), len(keys))
+
+    def expand(self, sn, now):
+        self.fetch([f"?{sn}"], now)
+        return Expanded({key: Copy(value_of(key, now)) for key in users_of(sn)}, 1.0, 1)
+
+
+def value_of(key, now):
+    interval, phase = changes_of(key)
+    return str((now - phase) // interval)
+
+
+def users_of(topic):
+    rng = np.random.default_rng(int(topic[1:]))
+    return [f"u{n}" for n in sorted(rng.choice(USERS, 4, replace=False).tolist())]
+
+
+def events():
+    """(ms, topic), in order of time, with the last one far enough ahead to make all others' evaluations due."""
+    rng = np.random.default_rng(7)
+    times = np.sort(rng.integers(1, SECONDS * 1000, 400)).tolist()
+    return [*zip(times, (f"t{n}" for n in rng.integers(0, TOPICS, 400)), strict=True), (SECONDS * 1000 + 1, "t0")]
+
+
+def parts(number=FILES):
+    """The events as they come, in so many parts."""
+    rows = events()
+    size = -(-len(rows) // number)
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def warm():
+    """All edges in the order of their users, so that users have the same order everywhere and ties are broken alike."""
+    edges = sorted((user, topic) for topic in (f"t{n}" for n in range(TOPICS)) for user in users_of(topic))
+    users = sorted({user for user, _ in edges})
+    interval, phase = zip(*map(changes_of, users), strict=True)
+    columns = {"value": [value_of(user, 0) for user in users], "interval_ms": interval, "phase_ms": phase}
+    return Warm(
+        pa.table({"topic": [t for _, t in edges], "sr": [u for u, _ in edges]}), pa.table({"sr": users, **columns}), 0
+    )
+
+
+def changes_of(key):
+    """The change interval and a time of change."""
+    number = int(key.removeprefix("?")[1:])
+    return 700 + 311 * number, -137 * number
+
+
+def schedule():
+    """Exact knowledge."""
+    users = [f"u{n}" for n in range(USERS)]
+    interval, phase = zip(*map(changes_of, users), strict=True)
+    return FixedSchedule(np.array(interval), np.array(phase), {user: n for n, user in enumerate(users)})
+
+
+def settings(policy="gain", model=None, cold=False):
+    return Settings(
+        make(policy) if isinstance(policy, str) else policy, BudgetRule.of(GAMMA), WINDOW, model=model or Learned(),
+        seed=5, warm=None if cold else warm(),
+    )  # fmt: skip
+
+
+def single_process(requests, policy="gain", model=None, cold=False):
+    """The same with a Manager alone: what it answered, as rows, and its evaluations."""
+    known = settings(policy, model)
+    manager = Manager(WINDOW, Counted(requests), known.policy, known.budget, known.model, seed=known.seed)
+    if not cold:
+        start = warm()
+        manager.view.load(start.pairs(["topic"]), start.values(), 0)
+    rows, done, waiting = [], [], events()
+    for k in range(1, SECONDS + 1):
+        now = k * 1000
+        due = [event for event in waiting if event[0] <= now]
+        waiting = waiting[len(due) :]
+        evaluation = manager.evaluate(now, due)
+        done.append(evaluation)
+        rows += [(k, now, a.sn, a.sr, a.value, a.weight, a.refreshed, round(a.fresh, 9)) for a in evaluation.answers]
+    return sorted(rows), done
+
+
+def counts_of(part, window=WINDOW):
+    """What Spark counts of a micro-batch, counted here."""
+    at = np.array([time for time, _ in part])
+    one = np.ones(at.size, np.int64)
+    names = [FIRST, LAST, EARLIEST, LATEST, COUNT]
+    columns = dict(zip(names, [window.first(at), window.last(at), at, at, one], strict=True))
+    return pa.table({"topic": [topic for _, topic in part], **columns})
+
+
+def kill_at(step, number):
+    """Ends this process for good when `step` is reached for the Nth time."""
+    left = [number]
+
+    def reached(name):
+        left[0] -= name == step
+        if name == step and not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return reached
+
+
+def batches(place, reached=lambda _: None, policy="gain"):
+    """The query without Spark: answers go to one Parquet file per micro-batch."""
+
+    def write(steps, batch):
+        parquet.write_table(pa.concat_tables([step.answers for step in steps]), place / "answers" / f"{batch}.parquet")
+
+    (place / "answers").mkdir(parents=True, exist_ok=True)
+    shape = Shape(["topic"], [pa.string()], pa.string())
+    return on_the_driver(settings(policy), Counted(place / "requests"), place / "state", shape, write, reached)
+
+
+def run(place, reached=lambda _: None):
+    """All micro-batches from the first one that was not committed."""
+    query = batches(place, reached)
+    done = query.store.batches()
+    for number, part in enumerate(parts()):
+        if number >= (done[-1] if done else 0):  # Spark, too, may ask again for one that was committed
+            query.process(number, counts_of(part))
+
+
+def asked(place):
+    """What the source was asked, per instant."""
+    lines = [json.loads(line) for line in (place / "requests").read_text().splitlines()]
+    found = {}
+    for line in lines:
+        found.setdefault(line["now"], []).extend(line["keys"])
+    return found
+
+
+def drop(place, files=5):
+    """The events as files in a directory, one per micro-batch."""
+    (place / "events").mkdir(parents=True)
+    for number, part in enumerate(parts(files)):
+        columns = {"event_time": [datetime.fromtimestamp(at / 1000, UTC) for at, _ in part]}
+        path = place / "events" / f"{number:03}.parquet"
+        parquet.write_table(pa.table({**columns, "topic": [topic for _, topic in part]}), path)
+        os.utime(path, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their times
+
+
+def stream(spark, place):
+    schema = "event_time timestamp, topic string"
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(place / "events"))
+
+
+def query(spark, place, **changes):
+    """The query on Spark, ready to start."""
+    known = {
+        "on": "topic", "source": Counted(place / "requests"), "policy": "gain", "budget": GAMMA, "window": "4s",
+        "step": "1s", "state": place / "state", "sink": place / "answers", "seed": 5, "warm": warm(),
+    }  # fmt: skip
+    return enrich(stream(spark, place), **{**known, **changes})
+
+
+def finish(writer):
+    """All that is there, then the end."""
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def run_on_spark(place, reached):
+    """The query until it has read all files, or is killed."""
+    spark = spark_session("local[2]", SETTINGS)
+    finish(query(spark, place, reached=reached, sink=Files(str(place / "answers"), "json")))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    runs = {"plain": run, "spark": run_on_spark}
+    runs[sys.argv[1]](Path(sys.argv[2]), kill_at(sys.argv[3], int(sys.argv[4])))

@@ -1,0 +1,112 @@
+"""A graph that stays on the cluster: a Spark plan chooses what a policy chooses from a Round, and joins the same."""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from maintenance.pipeline.enrich import OnCluster
+from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
+from policies.errors import ConfigError
+from policies.gain import Gain
+from policies.ibm import Ibm
+from policies.lru import Lru
+from policies.sbm import Sbm
+
+sys.path.append(str(Path(__file__).parent))
+import enriched
+
+pytestmark = [
+    pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it"),
+    pytest.mark.filterwarnings("default"),
+]
+UNTIL = 6
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = spark_session("local[2]", enriched.SETTINGS)
+    yield session
+    session.stop()
+
+
+def on_the_cluster(spark, place, policy, model):
+    """The steps of the first seconds, in two micro-batches with a restart between them, and answers as rows."""
+    from maintenance.pipeline.enrichment.cluster import on_the_cluster
+    from maintenance.pipeline.enrichment.on_driver import Shape
+    from maintenance.pipeline.enrichment.parts import WindowParts
+
+    done, answers = [], []
+
+    def write(steps, batch):
+        done.extend(steps)
+        answers.extend(step.answers.toArrow() for step in steps)
+
+    shape = Shape(["topic"], [pa.string()], pa.string())
+    parts, source = WindowParts(spark, str(place / "window")), enriched.Counted(place / "requests")
+    settings = enriched.settings(policy, model)
+    early = [event for event in enriched.events() if event[0] <= UNTIL * 1000 + 500]
+    for number, part in enumerate((early[: len(early) // 2], early[len(early) // 2 :])):
+        query = on_the_cluster(settings, source, place / "state", shape, write, lambda _: None, parts)
+        query.process(number, spark.createDataFrame(enriched.counts_of(part)))
+    rows = pa.concat_tables(answers).to_pylist()
+    return done, sorted((*list(row.values())[:-1], round(row["fresh"], 9)) for row in rows), query
+
+
+@pytest.mark.parametrize(
+    ("policy", "model"),
+    [
+        (Sbm(), enriched.schedule()),
+        (Ibm(), enriched.schedule()),
+        (Lru(), None),
+        (Gain(expect=False, windows=1), None),
+        (Gain(expect=False, windows=2), enriched.schedule()),
+    ],
+    ids=lambda each: getattr(each, "name", "learned" if each is None else "exact"),
+)
+def test_a_plan_on_spark_makes_the_same_choices_and_gives_the_same_answers(spark, tmp_path, policy, model):
+    done, rows, query = on_the_cluster(spark, tmp_path, policy, model)
+    expected, evaluations = enriched.single_process(tmp_path / "elsewhere", policy, model)
+    assert len(done) == UNTIL
+    for step, evaluation in zip(done, evaluations, strict=False):
+        assert set(step.refreshes.keys) == set(evaluation.refreshes.keys)
+        for name in ("k", "t_ms", "results", "window_mappings", "candidates", "stale", "budget", "spent", "carried"):
+            assert getattr(step.record, name) == getattr(evaluation.record, name), name
+        assert step.record.expected_fresh == pytest.approx(evaluation.record.expected_fresh)
+    assert rows == [row for row in expected if row[0] <= UNTIL]
+    assert len(query.state.keeper.touched.values) < enriched.USERS or policy.name == "lru"
+
+
+def test_counts_that_no_window_needs_any_more_are_removed(spark, tmp_path):
+    _, _, query = on_the_cluster(spark, tmp_path, Sbm(), None)
+    assert sorted(path.name for path in (tmp_path / "window").iterdir()) == ["0", "1"]
+    query.process(2, spark.createDataFrame(enriched.counts_of([(8_001, "t0")])))
+    assert sorted(path.name for path in (tmp_path / "window").iterdir()) == ["1", "2"]
+
+
+def test_a_stream_with_its_graph_on_the_cluster_gives_the_answers_of_one_manager(spark, tmp_path):
+    enriched.drop(tmp_path, 6)
+    for path in sorted((tmp_path / "events").iterdir())[1:]:
+        path.unlink()
+    graph = OnCluster(str(tmp_path / "window"))
+    enriched.finish(enriched.query(spark, tmp_path, policy="lru", graph=graph))
+    found = spark.read.parquet(str(tmp_path / "answers")).drop("batch_id", "fresh").toArrow().to_pylist()
+    last = max(row["k"] for row in found)
+    expected = [row[:-1] for row in enriched.single_process(tmp_path / "elsewhere", "lru")[0] if row[0] <= last]
+    assert last > 4
+    assert sorted(tuple(row.values()) for row in found) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"policy": "gain"}, "'gain' has no score as a Spark plan"),
+        ({"policy": "sbm", "warm": None}, "needs a warm start"),
+        ({"policy": "sbm", "case": "aggregate"}, "case bgp"),
+    ],
+)
+def test_what_the_plan_cannot_do_is_said_before_the_query_starts(spark, tmp_path, changes, said):
+    enriched.drop(tmp_path, 1)
+    with pytest.raises(ConfigError, match=said):
+        enriched.query(spark, tmp_path, graph=OnCluster(str(tmp_path / "window")), **changes)

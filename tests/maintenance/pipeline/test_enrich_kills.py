@@ -1,0 +1,148 @@
+"""The query is killed between any two steps and started again: budgets are spent once, answers are written once."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from maintenance.pipeline.enrichment.journal import read_journal
+from maintenance.pipeline.enrichment.once import LOST
+from maintenance.pipeline.enrichment.store import FORMAT, Log, Store
+from maintenance.pipeline.session import LEAST_JAVA, java_version
+from policies.errors import InputError
+
+sys.path.append(str(Path(__file__).parent))
+import enriched
+
+HARMLESS = [
+    ("read", 1), ("answered", 1), ("recorded", 2), ("written", 2), ("committed", 1), ("recorded", 1), ("answered", 2),
+    ("written", 1), ("read", 3), ("committed", 2), ("recorded", 4), ("written", 1),
+]  # fmt: skip
+"""Kills where nothing is under way to the source: nothing at all may differ afterwards."""
+UNDER_WAY = [
+    ("intended", 1), ("fetched", 1), ("intended", 3), ("fetched", 4), ("intended", 5), ("fetched", 2), ("intended", 1),
+    ("fetched", 3), ("intended", 2), ("fetched", 1), ("intended", 2),
+]  # fmt: skip
+"""Kills where a request was paid, or may have been, and its answer is lost."""
+
+
+def start(kind, place, step="", number=0):
+    command = [sys.executable, enriched.__file__, kind, str(place), step, str(number)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+
+
+def killed(kind, place, kills):
+    """Every kill in turn, each of a process that does what the one before it left, and then the rest."""
+    place.mkdir(exist_ok=True)
+    for step, number in kills:
+        done = start(kind, place, step, number)
+        assert done.returncode == -signal.SIGKILL, f"{step} {number}: {done.stderr}"
+    done = start(kind, place)
+    assert done.returncode == 0, done.stderr
+
+
+def answers(place):
+    files = sorted((place / "answers").iterdir(), key=lambda path: int(path.stem))
+    return pa.concat_tables([parquet.read_table(path) for path in files]).to_pylist()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    place = tmp_path_factory.mktemp("undisturbed")
+    enriched.run(place)
+    return place
+
+
+def test_without_kills_the_steps_give_what_one_manager_gives(undisturbed, tmp_path):
+    expected, _ = enriched.single_process(tmp_path / "requests")
+    assert sorted((*list(row.values())[:-1], round(row["fresh"], 9)) for row in answers(undisturbed)) == expected
+
+
+def test_twelve_kills_beside_requests_change_nothing_at_all(undisturbed, tmp_path):
+    killed("plain", tmp_path, HARMLESS)
+    assert answers(tmp_path) == answers(undisturbed)
+    assert (tmp_path / "requests").read_text() == (undisturbed / "requests").read_text()
+    places = (tmp_path, undisturbed)
+    progress = [json.loads((place / "state" / "progress.json").read_text()) for place in places]
+    assert progress[0] == progress[1]
+    assert (progress[0]["evaluation"], progress[0]["elements"], progress[0]["late"]) == (enriched.SECONDS, 401, 0)
+    for name in ("spent", "budget", "carried", "errors"):
+        journals = [read_journal(place / "state", "evaluations")[name] for place in places]
+        assert journals[0].to_pylist() == journals[1].to_pylist()
+
+
+def test_eleven_kills_under_requests_lose_those_and_spend_nothing_twice(undisturbed, tmp_path):
+    killed("plain", tmp_path, UNDER_WAY)
+    asked = enriched.asked(tmp_path)
+    assert all(len(keys) <= enriched.GAMMA and len(set(keys)) == len(keys) for keys in asked.values())
+    journal = read_journal(tmp_path / "state", "evaluations")
+    assert journal["k"].to_pylist() == list(range(1, enriched.SECONDS + 1))
+    assert journal["spent"].to_pylist() == read_journal(undisturbed / "state", "evaluations")["spent"].to_pylist()
+    lost = [row["k"] for row in read_journal(tmp_path / "state", "refreshes").to_pylist() if row["error"] == LOST]
+    assert len(set(lost)) == len(UNDER_WAY)
+    names = ("k", "t_ms", "topic", "sr", "weight")
+    found, expected = ([tuple(row[name] for name in names) for row in answers(p)] for p in (tmp_path, undisturbed))
+    assert max(Counter(found).values()) == 1
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it")
+def test_three_kills_of_a_query_on_spark_change_nothing_at_all(undisturbed, tmp_path):
+    enriched.drop(tmp_path, 4)
+    killed("spark", tmp_path, [("recorded", 3), ("answered", 2), ("written", 1)])
+    found = [
+        json.loads(line)
+        for path in (tmp_path / "answers").glob("batch_id=*/*.json")
+        for line in path.read_text().splitlines()
+    ]
+    by_row = {(row["k"], row["topic"], row["sr"]): row for row in found}
+    assert len(by_row) == len(found)
+    assert [by_row[row["k"], row["topic"], row["sr"]] for row in answers(undisturbed)] == answers(undisturbed)
+    assert (tmp_path / "requests").read_text() == (undisturbed / "requests").read_text()
+
+
+@given(st.lists(st.integers(), max_size=5), st.data())
+def test_a_log_cut_off_anywhere_keeps_its_whole_records(tmp_path_factory, records, data):
+    log = Log(tmp_path_factory.mktemp("log") / "1.log")
+    sizes = [0]
+    for record in records:
+        log.append(record)
+        sizes.append(log.path.stat().st_size)
+    if records:
+        cut = data.draw(st.integers(0, sizes[-1]))
+        log.path.write_bytes(log.path.read_bytes()[:cut])
+        whole = sum(size <= cut for size in sizes[1:])
+        assert log.read() == records[:whole]
+        log.append("more")
+        assert log.read() == [*records[:whole], "more"]
+
+
+def test_a_snapshot_that_was_cut_off_counts_for_nothing(tmp_path):
+    store = Store(tmp_path)
+    store.save(3, {"spent": 7})
+    (tmp_path / ".4.state.part").write_bytes(b"half of")
+    assert store.load() == (3, {"spent": 7})
+
+
+@pytest.mark.parametrize("text", [b"something else\n", FORMAT + b"cnowhere\nThing\n."])
+def test_a_state_that_is_none_is_refused_in_words(tmp_path, text):
+    (tmp_path / "1.state").write_bytes(text)
+    with pytest.raises(InputError, match="no state of this version"):
+        Store(tmp_path).load()
+
+
+def test_a_source_of_events_that_gives_something_else_after_a_kill_is_refused(tmp_path):
+    done = start("plain", tmp_path, "recorded", 1)
+    assert done.returncode == -signal.SIGKILL
+    query = enriched.batches(tmp_path)
+    other = [(at, "t7") for at, _ in enriched.parts()[0]]
+    with pytest.raises(InputError, match="must give the same micro-batch again"):
+        query.process(0, enriched.counts_of(other))

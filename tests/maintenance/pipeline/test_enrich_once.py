@@ -1,0 +1,71 @@
+"""A source behind the log: asked once, repeated word for word, and lost orders paid for."""
+
+import math
+
+import pytest
+
+from maintenance.pipeline.enrichment.once import LOST, Once
+from maintenance.pipeline.enrichment.store import Log
+from maintenance.service.endpoint import Copy, Delivery, Endpoint, Expanded, Late, Order, Price
+
+
+class Remote:
+    """Takes fewer requests every time, and is slow with one key."""
+
+    price = Price()
+
+    def __init__(self, fails=False):
+        self.orders, self.rooms, self.fails = [], iter((5.0, 3.0, 1.0)), fails
+
+    def room(self, now):
+        return next(self.rooms)
+
+    def deliver(self, order):
+        self.orders.append(order)
+        if self.fails:
+            raise ConnectionError
+        late = [Late("slow", Copy(7), order.now - 1)]
+        return Delivery([Copy(1) for _ in order.keys], [Expanded(spent=1.0) for _ in order.sns], 2.0, 2, late)
+
+
+def started(source, path):
+    once = Once(source, lambda _: None)
+    once.begin(Log(path))
+    return once
+
+
+def test_a_delivery_is_repeated_with_all_that_came_and_the_room_of_that_time(tmp_path):
+    order = Order(1000, ["a"], ["x"], 4.0)
+    first = started(Remote(), tmp_path / "log")
+    assert first.room(1000) == 5.0
+    delivery = first.deliver(order)
+    source = Remote()
+    again = started(source, tmp_path / "log")
+    assert again.room(1000) == 5.0
+    assert again.deliver(order) == delivery
+    assert source.orders == []
+    assert again.room(2000) == 5.0
+    again.deliver(Order(2000, ["b"], (), 4.0))
+    assert len(source.orders) == 1
+
+
+@pytest.mark.parametrize(("allowance", "spent"), [(4.0, 4.0), (math.inf, 2.0)])
+def test_an_order_that_was_lost_counts_as_all_that_it_might_have_cost(tmp_path, allowance, spent):
+    order = Order(1000, ["a"], ["x"], allowance)
+    first = started(Remote(fails=True), tmp_path / "log")
+    first.room(1000)
+    with pytest.raises(ConnectionError):
+        first.deliver(order)
+    source = Remote()
+    lost = started(source, tmp_path / "log").deliver(order)
+    assert source.orders == []
+    assert lost.spent == spent
+    assert [one.error for one in (*lost.copies, *lost.expanded)] == [LOST, LOST]
+
+
+def test_nothing_is_logged_where_nothing_is_asked(tmp_path):
+    class Simple(Endpoint):
+        price = Price()
+
+    assert started(Simple(), tmp_path / "log").deliver(Order(1000, [])) == Delivery([], [], 0.0, 0)
+    assert not (tmp_path / "log").exists()
