@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 
-.PHONY: run test check bench lock java chromium clean
+.PHONY: run test check bench notebooks lock java chromium clean
 
 run: .venv/ready            ## the main job: policies side by side under one budget
 	@$(BIN)/freshkeeper demo
@@ -20,6 +20,9 @@ check: .venv/ready          ## lint, format, types and import rules
 
 bench: .venv/ready          ## measured speed, as ratios
 	@for b in $(filter-out benchmarks/stopwatch.py,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+notebooks: .venv/ready java  ## run the notebooks and keep their outputs
+	@$(BIN)/python scripts/run-notebooks
 
 .venv/ready: pyproject.toml constraints.txt
 	@echo "Setting up .venv (about a minute, once) ..."

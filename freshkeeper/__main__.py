@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from freshkeeper.commands import analyse, config, demo, explain, policies, reports, run, simulate, trace
+from freshkeeper.commands import analyse, config, demo, explain, policies, replay, reports, run, simulate, trace
 from freshkeeper.screen import complain
 from policies.errors import FreshkeeperError
 
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("explain")(explain.explain)
 app.command("simulate")(simulate.simulate)
+app.command("replay")(replay.replay)
 app.command("analyse")(analyse.analyse)
 app.command("report")(reports.report)
 app.command("compare")(reports.compare)

@@ -37,7 +37,7 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0)]
 Grid = BeforeValidator(_listed)
 GRID_KEYS = ("case", "knowledge", "budget", "bank")
-NOT_SWEPT = ("title", "seeds", "sweep")
+NOT_SWEPT = ("title", "seeds", "sweep", "spark")
 """What is one for a whole experiment."""
 PLAINER = {
     "too_short": "it must have at least one value",
@@ -120,6 +120,9 @@ class Experiment(BaseModel):
     )
     answers: bool = Field(default=False, description="write every answer, for the analysis; large")
     sweep: dict[str, list[Any]] = Field(default={}, description="any keys, each with the values that it takes in turn")
+    spark: dict[str, Any] = Field(
+        default={}, description="settings of Spark for --on spark, without the spark. of their names; master is one too"
+    )
 
     @model_validator(mode="after")
     def _can_run(self) -> Self:
@@ -135,6 +138,11 @@ class Experiment(BaseModel):
             if not values or key in NOT_SWEPT:
                 raise ValueError(f"sweep: {key} " + ("has no values" if not values else "is one for all settings"))
         return self
+
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        """Settings of Spark under their whole names, however they are nested."""
+        return dict(_flat("spark", self.spark))
 
     @property
     def seed_list(self) -> list[int]:
@@ -290,6 +298,14 @@ def _keys(path: list[str]) -> list[str]:
     for part in path:
         model = model.model_fields[part].annotation if part in getattr(model, "model_fields", {}) else None
     return list(getattr(model, "model_fields", {}))
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if not isinstance(value, dict):
+        yield name, _word(value)
+        return
+    for key, inner in value.items():
+        yield from _flat(f"{name}.{key}", inner)
 
 
 def _copied(value: Any) -> Any:

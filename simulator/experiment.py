@@ -33,6 +33,7 @@ from simulator.workload import generate
 
 PAPER_EVALUATIONS = 50
 TABLES = ("evaluations", "refreshes", "answers", "changes")
+PART = "part.json"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Job:
 
 
 Progress = Callable[[Part, int, int], None]
+Performed = Callable[[list[Job]], Iterator[Part]]
+"""Does all tasks somewhere, and gives the parts in whatever order."""
 
 
 def simulate(
@@ -66,8 +69,12 @@ def simulate(
     jobs: int = 1,
     resume: bool = False,
     progress: Progress | None = None,
+    performed: Performed | None = None,
 ) -> list[Row]:
-    """Run everything that is not done yet, then put the run directory together."""
+    """Run everything that is not done yet, then put the run directory together.
+
+    `performed` says where tasks are done; by default in so many processes of this machine.
+    """
     settings = settings_of(experiment)
     policies = runnable(settings)
     for path in {setting.experiment.trace for setting in settings} - {None}:
@@ -80,7 +87,7 @@ def simulate(
         for seed in experiment.seed_list
     ]
     parts: dict[tuple[int, int], Part] = {}
-    for part in _performed(todo, jobs):
+    for part in performed(todo) if performed else _performed(todo, jobs):
         parts[part.index, part.seed] = part
         if progress is not None:
             progress(part, len(parts), len(todo))
@@ -115,18 +122,22 @@ def _listed(words: Iterable[str]) -> str:
     return " or ".join(sorted(words))
 
 
-def perform(job: Job) -> Part:
-    """Do one task, or read what an earlier run of it left."""
-    finished = job.place / "part.json"
-    if finished.exists():
-        return Part(**json.loads(finished.read_text()))
+def perform(job: Job, recorded: Callable[[Path], Trace] | None = None) -> Part:
+    """Do one task, or read what an earlier run of it left; `recorded` knows traces that are not on this machine."""
+    if done(job):
+        return Part(**json.loads((job.place / PART).read_text()))
     setting = settings_of(job.experiment)[job.index]
-    task = Task(setting, job.seed, *_trace(setting, job.seed))
+    task = Task(setting, job.seed, *_trace(setting, job.seed, recorded or _recorded))
     outcomes = [task.run(policy) for policy in setting.experiment.policies if _handles(policy, setting)]
     bound, why = task.bound()
     part = Part(job.index, job.seed, {outcome.policy: _numbers(outcome) for outcome in outcomes}, bound, why)
     _write_part(job.place, task, outcomes, part)
     return part
+
+
+def done(job: Job) -> bool:
+    """Whether an earlier run left this task's part."""
+    return (job.place / PART).exists()
 
 
 def _performed(todo: list[Job], jobs: int) -> Iterator[Part]:
@@ -170,7 +181,7 @@ def _handles(policy: PolicySettings, setting: Setting) -> bool:
     return setting.case in kind.cases and setting.knowledge in kind.knowledge
 
 
-def _trace(setting: Setting, seed: int) -> tuple[Trace, int]:
+def _trace(setting: Setting, seed: int, recorded: Callable[[Path], Trace]) -> tuple[Trace, int]:
     """The trace of a seed, and how many evaluations it gets."""
     chosen = setting.experiment
     if chosen.trace is None:
@@ -179,7 +190,7 @@ def _trace(setting: Setting, seed: int) -> tuple[Trace, int]:
         evaluations = chosen.evaluations or whole
         workload = chosen.workload.model_copy(update={"duration_ms": evaluations * chosen.step})
         return generate(workload, seed), evaluations
-    trace = _recorded(chosen.trace)
+    trace = recorded(chosen.trace)
     whole = int(trace.arrivals.t_ms[-1] - trace.t0) // chosen.step
     return trace, chosen.evaluations or max(1, whole)
 
@@ -213,7 +224,7 @@ def _write_part(place: Path, task: Task, outcomes: list[Outcome], part: Part) ->
             tables = [task.changes()]
         if tables:
             journal.write(unfinished, name, tables)
-    (unfinished / "part.json").write_text(json.dumps(asdict(part)))
+    (unfinished / PART).write_text(json.dumps(asdict(part)))
     shutil.rmtree(place, ignore_errors=True)
     unfinished.rename(place)
 
@@ -348,5 +359,6 @@ def _declared(policy: PolicySettings) -> dict[str, Any]:
 
 
 def _plain(experiment: Experiment) -> dict[str, Any]:
-    plain: dict[str, Any] = experiment.model_dump(mode="json")
+    """What was run; where it ran is no part of it."""
+    plain: dict[str, Any] = experiment.model_dump(mode="json", exclude={"spark"})
     return plain

@@ -2,14 +2,19 @@
 
 import pytest
 
-SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
+from maintenance.pipeline.session import LEAST_JAVA, SETTINGS, java_version, spark_session
+
+SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.extraJavaOptions": f"{SETTINGS['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1",
+}
+"""For tables of some hundred rows: nothing to split, and nothing worth the time of the optimising compiler."""
 
 
 @pytest.fixture(scope="module")
 def spark() -> object:
     """A session on two cores, the running one where there is one; skipped without Java."""
-    from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
-
     if (java_version() or 0) < LEAST_JAVA:
         pytest.skip(f"no Java {LEAST_JAVA}: make java installs it")
-    return spark_session("local[2]", SETTINGS)
+    return spark_session("local[2]", SMALL)

@@ -1,11 +1,13 @@
 """Every command and every program in README and docs runs as it is written."""
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import jupytext
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,4 +63,16 @@ def test_the_picture_of_the_graph_is_drawn(tmp_path):
 
 @pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.py")), ids=lambda path: path.stem)
 def test_notebooks_run_from_top_to_bottom(notebook, tmp_path):
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
     run([sys.executable, str(notebook)], tmp_path)
+
+
+@pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_kept_notebooks_are_those_that_run_and_have_their_outputs(notebook):
+    """`scripts/run-notebooks` makes them."""
+    kept = json.loads(notebook.read_text())["cells"]
+    paired = jupytext.read(notebook.with_suffix(".py")).cells
+    assert ["".join(cell["source"]) for cell in kept] == [cell.source for cell in paired]
+    assert all(cell["execution_count"] for cell in kept if cell["cell_type"] == "code")
+    assert any(cell.get("outputs") for cell in kept)
+    assert notebook.stat().st_size < 300_000

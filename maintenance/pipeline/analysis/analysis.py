@@ -11,7 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from maintenance.pipeline.analysis import entries, on_spark, refreshes, spending, tables
+from maintenance.pipeline.analysis import audits, entries, on_spark, refreshes, spending, tables
 from maintenance.pipeline.analysis import evaluations as instants
 from maintenance.pipeline.analysis.tables import SPARK_FAILED, AnalysisError, Tables, located
 from policies.errors import ConfigError
@@ -34,7 +34,9 @@ class Analysis:
             raise AnalysisError("there are answers, but neither evaluations nor changes: nothing can be told of them")
         self.by_copy, judged = self._judge(found.answers, found.changes)
         self.evaluated = self.kept(on_spark.evaluated(judged, found.evaluations, found.aggregates))
-        self.by_seed = self.kept(on_spark.by_seed(self.evaluated, target))
+        seeds = on_spark.by_seed(self.evaluated, target)
+        self.audited = None if found.audits is None else self.kept(audits.audited(found.audits, self.evaluated))
+        self.by_seed = self.kept(seeds if self.audited is None else audits.stand_in(seeds, self.audited))
 
     def tables(self) -> Iterator[tuple[str, DataFrame]]:
         """Every table that there can be, by name."""
@@ -56,11 +58,17 @@ class Analysis:
         yield "seeds", _ordered(self.by_seed, *order, "seed")
         yield "evaluations", self._per_evaluation()
         yield "over_time", instants.over_time(self.evaluated)
-        yield "calibration", _ordered(instants.calibration(self.evaluated), *order, "basis", "tenth")
+        yield "calibration", _ordered(self._calibration(), *order, "basis", "tenth")
+        if self.audited is not None:
+            yield "audits", _ordered(audits.shares(self.audited), *order)
         if self.found.evaluations is not None:
             yield "budget", _ordered(spending.budget_use(self.found.evaluations, self._budgets()), *order)
             split = spending.latency(self.found.evaluations, self.found.refreshes)
             yield "latency", _ordered(split, "setting", "policy", "part")
+
+    def _calibration(self) -> DataFrame:
+        by_truth = instants.calibration(self.evaluated)
+        return by_truth if self.audited is None else by_truth.unionByName(audits.calibration(self.audited))
 
     def _budgets(self) -> dict[str, float]:
         """γ by setting; with no word of it what was paid in cannot be told."""
@@ -190,10 +198,17 @@ def _ordered(table: DataFrame, *by: str) -> DataFrame:
 def _remarks(digest: dict[str, Any]) -> list[str]:
     """What a reader of the headline has to know."""
     rows = digest["freshness"]
+    audited = {tuple(row[word] for word in on_spark.SERIES): row for row in digest.get("audits", ())}
     said = [] if rows else ["No evaluation that counts has answers, so there is no freshness."]
     for row in rows:
         whose = " ".join(word for word in (row["setting"], row["policy"]) if word) or "the run"
-        if row["basis"] != "truth":
+        if row["basis"] == "audited":
+            share = audited[tuple(row[word] for word in on_spark.SERIES)]
+            said.append(
+                f"The freshness of {whose} is an estimate from {share['audits']} audited answers: with 95 % confidence "
+                f"between {share['low']:.4f} and {share['high']:.4f}."
+            )
+        elif row["basis"] != "truth":
             said.append(f"The freshness of {whose} is not the truth but what was {row['basis']} by the engine.")
         elif row["reported"] is not None and abs(row["reported"] - row["freshness"]) > CLOSE:
             said.append(f"The engine reported {row['reported']:.4f} for {whose}; the truth is {row['freshness']:.4f}.")

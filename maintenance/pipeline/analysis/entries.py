@@ -29,8 +29,14 @@ def by_sr(served: DataFrame) -> DataFrame:
 
 
 def degrees(answers: DataFrame) -> DataFrame:
-    """With how many SNs each SR was served."""
-    return answers.select(*ENTRY, "sn").distinct().groupBy(*ENTRY).agg(F.count("sn").alias("degree"))
+    """With how many SNs each SR was served, where answers name them."""
+    return (
+        answers.filter("sn IS NOT NULL")
+        .select(*ENTRY, "sn")
+        .distinct()
+        .groupBy(*ENTRY)
+        .agg(F.count("sn").alias("degree"))
+    )
 
 
 def changed(by_sr: DataFrame, changes: DataFrame) -> DataFrame:

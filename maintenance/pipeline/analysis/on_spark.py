@@ -74,6 +74,7 @@ def by_seed(evaluated: DataFrame, target: float = 0.95) -> DataFrame:
         F.avg((F.col("freshness") >= target).cast("double")).alias("within_target"),
         F.avg(F.try_divide("reported", "results")).alias("reported"),
         F.avg(F.try_divide("expected_fresh", "results")).alias("expected"),
+        F.lit(0).cast("bigint").alias("audits"),
     )
 
 
@@ -81,7 +82,7 @@ def headline(by_seed: DataFrame, most: int) -> DataFrame:
     """The mean over seeds with its 95 % interval (Student's t); `most` is how many seeds there are at most."""
     counts: list[Column] = [F.count("*").alias("seeds"), F.min("basis").alias("basis")]
     means = [F.avg(name).alias(name) for name in ("freshness", "within_target", "reported", "expected")]
-    sums = [F.sum(name).alias(name) for name in ("evaluations", "fresh", "results")]
+    sums = [F.sum(name).alias(name) for name in ("evaluations", "fresh", "results", "audits")]
     found = by_seed.groupBy(*SERIES).agg(*counts, *means, *sums, F.stddev_samp("freshness").alias("spread"))
     return found.select(
         *SERIES,
@@ -96,6 +97,7 @@ def headline(by_seed: DataFrame, most: int) -> DataFrame:
         "within_target",
         "reported",
         "expected",
+        "audits",
     )
 
 

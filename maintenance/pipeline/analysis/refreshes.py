@@ -8,12 +8,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from maintenance.pipeline.analysis.on_spark import ENTRY, EVALUATION, RUN
 
 OWN = ["setting", "policy"]
+MISS = r"^(\?|miss )"
+"""How simulations and queries write an SN whose SRs are not known yet."""
 
 
 def counting(refreshes: DataFrame, evaluated: DataFrame) -> DataFrame:
     """The refreshes with whether their evaluation counts; one of which nothing is known does."""
     known = evaluated.groupBy(*EVALUATION).agg(F.max(~F.col("warmup")).alias("counts"))
-    miss = F.col("sr").startswith("?")
+    miss = F.col("sr").rlike(MISS)
     joined = refreshes.join(known, EVALUATION, "left").withColumn("counts", F.coalesce("counts", F.lit(True)))
     return joined.withColumn("miss", miss).withColumn("failed", F.col("error").isNotNull())
 

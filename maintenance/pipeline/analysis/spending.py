@@ -22,6 +22,7 @@ def budget_use(evaluations: DataFrame, per_evaluation: Mapping[str, float]) -> D
         F.sum("spent").alias("spent"),
         F.try_divide(F.sum("spent"), F.sum("paid")).alias("used"),
         F.avg("spent").alias("spent_per_evaluation"),
+        F.avg("budget").alias("available_per_evaluation"),
         F.max("spent").alias("most_spent"),
         F.count_if("idle").alias("saved_though_stale"),
         F.sum("errors").alias("failed"),

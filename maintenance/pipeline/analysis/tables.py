@@ -30,13 +30,15 @@ NEEDED = {
     "refreshes": ("sr", "t_ms"),
     "answers": ("t_ms", "sr", "refreshed_ms"),
     "changes": ("sr", "t_ms"),
+    "audits": ("t_ms", "fresh"),
 }
 """Without these columns a table tells nothing."""
 WITHOUT = {
     "evaluations": "misses, the warm-up, budgets and the time of decisions cannot be told",
     "refreshes": "wasted and missed refreshes cannot be told",
     "answers": "whether answers were fresh cannot be told independently of the engine",
-    "changes": "there is no truth: whether answers were fresh is what the engine says",
+    "changes": "there is no truth about every answer",
+    "audits": "nothing can be told of audits",
 }
 MEANINGS = {
     ("evaluations", "warmup"): "evaluations do not say which are the warm-up, so all of them count",
@@ -69,6 +71,7 @@ class Tables:
     refreshes: DataFrame | None
     answers: DataFrame | None
     changes: DataFrame | None
+    audits: DataFrame | None = None
     settings: Settings = field(default_factory=dict)
     aggregates: bool = False
     notes: list[str] = field(default_factory=list)
@@ -92,7 +95,8 @@ def read(spark: SparkSession, run: str) -> Tables:
     known = matched["evaluations"] if matched["evaluations"] is not None else answers
     changes = _with_owner(matched["changes"], raw["changes"], known, settings, notes)
     aggregates = _aggregates(answers, raw["answers"], notes)
-    return Tables(matched["evaluations"], matched["refreshes"], answers, changes, settings, aggregates, notes)
+    evaluations, refreshes, audits = (matched[name] for name in ("evaluations", "refreshes", "audits"))
+    return Tables(evaluations, refreshes, answers, changes, audits, settings, aggregates, notes)
 
 
 def located(path: str) -> str:
@@ -114,6 +118,8 @@ def _raw(spark: SparkSession, run: str, name: str, notes: list[str]) -> DataFram
     except SPARK_FAILED as error:
         absent = isinstance(error, PySparkException) and error.getCondition() == "PATH_NOT_FOUND"
         why = "is not there" if absent else "is not readable as Parquet"
+    if (name, why) == ("audits", "is not there"):
+        return None
     if why:
         hint = " (simulate with `--set answers=true` to have it)" if (name, why) == ("answers", "is not there") else ""
         notes.append(f"{name}.parquet {why}{hint}: {WITHOUT[name]}.")

@@ -6,21 +6,11 @@ import sys
 import pytest
 
 from freshkeeper.__main__ import main
-from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
 from simulator.config import resolve
 from simulator.experiment import simulate
 
-has_java = pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it")
 pytestmark = pytest.mark.filterwarnings("default")
 SMALL = {"workload": {"sns": 5, "srs": 4, "edges": 10}, "evaluations": 10, "seeds": 1, "policies": "ibm"}
-
-
-@pytest.fixture(scope="module")
-def session():
-    """The one that the command then finds running."""
-    spark = spark_session("local[2]", {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"})
-    yield spark
-    spark.stop()
 
 
 @pytest.fixture
@@ -39,8 +29,7 @@ def call(tmp_path, monkeypatch, capsys):
     return run
 
 
-@has_java
-def test_json_goes_to_standard_output_and_the_analysis_into_its_directory(session, call, tmp_path):
+def test_json_goes_to_standard_output_and_the_analysis_into_its_directory(spark, call, tmp_path):
     simulate(resolve(SMALL | {"answers": True, "bound": "never"}), tmp_path / "run")
     code, out, _ = call("run", "--out", "told", "--target", "0.5", "--json", "--set", "spark.sql.ansi.enabled=true")
     assert code == 0
@@ -49,8 +38,7 @@ def test_json_goes_to_standard_output_and_the_analysis_into_its_directory(sessio
     assert not (tmp_path / "run" / "analysis").exists()
 
 
-@has_java
-def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(session, call, tmp_path):
+def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(spark, call, tmp_path):
     simulate(resolve(SMALL | {"bound": "never"}), tmp_path / "run")
     code, out, err = call("run")
     assert code == 0
@@ -60,8 +48,7 @@ def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(session, c
     assert "analysis: run/analysis" in err
 
 
-@has_java
-def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(session, call):
+def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(spark, call):
     code, _, err = call("nowhere")
     assert code == 2
     assert "freshkeeper: nowhere cannot be analysed: it has neither" in err

@@ -6,15 +6,10 @@ import json
 import pytest
 
 from maintenance import journal
-from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
 from simulator.config import resolve
 from simulator.experiment import simulate
 
-pytestmark = [
-    pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it"),
-    pytest.mark.filterwarnings("default"),
-]
-SETTINGS = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+pytestmark = pytest.mark.filterwarnings("default")
 SIMULATED = {
     "workload": {"sns": 12, "srs": 10, "edges": 40},
     "policies": ["random", "sbm", {"name": "fba", "literal": True}],
@@ -28,13 +23,6 @@ SIMULATED = {
     "answers": True,
 }
 """Both cases, known and unknown changes, views with misses, a source that takes its time."""
-
-
-@pytest.fixture(scope="module")
-def spark():
-    session = spark_session("local[2]", SETTINGS)
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

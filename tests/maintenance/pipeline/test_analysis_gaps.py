@@ -6,13 +6,9 @@ import pytest
 from pyarrow import parquet
 
 from maintenance import journal
-from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
 from policies.errors import ConfigError, FreshkeeperError
 
-pytestmark = [
-    pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it"),
-    pytest.mark.filterwarnings("default"),
-]
+pytestmark = pytest.mark.filterwarnings("default")
 WHOSE = {"setting": "", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0}
 ROWS = {
     "evaluations": [
@@ -26,13 +22,6 @@ ROWS = {
     "refreshes": [{"k": 2, "t_ms": 2000, "sr": "a", "changed": False, "latency_ms": 2.0}],
     "changes": [{"sr": "a", "t_ms": 1500}],
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spark():
-    session = spark_session("local[2]", {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"})
-    yield session
-    session.stop()
 
 
 @pytest.fixture
@@ -66,6 +55,29 @@ def test_without_changes_the_headline_is_what_was_reported_and_says_so(analysed)
     assert digest["wasted"][0]["wasted_as_reported"] == 1
     assert {"budget", "latency", "calibration"} <= set(digest)
     assert not {"missed", "staleness", "top_stale"} & set(digest)
+
+
+def test_without_changes_audits_stand_in_for_the_truth(analysed):
+    audits = [{"k": 2, "t_ms": 2000, "sn": "n", "fresh": fresh} for fresh in (True, False, True, None)]
+    audits += [{"k": 1, "t_ms": 1000, "sn": "n", "fresh": False}]  # in the warm-up
+    digest = analysed("changes", rows=ROWS | {"audits": audits})
+    (row,) = digest["freshness"]
+    assert (row["basis"], row["audits"], row["within_target"]) == ("audited", 3, None)
+    assert row["freshness"] == pytest.approx(2 / 3)
+    assert row["stale_answers"] == pytest.approx(2 / 3)
+    (share,) = digest["audits"]
+    assert (share["low"], share["high"]) == (pytest.approx(0.2077, abs=1e-4), pytest.approx(0.9385, abs=1e-4))
+    (audited,) = [row for row in digest["calibration"] if row["basis"] == "audited"]
+    assert (audited["tenth"], audited["bias"]) == (7, pytest.approx(0.75 - 2 / 3))
+    assert said(digest, "an estimate from 3 audited answers")
+
+
+def test_answers_that_do_not_name_their_sn_have_no_degree(analysed):
+    digest = analysed("answers.sn", rows=ROWS | {"refreshes": [{"k": 2, "t_ms": 2000, "sr": "miss x"}]})
+    assert digest["by_degree"] == []
+    assert digest["top_stale"][0]["degree"] is None
+    assert digest["wasted"][0]["misses"] == 1
+    assert said(digest, "answers do not name their SN")
 
 
 def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(analysed):
@@ -111,6 +123,14 @@ def test_a_table_without_a_column_that_it_cannot_do_without_is_left_aside(analys
 
 def test_evaluations_without_times_are_matched_by_number(analysed):
     digest = analysed("evaluations.t_ms")
+    assert (digest["freshness"][0]["freshness"], digest["freshness"][0]["basis"]) == (0.5, "truth")
+
+
+def test_a_journal_written_in_parts_is_read_as_a_whole(analysed, tmp_path):
+    for number, row in enumerate(ROWS["answers"]):
+        columns = {name: [value] for name, value in (WHOSE | row).items() if name != "knowledge"}
+        journal.write_part(tmp_path, "answers", number, journal.table("answers", columns))
+    digest = analysed("answers")
     assert (digest["freshness"][0]["freshness"], digest["freshness"][0]["basis"]) == (0.5, "truth")
 
 

@@ -2,26 +2,17 @@
 
 import pytest
 
-from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
+from maintenance.pipeline.session import java_version, spark_session
 from policies.errors import ConfigError
 
 
-def has_java():
-    return (java_version() or 0) >= LEAST_JAVA
-
-
-@pytest.mark.skipif(not has_java(), reason=f"no Java {LEAST_JAVA} or newer: make java installs it where it can")
 @pytest.mark.filterwarnings("default")
-def test_a_session_counts_and_is_shared():
-    spark = spark_session("local[1]", {"spark.sql.shuffle.partitions": "1"})
-    try:
-        rows = spark.range(1000).selectExpr("id % 7 AS sr").groupBy("sr").count().collect()
-        assert sorted(row["sr"] for row in rows) == list(range(7))
-        assert sum(row["count"] for row in rows) == 1000
-        assert spark_session() is not None
-        assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    finally:
-        spark.stop()
+def test_a_session_counts_and_is_shared(spark):
+    rows = spark.range(1000).selectExpr("id % 7 AS sr").groupBy("sr").count().collect()
+    assert sorted(row["sr"] for row in rows) == list(range(7))
+    assert sum(row["count"] for row in rows) == 1000
+    assert spark_session().sparkContext is spark.sparkContext
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
 @pytest.mark.parametrize(

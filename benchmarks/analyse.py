@@ -1,0 +1,209 @@
+"""How fast a run is analysed on Spark: the headline alone and the whole analysis, beside DuckDB and the same headline.
+
+Asked for: 20 and 100 million answers (`--millions 20 100`) on two cores with at most 8 GB, at most six times as long
+for five times as many. The tables are made up, written to a temporary directory and removed; three numbers must agree:
+what was reported when the tables were made, what Spark finds and what DuckDB finds.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+from stopwatch import ratios, show
+
+from maintenance import journal
+from maintenance.pipeline.analysis import analyse, headline
+from maintenance.pipeline.session import spark_session
+from policies.arrays import Ints
+
+PER_EVALUATION = 20_000
+"""Answers of one evaluation; more rows are more evaluations."""
+SNS, SRS, EDGES, REFRESHES, STEP_MS = 5_000, 10_000, 100_000, 200, 1000
+CHUNK = 50
+"""Evaluations that are made and written at once."""
+BYTES_PER_ROW = 8
+HEADLINE = """
+    WITH used AS (SELECT DISTINCT sr, refreshed_ms FROM '{run}/answers.parquet'),
+    copies AS (SELECT used.sr, used.refreshed_ms, changes.t_ms AS stale_from
+        FROM used ASOF LEFT JOIN '{run}/changes.parquet' AS changes
+        ON used.sr = changes.sr AND used.refreshed_ms < changes.t_ms),
+    truth AS (SELECT answers.t_ms, sum(CASE WHEN stale_from <= answers.t_ms THEN 0 ELSE weight END) AS fresh
+        FROM '{run}/answers.parquet' AS answers JOIN copies USING (sr, refreshed_ms) GROUP BY answers.t_ms)
+    SELECT avg(truth.fresh / results) FROM '{run}/evaluations.parquet' JOIN truth USING (t_ms) WHERE NOT warmup
+"""
+
+
+class Made:
+    """A journal of one policy: edges in turn, SRs refreshed round about, each with a change interval of its own."""
+
+    def __init__(self, evaluations: int) -> None:
+        """So many evaluations; every other number is the same for all sizes."""
+        rng = np.random.default_rng(0)
+        self.evaluations = evaluations
+        popular = SRS * rng.power(2.5, EDGES)
+        self.edges = np.stack([rng.integers(0, SNS, EDGES), SRS - 1 - popular.astype(np.int64)])
+        self.interval = rng.integers(5_000, 120_000, SRS)
+        self.phase = rng.integers(0, self.interval)
+        self.labels = {name: pa.array([f"http://example.org/{name}/{n}" for n in range(most)])
+                       for name, most in (("sn", SNS), ("sr", SRS))}  # fmt: skip
+        self.weight = rng.integers(1, 4, EDGES)
+
+    def write(self, run: Path) -> None:
+        """All tables that an analysis reads."""
+        run.mkdir()
+        results, fresh = [], []
+        with parquet.ParquetWriter(run / "answers.parquet", journal.SCHEMAS["answers"], compression="zstd") as writer:
+            for first in range(1, self.evaluations + 1, CHUNK):
+                k = np.arange(first, min(first + CHUNK, self.evaluations + 1))
+                table, good = self.answers(k)
+                writer.write_table(table)
+                weight = table["weight"].to_numpy()
+                results.append(weight.reshape(k.size, -1).sum(axis=1))
+                fresh.append((weight * good).reshape(k.size, -1).sum(axis=1))
+        journal.write(run, "evaluations", [self.evaluated(np.concatenate(results), np.concatenate(fresh))])
+        journal.write(run, "refreshes", [self.refreshed()])
+        journal.write(run, "changes", [self.changes()])
+
+    def answers(self, k: Ints) -> tuple[pa.Table, Ints]:
+        """The answers of some evaluations, and which are fresh."""
+        rows = (k[:, None] * (PER_EVALUATION // 3) + np.arange(PER_EVALUATION)).ravel() % EDGES
+        number, (sn, sr) = np.repeat(k, PER_EVALUATION), self.edges[:, rows]
+        every = SRS // REFRESHES
+        refreshed = np.maximum(0, number - (number + sr) % every) * STEP_MS
+        now = number * STEP_MS
+        last_change = now - (now - self.phase[sr]) % self.interval[sr]
+        table = self.table("answers", number, {
+            "sn": self.labels["sn"].take(pa.array(sn)), "sr": self.labels["sr"].take(pa.array(sr)),
+            "weight": self.weight[rows], "refreshed_ms": refreshed,
+        })  # fmt: skip
+        return table, last_change <= refreshed
+
+    def evaluated(self, results: Ints, fresh: Ints) -> pa.Table:
+        """The evaluations with the true number of fresh answers."""
+        k = np.arange(1, self.evaluations + 1)
+        known = {"results": results, "fresh": fresh, "expected_fresh": 0.9 * fresh, "warmup": k <= k.size // 10}
+        spent = {"budget": np.full(k.size, REFRESHES), "spent": np.full(k.size, REFRESHES)}
+        return self.table("evaluations", k, known | spent | {"decide_us": np.full(k.size, 100.0)})
+
+    def refreshed(self) -> pa.Table:
+        """Every SR once in a round."""
+        every = SRS // REFRESHES
+        k = np.repeat(np.arange(1, self.evaluations + 1), REFRESHES)
+        sr = (-k) % every + every * np.tile(np.arange(REFRESHES), self.evaluations)
+        none = np.zeros(k.size, bool)
+        return self.table("refreshes", k, {"sr": self.labels["sr"].take(pa.array(sr)), "changed": ~none, "late": none})
+
+    def changes(self) -> pa.Table:
+        """All changes from the beginning to the end."""
+        end = self.evaluations * STEP_MS
+        number = (end - self.phase) // self.interval + 1
+        sr = np.repeat(np.arange(SRS), number)
+        nth = np.arange(sr.size) - np.repeat(np.cumsum(number) - number, number)
+        times = self.phase[sr] + nth * self.interval[sr]
+        whose = {"setting": pa.repeat("", sr.size), "seed": np.zeros(sr.size, np.int64)}
+        columns = {**whose, "sr": self.labels["sr"].take(pa.array(sr)), "t_ms": times}
+        return pa.table(columns, schema=journal.SCHEMAS["changes"])
+
+    @staticmethod
+    def table(name: str, k: Ints, columns: dict[str, object]) -> pa.Table:
+        """A table of the journal; what it does not say is null."""
+        schema, rows = journal.SCHEMAS[name], k.size
+        words = {"setting": "", "policy": "lru", "case": "bgp", "knowledge": "learned"}
+        whose = {word: pa.repeat(text, rows) for word, text in words.items()}
+        known = {**whose, "seed": np.zeros(rows, np.int64), "k": k, "t_ms": k * STEP_MS, **columns}
+        arrays = [pa.array(known[part.name], part.type) if part.name in known else pa.nulls(rows, part.type)
+                  for part in schema]  # fmt: skip
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def timed(run: Callable[[], float]) -> tuple[float, float]:
+    """What it gives, and how long it takes."""
+    began = time.perf_counter()
+    return run(), time.perf_counter() - began
+
+
+def on_spark(spark: SparkSession, run: Path) -> float:
+    """The headline alone."""
+    return float(headline(spark, str(run))[0]["freshness"])
+
+
+def whole_analysis(spark: SparkSession, run: Path) -> float:
+    """Every table, written."""
+    return float(analyse(spark, str(run))["freshness"][0]["freshness"])
+
+
+def on_duckdb(run: Path) -> float:
+    """The headline alone, by the same plan: copies first, then an equi-join."""
+    with duckdb.connect(config={"threads": 2, "memory_limit": "8GB"}) as connection:
+        found = connection.execute(HEADLINE.format(run=run)).fetchone()
+    assert found is not None
+    return float(found[0])
+
+
+def peak_gb(spark: SparkSession) -> float:
+    """The most memory that the JVM had, heap and all else."""
+    process = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024**2
+
+
+def measured(spark: SparkSession, place: Path, millions: float) -> Iterator[tuple[str, float]]:
+    """Seconds by what was done, for so many million answers."""
+    run = place / f"{millions:g}"
+    rows = int(millions * 1e6)
+    if shutil.disk_usage(place).free < 5 * BYTES_PER_ROW * rows:
+        sys.exit(f"{place} has no room for {rows:,} answers")
+    Made(rows // PER_EVALUATION).write(run)
+    told = journal.read(run, "evaluations")
+    assert told is not None
+    counted = ~told["warmup"].to_numpy()
+    truth = float((told["fresh"].to_numpy() / told["results"].to_numpy())[counted].mean())
+    for name, what in (
+        ("DuckDB, headline", lambda: on_duckdb(run)),
+        ("Spark, headline", lambda: on_spark(spark, run)),
+        ("Spark, whole analysis", lambda: whole_analysis(spark, run)),
+    ):
+        found, seconds = timed(what)
+        assert abs(found - truth) < 1e-9, f"{name} says {found}, the tables were made with {truth}"
+        yield name, seconds
+    shutil.rmtree(run)
+
+
+def report(sizes: list[float], memory: str) -> None:
+    """A table, a row per size and measure, and ratios."""
+    spark = spark_session("local[2]", {"spark.driver.memory": memory})
+    rows, named = [], {}
+    taken: dict[str, dict[float, float]] = {}
+    with tempfile.TemporaryDirectory(prefix="freshkeeper-") as place:
+        list(measured(spark, Path(place), 0.2))  # the JVM has to get warm
+        for millions in sizes:
+            for name, seconds in measured(spark, Path(place), millions):
+                taken.setdefault(name, {})[millions] = seconds
+                rows.append(
+                    [f"{name}, {millions:g} M answers", f"{seconds:.1f} s", f"{millions / seconds:.2f} M rows/s"]
+                )
+    rows.append(["most memory of the JVM", f"{peak_gb(spark):.1f} GB", "8 GB asked"])
+    spark.stop()
+    for name, by_size in taken.items():
+        key = name.lower().replace(", ", "_").replace(" ", "_")
+        named[f"{key}_growth"] = by_size[sizes[-1]] / by_size[sizes[0]]
+        named[f"{key}_over_duckdb"] = by_size[sizes[-1]] / taken["DuckDB, headline"][sizes[-1]]
+    show(f"Freshness analysis, growth from {sizes[0]:g} M to {sizes[-1]:g} M answers", ["", "seconds", "speed"], rows)
+    ratios(named)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--millions", type=float, nargs="+", default=[2, 10], help="how many answers, in millions")
+    parser.add_argument("--memory", default="6g", help="the heap of the driver")
+    asked = parser.parse_args()
+    report(asked.millions, asked.memory)

@@ -1,0 +1,117 @@
+"""Sweeps on Spark: the same tables as on this machine, whatever fails in between."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from maintenance.pipeline.ship import packed
+from policies.errors import ConfigError, FreshkeeperError
+from simulator.config import resolve
+from simulator.experiment import simulate
+from simulator.trace import write_trace
+from simulator.workload import Workload, generate
+
+pytestmark = pytest.mark.filterwarnings("default")
+TIMINGS = ("decide_us", "fetch_ms", "latency_ms")
+SMALL = {"sns": 10, "srs": 10, "edges": 40}
+PLUGIN = """
+import numpy as np
+from policies.base import Honest, Selection
+
+class First(Honest):
+    name = "first"
+    def select(self, round, budget, rng):
+        picked = np.flatnonzero(round.candidates)[: int(budget.available)]
+        return Selection(picked, np.ones(picked.size))
+"""
+
+
+def content(run):
+    found = {}
+    for file in sorted(run.glob("*.parquet")):
+        table = parquet.read_table(file)
+        found[file.name] = table.select([name for name in table.column_names if name not in TIMINGS])
+    about = json.loads((run / "run.json").read_text())
+    return found, {key: value for key, value in about.items() if key != "command"}
+
+
+@pytest.fixture(scope="module")
+def on_spark(spark):
+    from simulator.on_spark import OnSpark
+
+    return OnSpark(spark)
+
+
+def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark, tmp_path):
+    experiment = resolve(
+        {"workload": SMALL, "sweep": {"workload.edges": [20, 40]}, "policies": "random,gain", "budget": [2, 3],
+         "knowledge": ["exact", "learned"], "evaluations": 12, "seeds": 2, "answers": True}
+    )  # fmt: skip
+    seen = []
+    here = simulate(experiment, tmp_path / "here")
+    there = simulate(experiment, tmp_path / "there", performed=on_spark, progress=lambda *part: seen.append(part[1:]))
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+    assert [vars(row) | {"seconds": 0} for row in there] == [vars(row) | {"seconds": 0} for row in here]
+    assert seen == [(n, 16) for n in range(1, 17)]
+    assert not list((tmp_path / "there").glob(".*"))
+
+
+def test_a_recorded_trace_is_sent_along_and_policies_of_ones_own_too(on_spark, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path)
+    write_trace(generate(Workload(**SMALL, duration_ms=10_000), 0), tmp_path / "trace")
+    experiment = resolve({"trace": str(tmp_path / "trace"), "policies": "mine:First,ibm", "budget": 2, "seeds": 2})
+    simulate(experiment, tmp_path / "here")
+    simulate(experiment, tmp_path / "there", performed=on_spark)
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def test_what_an_earlier_run_finished_is_not_done_again(on_spark, tmp_path):
+    experiment = resolve({"workload": SMALL, "evaluations": 12, "seeds": 3, "policies": "ibm"})
+
+    def stop(part, done, of):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(experiment, tmp_path / "there", progress=stop)
+    (finished,) = (tmp_path / "there" / "parts").glob("*/part.json")
+    before = finished.stat().st_mtime_ns
+    simulate(experiment, tmp_path / "there", resume=True, performed=lambda todo: kept(finished, before, on_spark(todo)))
+    simulate(experiment, tmp_path / "here")
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def kept(finished, before, parts):
+    yield from parts
+    assert finished.stat().st_mtime_ns == before
+
+
+def test_what_is_wrong_with_a_task_is_said_in_one_line(on_spark, tmp_path, monkeypatch):
+    (tmp_path / "broken.py").write_text(PLUGIN.replace("picked.size)", "picked.size, 7)"))
+    monkeypatch.syspath_prepend(tmp_path)
+    experiment = resolve({"workload": SMALL, "policies": "broken:First", "seeds": 1, "evaluations": 3})
+    with pytest.raises(FreshkeeperError, match="a task failed on Spark: TypeError") as failed:
+        simulate(experiment, tmp_path / "there", performed=on_spark)
+    assert "\n" not in str(failed.value)
+
+
+def test_the_same_code_is_the_same_zip_and_runs_from_it(tmp_path):
+    names = ("simulator", "maintenance", "policies")
+    archive = packed(names, tmp_path)
+    assert packed(names, tmp_path) == archive
+    program = (
+        f"import sys; sys.path.insert(0, {str(archive)!r}); import simulator.experiment as e; print(e.__file__);"
+        "from simulator.config import resolve; from pathlib import Path;"
+        f"e.simulate(resolve({{'evaluations': 3, 'seeds': 1}}), Path({str(tmp_path / 'run')!r}))"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert Path(said.stdout.strip()).is_relative_to(archive)
+
+
+def test_a_module_that_is_not_there_cannot_be_sent(tmp_path):
+    with pytest.raises(ConfigError, match="'nothing_of_the_kind' cannot be sent to Spark"):
+        packed(["nothing_of_the_kind"], tmp_path)

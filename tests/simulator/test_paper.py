@@ -1,0 +1,54 @@
+"""Runs by the name of their config, their freshness as a table, and gains of one policy over another."""
+
+from pathlib import Path
+
+import pytest
+
+from policies.errors import InputError
+from simulator.config import resolve
+from simulator.experiment import simulate
+from simulator.paper import Runs, freshness_table, lifts
+from simulator.summary import read_summary
+
+KEYS = {"workload": {"edges": 200}, "evaluations": 12, "seeds": 1, "budget": [3, 5], "bank": "window"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    place = tmp_path_factory.mktemp("paper") / "small"
+    simulate(resolve({**KEYS, "policies": ["sbm", "ibm", {"name": "fba", "literal": True}]}), place)
+    return place
+
+
+def test_the_table_has_percents_the_bound_and_an_asterisk_for_those_over_budget(run):
+    head, *rows = freshness_table(run)
+    assert head == ["setting", "sbm", "ibm", "fba(literal=true)", "bound"]
+    assert [row[0] for row in rows] == ["budget=3", "budget=5"]
+    ibm = next(row for row in read_summary(run / "summary.csv") if (row.setting, row.policy) == ("budget=3", "ibm"))
+    assert rows[0][2] == f"{100 * ibm.freshness:.1f}"
+    assert float(rows[0][4]) == pytest.approx(100 * ibm.freshness / ibm.share_of_bound, abs=0.05)
+    assert "* (" in rows[0][3]
+
+
+def test_a_lift_is_relative_to_the_baseline_setting_by_setting(run):
+    of = {(row.setting, row.policy): row.freshness for row in read_summary(run / "summary.csv")}
+    expected = {name: of[name, "ibm"] / of[name, "sbm"] - 1 for name in ("budget=3", "budget=5")}
+    assert lifts(run, "ibm", "sbm") == pytest.approx(expected)
+
+
+def test_a_run_that_is_there_is_taken_and_another_is_made_once(run, tmp_path, monkeypatch):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "tiny.yaml").write_text("workload: {edges: 60}\nevaluations: 5\npolicies: [lru]\n")
+    monkeypatch.chdir(tmp_path)
+    runs = Runs(tmp_path / "made", seeds=1, given=run.parent)
+    assert runs.of("small") == run
+    made = runs.of("tiny")
+    assert made == tmp_path / "made" / "tiny"
+    before = (made / "run.json").stat().st_mtime_ns
+    assert (runs.of("tiny") / "run.json").stat().st_mtime_ns == before
+
+
+def test_outside_the_project_it_is_said_where_to_go(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="there is no directory configs"):
+        Runs(Path("made")).of("fig2a")
