@@ -189,9 +189,7 @@ class Manager:
         present = np.flatnonzero(counts)
         none, budget = Selection(np.empty(0, np.int32), np.empty(0), ""), Budget(had, had)
         weights = counts[present].astype(np.int64)
-        decision = Decision(
-            self._k, now, round, srs, present, weights, Draws(), none, budget, self.content.size, 0.0
-        )
+        decision = Decision(self._k, now, round, srs, present, weights, Draws(), none, budget, self.content.size, 0.0)
         return self.conclude(decision, Refreshes.none(spent))
 
     @property

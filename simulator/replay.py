@@ -31,7 +31,7 @@ def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> 
     if any((place / f"{name}.{form}").exists() for name in ("arrivals", "edges") for form in FORMATS):
         return Replay(resolve({"trace": str(place), "seeds": 1}, changes))
     about = _about(place)
-    if about.get("config"):
+    if about.get("config") and "query" not in about["config"]:
         return Replay(_again(place, about["config"], changes))
     if (place / "answers.parquet").exists() or (place / "evaluations.parquet").exists():
         return _journal(place, about, changes, trace, setting)
@@ -75,7 +75,8 @@ def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
 
 
 def _journal(place: Path, about: Changes, changes: Changes, trace: Path, setting: str) -> Replay:
-    known = about.get("settings", {}).get(setting, {})
+    settings = about.get("settings", {})
+    known = settings.get(setting) or (next(iter(settings.values())) if len(settings) == 1 else {})
     window = changes.get("window") or known.get("range_ms")
     if window is None:
         raise ConfigError(f"{place} does not say how long its window is; give it with --window, as 10s")

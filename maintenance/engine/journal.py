@@ -37,7 +37,7 @@ class QueryJournal:
     _goes_on: bool = False
     _parts: int = 0
     _since: float | None = None
-    _truths: dict[str, Truth] = field(default_factory=dict)
+    _truths: dict[Manager, tuple[str, Truth]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """What an earlier run left in the state goes to the journal first."""
@@ -98,19 +98,19 @@ class QueryJournal:
 
     def _know(self, source: str, manager: Manager) -> Truth:
         """What is known of a source; run.json has every view from its first evaluation on."""
-        if source not in self._truths:
-            self._truths[source] = Truth.of(manager)
+        if manager not in self._truths:
+            self._truths[manager] = source, Truth.of(manager)
         if self.about is not None and self.directory is not None and self.about.add(source, manager):
             self.about.write(self.directory, complete=False)
-        return self._truths[source]
+        return self._truths[manager][1]
 
     def _write_truth(self, directory: Path) -> None:
         """changes.parquet, if all sources are known: a reader takes an SR that is not in it for one without changes."""
         remove(directory, "changes")
-        if not self._truths or not all(truth.known for truth in self._truths.values()):
+        if not self._truths or not all(truth.known for _, truth in self._truths.values()):
             return
         rows = Buffer("changes")
-        for source, truth in self._truths.items():
+        for source, truth in self._truths.values():
             for key, t in truth.changes():
                 rows.add({"setting": source, "seed": self.seed, "sr": written(key), "t_ms": t})
         write(directory, "changes", [rows.table()])

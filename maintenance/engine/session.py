@@ -119,13 +119,13 @@ class Session:
 
     def _settings(self) -> dict[str, object]:
         """All settings of the run, and what the sources' files say."""
-        left_out = ("query", "tell", "observers", "sources")
+        left_out = ("text", "query", "tell", "observers", "sources")
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in left_out}
         plain = {name: written for name, written in self.sources.items() if isinstance(written, str)}
         said = {name: written for name, written in self.sources.items() if isinstance(written, SourceConfig)}
         said |= {name: read_config(Path(f)) for name, f in plain.items() if f.lower().endswith((".yaml", ".yml"))}
         told = {name: config.model_dump(mode="json", exclude_defaults=True) for name, config in said.items()}
-        return own | {"sources": plain, "source_files": told}
+        return {"query": self.text, **own, "sources": plain, "source_files": told}
 
     def _open_state(self) -> State | None:
         if self.state is None:

@@ -73,7 +73,7 @@ class Courier:
 
     @property
     def busy(self) -> int:
-        """How many requests of earlier sends are still on their way."""
+        """How many requests of earlier sends still have a thread."""
         return sum(not job.future.done() for job in self._late)
 
     def send(
@@ -117,17 +117,17 @@ class Courier:
         sent = job.settle()
         if job.future.done():
             return job.future.result()
+        if not job.future.cancel():
+            self._late.append(job)
         if not sent:
             return Reply(error="not sent: there was no time left", sent=0)
-        if job.owner is not None:
-            self._late.append(job)
-        return Reply(error="the answer is late", sent=sent, pending=True)
+        return Reply(error="pending: the answer is late", sent=sent, pending=True)
 
     def _arrived(self, owner: object) -> list[LateReply]:
         """The late replies of an owner that are there now."""
-        here = [job for job in self._late if job.owner is owner and job.future.done()]
+        here = [job for job in self._late if job.future.done() and (job.owner is owner or not job.awaited)]
         self._late = [job for job in self._late if job not in here]
-        return [LateReply(job.request, job.future.result(), job.now) for job in here]
+        return [LateReply(job.request, job.future.result(), job.now) for job in here if job.awaited]
 
 
 def _shown(error: str) -> str:
@@ -156,6 +156,11 @@ class _Job:
     future: Future[Reply] = field(default_factory=Future)
     sent: int = 0
     settled: bool = False
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody wants to know what comes of it."""
+        return self.owner is not None and self.sent > 0
 
     def run(self) -> Reply:
         """Try until there is an answer, or no more try is worth it."""

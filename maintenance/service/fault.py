@@ -1,4 +1,4 @@
-"""Why a try to ask a source failed, and what may be done about it."""
+"""Why a try to ask a source failed, and what may be done about it; errors begin with their kind (`failures.py`)."""
 
 from policies.errors import EndpointError
 

@@ -17,10 +17,10 @@ from maintenance.service.transport import Bound, LateReply, Reply, Request, Term
 from maintenance.view.changes import UNKNOWN
 from maintenance.view.table import Miss
 
-UNDER_WAY = "it was asked for already and is still on its way"
+UNDER_WAY = "pending: it was asked for already and is still on its way"
 NO_IRI = re.compile(r"[\x00-\x20<>\"{}|^`\\]")
 """What would end an IRI in a query, or change what follows it."""
-UNREAD = Copy(error="its document was not read with those that lead to it")
+UNREAD = Copy(error="not sent: its document was not read with those that lead to it")
 
 
 @dataclass(eq=False)
@@ -70,8 +70,7 @@ class PatternEndpoint:
         keys = sum(reply.sent * len(request.keys) for request, reply in zip(asked, sent.replies, strict=True))
         copies = [_copied(outcome[key]) for key in order.keys]
         expanded = [_expanded(outcome[Miss(sn)]) for sn in order.sns]
-        spent = requests * self.price.per_request + keys * self.price.per_key
-        return Delivery(copies, expanded, spent, requests, late)
+        return Delivery(copies, expanded, self.price.paid(requests, keys), requests, late)
 
     def rows(self, sn: Key, key: Key, value: object) -> list[Terms]:
         """The SERVICE pattern's solutions for one edge and one copy, over `variables`."""
@@ -109,7 +108,7 @@ class PatternEndpoint:
     def _retries(self, asked: Sequence[Request], allowance: float) -> float:
         """How many requests more the allowance pays for, full ones."""
         full = self.price.per_request + self.price.batch * self.price.per_key
-        planned = len(asked) * self.price.per_request + sum(len(one.keys) for one in asked) * self.price.per_key
+        planned = self.price.paid(len(asked), sum(len(one.keys) for one in asked))
         return (allowance - planned) // full if 0 < full < math.inf and allowance < math.inf else allowance
 
     def _late(self, late: LateReply) -> list[Late]:
@@ -164,12 +163,12 @@ def _problem(terms: Iterable[Term | None]) -> str | None:
     """Why a key cannot be asked for."""
     for term in terms:
         if isinstance(term, BlankNode):
-            return f"{term} is a blank node: it means nothing to another source, and cannot be a key"
+            return f"not sent: {term} is a blank node: it means nothing to another source, and cannot be a key"
         if isinstance(term, Triple):
             return _problem((term.subject, term.predicate, term.object))
         iri = term.value if isinstance(term, NamedNode) else term.datatype.value if isinstance(term, Literal) else ""
         if NO_IRI.search(iri):
-            return f"{iri!r} is no IRI, and cannot be a key"  # lenient parsers let them through
+            return f"not sent: {iri!r} is no IRI, and cannot be a key"  # lenient parsers let them through
     return None
 
 

@@ -32,13 +32,15 @@ class JsonOverHttp:
     resources: Sequence[Resource]
     credentials: Credentials = field(default_factory=Credentials)
     wire: Wire = field(default_factory=Wire)
+    dated: bool = False
+    """whether headers speak of the values"""
     validators: Validators = field(default_factory=Validators)
     wall: Callable[[], float] = time.time
 
     def carry(self, request: Request, now: int, trip: Trip) -> Reply:
         """The documents that the request needs, and what the query finds in them."""
         if not request.keys:
-            raise FetchError("documents are asked for by key, and this pattern has none")
+            raise NotSentError("not sent: documents are asked for by key, and this pattern has none")
         reading = _Reading(self, now, trip)
         reading.read(term for key in request.keys for term in key)
         rows = reading.ask(request.query)
@@ -47,7 +49,7 @@ class JsonOverHttp:
                 reading.read(linked)
             except NotSentError:
                 more = f"{len(linked)} documents more to find its edges"
-                raise FetchError(f"it takes {more}, and budget or limits do not allow them now") from None
+                raise NotSentError(f"not sent: it takes {more}, and budget or limits do not allow them now") from None
             rows = reading.ask(request.query)
         alone = reading.validities[0] if len(reading.validities) == 1 else None
         expires = [each.expires for each in reading.validities]
@@ -97,7 +99,8 @@ class _Reading:
             if answer.status not in GONE:
                 check(answer, self.source.wall)
                 self.store.extend(resource.triples(term, _document(answer)))
-            self.validities.append(of_headers(answer.headers, self.now, self.source.wall()))
+            if self.source.dated:
+                self.validities.append(of_headers(answer.headers, self.now, self.source.wall()))
             self.known.add(term)
 
     def linked(self) -> list[NamedNode]:
@@ -110,7 +113,7 @@ class _Reading:
         try:
             found = self.store.query(query)
         except (SyntaxError, OSError) as error:
-            raise FetchError(f"the pattern cannot be asked of documents: {error}") from None
+            raise FetchError(f"malformed: the pattern cannot be asked of documents: {error}") from None
         assert isinstance(found, QuerySolutions)
         names = [variable.value for variable in found.variables]
         return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
@@ -119,8 +122,8 @@ class _Reading:
 def _document(answer: Answer) -> object:
     kind = media_type(answer)
     if kind != "application/json" and not kind.endswith("+json"):
-        raise FetchError(f"the source answered with {kind or 'no content type'}, not with JSON")
+        raise FetchError(f"malformed: the source answered with {kind or 'no content type'}, not with JSON")
     try:
         return read_json(answer.body)
     except (ValueError, RecursionError):
-        raise FetchError("the answer is no JSON", again=True) from None
+        raise FetchError("malformed: the answer is no JSON", again=True) from None

@@ -17,7 +17,7 @@ from maintenance.service.fault import FetchError
 from maintenance.service.http import Answer, Call, Trip, Wire
 from maintenance.service.status import check, media_type
 from maintenance.service.transport import Bound, Reply, Request
-from maintenance.service.validity import of_headers
+from maintenance.service.validity import Validity, of_headers
 from maintenance.view.changes import UNKNOWN
 
 USER_AGENT = f"freshkeeper/{version('freshkeeper')}"
@@ -42,13 +42,15 @@ class SparqlOverHttp:
     credentials: Credentials = field(default_factory=Credentials)
     method: Method = Method.AUTO
     wire: Wire = field(default_factory=Wire)
+    dated: bool = False
+    """whether headers speak of the values; most endpoints date the whole dataset, or the moment"""
     wall: Callable[[], float] = time.time
 
     def carry(self, request: Request, now: int, trip: Trip) -> Reply:
         """One exchange."""
         answer = self.wire.exchange(self.call(request.query), trip)
         check(answer, self.wall)
-        told = of_headers(answer.headers, now, self.wall())
+        told = of_headers(answer.headers, now, self.wall()) if self.dated else Validity()
         modified = told.modified if len(request.keys) == 1 else UNKNOWN  # one date says nothing of several keys
         return Reply(rows_of(answer), modified=modified, expires=told.expires)
 
@@ -81,13 +83,15 @@ def rows_of(answer: Answer) -> list[Bound]:
     """The solutions in an answer; FetchError where it holds none."""
     kind = media_type(answer)
     if kind not in JSON_TYPES:
-        raise FetchError(f"the source answered with {kind or 'no content type'}, not with SPARQL results in JSON")
+        raise FetchError(
+            f"malformed: the source answered with {kind or 'no content type'}, not with SPARQL results in JSON"
+        )
     try:
         found = parse_query_results(answer.body, format=QueryResultsFormat.JSON)
         if not isinstance(found, QuerySolutions):
-            raise FetchError("the source answered yes or no where solutions were asked for")
+            raise FetchError("malformed: the source answered yes or no where solutions were asked for")
         names = [variable.value for variable in found.variables]
         return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
     except SyntaxError as error:
         said = " ".join(str(error.msg).split())
-        raise FetchError(f"the answer is no SPARQL result: {said}", again=True) from None
+        raise FetchError(f"malformed: the answer is no SPARQL result: {said}", again=True) from None

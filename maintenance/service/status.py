@@ -19,9 +19,20 @@ def check(answer: Answer, clock: Callable[[], float]) -> None:
     if 200 <= status < 300:
         return
     if 300 <= status < 400:
-        raise FetchError(f"the source is at {answer.headers.get('location', 'another address')} now: give that address")
+        raise FetchError(
+            f"refused: the source is at {answer.headers.get('location', 'another address')} now: give that address"
+        )
     wait = retry_after(answer.headers, clock()) if status in TROUBLE else None
-    raise FetchError(f"{status} {answer.reason}{_words(answer)}", status in TROUBLE, wait)
+    said = f"{_kind(status, wait)}: {status} {answer.reason}{_words(answer)}"
+    raise FetchError(said, status in TROUBLE, wait)
+
+
+def _kind(status: int, wait: float | None) -> str:
+    if status == 408:
+        return "timeout"
+    if status in (425, 429) or wait is not None:
+        return "limited"
+    return "server" if status >= 500 else "refused"
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:

@@ -17,6 +17,7 @@ from policies.errors import ConfigError
 
 VERSION = 1
 FILE = "state.sqlite"
+SETTINGS: tuple[str, ...] = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
 TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE views (view INTEGER PRIMARY KEY, name TEXT, queries TEXT, body TEXT);
@@ -93,7 +94,8 @@ class Database:
     def _open(self) -> None:
         self.sql = sqlite3.connect(self.directory / FILE, isolation_level=None, check_same_thread=False)
         try:
-            self.sql.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
+            for setting in SETTINGS:
+                self.sql.execute(setting)
             self._check_version()
             rows = self.sql.execute("SELECT name, value FROM facts").fetchall()
         except sqlite3.DatabaseError as error:

@@ -40,8 +40,12 @@ class ViewRows:
     def write(self, sql: sqlite3.Connection, recorded: Recorded, arrived: Iterable[int]) -> None:
         """The rows that changed since the last time."""
         renewed = self._renewed(recorded.stored)
-        sns = dict.fromkeys([*self.sns.noted, *renewed, *self.manager.graph.rewired, *arrived])
-        sql.executemany(SNS, [self._sn(slot) for slot in sns if slot < self.sns.width])
+        sns = dict.fromkeys([*self.sns.noted, *renewed, *self.manager.graph.rewired])
+        sql.executemany(SNS, [self._sn(slot) for slot in sns])
+        content = self.manager.content
+        counts, k = content.tallies.rates.counts, content.k
+        more = [(float(counts[slot]), k, self.number, slot) for slot in set(arrived) - sns.keys()]
+        sql.executemany("UPDATE sns SET arrivals = ?, stamp = ? WHERE view = ? AND slot = ?", more)
         srs = dict.fromkeys([*self.srs.noted, *recorded.stored])
         sql.executemany(SRS, [self._sr(slot) for slot in srs])
         self.sns.clear()
@@ -88,9 +92,9 @@ class ViewRows:
 
     def _renewed(self, stored: Iterable[int]) -> list[int]:
         """SNs that were fetched, again or for the first time."""
-        keys = [key for key in self.srs.released if isinstance(key, Miss)]
-        keys += [key for slot in stored if isinstance(key := self.srs.keys[slot], Edges)]  # type: ignore[misc]
-        return [self.sns.numbers[key.sn] for key in keys if key.sn in self.sns.numbers]
+        touched = [*self.srs.released, *(self.srs.keys[slot] for slot in stored)]
+        sns = [key.sn for key in touched if isinstance(key, Miss | Edges)]
+        return [self.sns.numbers[sn] for sn in sns if sn in self.sns.numbers]
 
     def _sn(self, slot: int) -> tuple[Any, ...]:
         key = self.sns.keys[slot]

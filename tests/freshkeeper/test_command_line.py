@@ -427,3 +427,8 @@ def test_the_demo_prints_standings(freshkeeper: Command) -> None:
     assert all(0 < standing["freshness"] <= 1 and standing["requests"] <= 3 for standing in standings)
     verdict = freshkeeper("check", "demo", "--policy", "plan", "--warn", "0.5", "--error", "0.4")
     assert verdict.code == 0, "the journal of a demonstration knows the truth"
+    replayed = freshkeeper(
+        "replay", "demo", "--policy", "lru", "--budget", 4, "--out", "what-if", "--no-report", "--json"
+    )
+    (row,) = json.loads(replayed.out)["rows"]
+    assert row["freshness"] > standings[0]["freshness"], "with more budget, from the journal alone"

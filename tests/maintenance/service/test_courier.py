@@ -2,9 +2,9 @@
 
 import json
 import re
+import socket
 import threading
 import time
-from dataclasses import replace
 from random import Random
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +19,7 @@ from maintenance.query.split import split
 from maintenance.service.breaker import Breaker
 from maintenance.service.courier import PATIENCE, Courier, Manners
 from maintenance.service.endpoint import Price
+from maintenance.service.failures import kind_of
 from maintenance.service.gate import Gate
 from maintenance.service.http import Wire
 from maintenance.service.limits import Limit, Rate
@@ -32,7 +33,7 @@ from policies.registry import make
 E = "http://example.org/"
 QUERY = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
 WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}"""
-DEADLINE, TIMEOUT, MARGIN = 0.15, 0.6, 0.1
+DEADLINE, TIMEOUT, MARGIN = 0.2, 1.0, 0.5
 """Seconds: what an evaluation waits, what a request may take, what the machine may add."""
 
 
@@ -50,12 +51,11 @@ def courier_to(url, retries=0, breaker=None, limits=(), timeout=TIMEOUT, **more)
 class Keeper:
     """A view of the blog, fed over HTTP."""
 
-    def __init__(self, courier, budget=3, price=None, policy="lru"):
+    def __init__(self, courier, budget=3, price=None, audit=0):
         self.courier = courier
         self.endpoint = PatternEndpoint(parts(), courier, price or Price())
-        self.manager = Manager(
-            WindowSpec(4000, 1000), self.endpoint, make(policy), BudgetRule.of(budget), Learned(), capacity=100
-        )
+        window, rule = WindowSpec(4000, 1000), BudgetRule.of(budget)
+        self.manager = Manager(window, self.endpoint, make("lru"), rule, Learned(), capacity=100, audit=audit)
         self.now = 0
 
     def evaluate(self, *topics):
@@ -96,19 +96,19 @@ def keep():
 
 """Faults, and what is said of them."""
 FAULTS = {
-    "slow": "the answer is late",
-    "stall": "the answer is late",
-    "busy": "429 Too Many Requests: busy",
-    "busy-date": "503 Service Unavailable: busy",
-    "broken": "500 Internal Server Error: out of memory",
-    "reset": "the connection broke: Connection reset by peer",
-    "cut": "the answer ended early",
-    "truncated": "the answer is no SPARQL result: Parser error",
-    "kind": "the source answered with text/plain, not with SPARQL results in JSON",
-    "html": "the source answered with text/html, not with SPARQL results in JSON",
-    "endless": "the answer is longer than 0.3 MB, the source's max_size",
+    "slow": "pending: the answer is late",
+    "stall": "pending: the answer is late",
+    "busy": "limited: 429 Too Many Requests: busy",
+    "busy-date": "limited: 503 Service Unavailable: busy",
+    "broken": "server: 500 Internal Server Error: out of memory",
+    "reset": "connection: it broke: Connection reset by peer",
+    "cut": "malformed: the answer ends 9 bytes before its end",
+    "truncated": "malformed: the answer is no SPARQL result: Parser error",
+    "kind": "malformed: the source answered with text/plain, not with SPARQL results in JSON",
+    "html": "malformed: the source answered with text/html, not with SPARQL results in JSON",
+    "endless": "too large: the answer is longer than 0.3 MB, the source's max_size",
 }
-WAITING = ("it was asked for already", "not sent", "the answer is late")
+WAITING = ("pending: ", "not sent: ")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -117,7 +117,7 @@ def test_evaluations_keep_their_step_and_stay_honest_while_the_source_fails(faul
     keeper = keep(courier_to(proxy.url), budget=5)
     first, _ = keeper.evaluate("jazz", "rock")
     assert {(answer.refreshed, answer.fresh) for answer in first.answers} == {(1000, 1.0)}
-    proxy.fault, proxy.delay = fault, 0.3
+    proxy.fault, proxy.delay = fault, 0.8
     errors = set()
     for _ in range(3):
         found, taken = keeper.evaluate()
@@ -129,6 +129,7 @@ def test_evaluations_keep_their_step_and_stay_honest_while_the_source_fails(faul
         errors |= {error for error in found.refreshes.errors if error}
     assert any(error.startswith(FAULTS[fault]) for error in errors), errors
     assert all(error.startswith((FAULTS[fault], *WAITING)) for error in errors), errors
+    assert all(kind_of(error) != "other" for error in errors)
     proxy.fault = ""
     assert eventually(lambda: fresh_again(keeper), 8), "it recovers when the source does"
     assert eventually(lambda: keeper.spent == proxy.count), (keeper.spent, proxy.count)
@@ -196,17 +197,18 @@ def test_what_cannot_succeed_is_not_tried_again(fault, courier):
 def test_a_query_that_the_source_refuses_is_not_sent_again(courier):
     asking, proxy = courier(retries=5)
     (reply,) = asking.send([Request("SELECT nonsense")], 0, 6).replies
-    assert str(reply.error).startswith("400 Bad Request: error at")
+    assert str(reply.error).startswith("refused: 400 Bad Request: error at")
     assert proxy.count == 1
 
 
 def test_a_reply_after_the_deadline_comes_with_a_later_send_of_the_same_owner(courier):
     asking, proxy = courier("slow")
+    proxy.delay = 1.0
     mine, other = object(), object()
     began = time.monotonic()
     (reply,) = ask(asking, "ann", owner=mine, within=0.05).replies
-    assert time.monotonic() - began < 0.15
-    assert (reply.pending, reply.sent, reply.error) == (True, 1, "the answer is late")
+    assert time.monotonic() - began < 0.05 + MARGIN
+    assert (reply.pending, reply.sent, reply.error) == (True, 1, "pending: the answer is late")
     assert eventually(lambda: asking.busy == 0)
     assert not ask(asking, owner=other).late
     (late,) = ask(asking, owner=mine).late
@@ -216,19 +218,18 @@ def test_a_reply_after_the_deadline_comes_with_a_later_send_of_the_same_owner(co
 
 
 def test_after_the_deadline_nothing_more_is_sent_for_a_request(courier):
-    asking, proxy = courier("stall", retries=5, timeout=0.2)
-    (reply,) = ask(asking, "ann", allowance=9, owner=asking, within=0.05).replies
+    asking, proxy = courier("stall", retries=5, timeout=0.8)
+    (reply,) = ask(asking, "ann", allowance=9, owner=asking, within=0.3).replies
     assert reply.pending
     assert eventually(lambda: asking.busy == 0)
     (late,) = ask(asking, owner=asking).late
-    assert late.reply.error == "no answer in time"
+    assert late.reply.error == "timeout: no answer in time"
     assert (late.reply.sent, proxy.count) == (1, 1)
 
 
 def test_requests_that_wait_for_a_thread_when_time_is_up_are_not_sent_and_cost_nothing(courier):
-    asking, proxy = courier("stall", timeout=0.3)
-    asking.manners = replace(asking.manners, concurrency=8)
-    replies = ask(asking, *["ann"] * 12, owner=asking, within=0.05).replies
+    asking, proxy = courier("stall", timeout=1.5)
+    replies = ask(asking, *["ann"] * 12, owner=asking, within=0.5).replies
     assert [reply.sent for reply in replies] == [1] * 8 + [0] * 4
     assert replies[-1].error == "not sent: there was no time left"
     assert asking.room(0) == 0, "every thread waits"
@@ -242,7 +243,7 @@ def test_no_more_requests_are_under_way_at_once_than_the_source_bears(courier):
     proxy.delay = 0.05
     began = time.monotonic()
     assert all(reply.error is None for reply in ask(asking, *["ann"] * 16).replies)
-    assert 0.1 <= time.monotonic() - began < 0.5, "two rounds of eight"
+    assert time.monotonic() - began >= 0.1, "two rounds of eight"
 
 
 def test_connections_are_used_again(courier, oxigraph):
@@ -256,12 +257,36 @@ def test_a_source_that_is_not_there_is_asked_for_nothing_and_costs_nothing(couri
     asking, proxy = courier(retries=1)
     proxy.stop()
     (reply,) = ask(asking, "ann", allowance=2).replies
-    assert str(reply.error).startswith("no connection to 127.0.0.1: Connection refused")
+    assert str(reply.error).startswith("connection: no way to 127.0.0.1: Connection refused")
     assert reply.sent == 0
 
 
+@pytest.fixture
+def deaf():
+    """A port where connections are waited for without end."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        waiting = []
+        for _ in range(3):
+            waiting.append(socket.socket())
+            waiting[-1].setblocking(False)
+            waiting[-1].connect_ex(server.getsockname())
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        for each in waiting:
+            each.close()
+
+
+def test_a_source_that_accepts_no_connection_costs_nothing_and_holds_nobody_up(deaf):
+    asking = courier_to(deaf, timeout=60.0)
+    began = time.monotonic()
+    replies = ask(asking, *["ann"] * 12, owner=asking, within=0.2).replies
+    assert {(reply.sent, reply.error) for reply in replies} == {(0, "not sent: there was no time left")}
+    assert asking.room(0) == 0, "every thread is still waiting for a connection"
+    asking.close()
+    assert time.monotonic() - began < 0.2 + 2 * MARGIN
+
+
 def test_the_breaker_keeps_a_dead_source_from_being_paid(courier):
-    asking, proxy = courier("broken", breaker=Breaker(3, 0.2))
+    asking, proxy = courier("broken", breaker=Breaker(3, 1.0))
     for _ in range(10):
         ask(asking, "ann")
     assert proxy.count == 3
@@ -283,16 +308,16 @@ def test_retry_after_is_remembered_over_a_restart(courier, proxied, keep):
 
 def test_a_limit_per_step_lets_every_evaluation_through(proxied, keep):
     proxy = proxied()
-    keeper = keep(courier_to(proxy.url, limits=[Limit(Rate.of("3/200ms"))]))
+    keeper = keep(courier_to(proxy.url, limits=[Limit(Rate.of("3/500ms"))]))
     keeper.evaluate("jazz", "rock", "folk")
     began = time.monotonic()
-    for _ in range(5):
-        time.sleep(max(0.0, began + 0.19 - time.monotonic()))
+    for _ in range(3):
+        time.sleep(max(0.0, began + 0.495 - time.monotonic()))
         began = time.monotonic()
         found, taken = keeper.evaluate("jazz", "rock", "folk")
         assert found.record.spent == 3
         assert taken < PATIENCE + MARGIN
-    assert proxy.count == 18
+    assert proxy.count == 12
 
 
 def test_closing_ends_what_is_under_way_at_once(courier):
@@ -308,7 +333,7 @@ def test_a_copy_that_comes_late_is_as_fresh_as_when_it_was_asked_for(proxied, ke
     proxy = proxied()
     keeper = keep(courier_to(proxy.url))
     keeper.evaluate("jazz")
-    proxy.fault, proxy.delay = "slow", 0.25
+    proxy.fault, proxy.delay = "slow", 0.5
     keeper.evaluate()
     proxy.fault = ""
     assert eventually(lambda: keeper.courier.busy == 0)
@@ -339,10 +364,10 @@ def test_a_soak_with_random_faults_is_paid_to_the_unit(oxigraph, proxied, keep):
     proxy = proxied(lambda _: random.choice(faults) if random.random() < 0.1 else "")
     proxy.delay, proxy.retry_after = 0.02, 0
     manners = {"deadline": 0.02, "timeout": 0.05, "retries": 1}
-    keeper = keep(courier_to(proxy.url, breaker=Breaker(3, 0.01), **manners), budget=2)
+    keeper = keep(courier_to(proxy.url, breaker=Breaker(3, 0.01), **manners), budget=2, audit=0.2)
     for n in range(10_000):
         found, _ = keeper.evaluate(("jazz", "rock", "folk")[n % 3])
-        assert found.answers
+        assert found.answers or n < 100, "what was read once is there, whatever comes later"
     assert eventually(lambda: not keeper.courier.busy)
     assert eventually(lambda: keeper.spent == proxy.count), (keeper.spent, proxy.count)
     assert 10_000 < proxy.count <= 20_000

@@ -29,7 +29,7 @@ def test_a_run_shows_its_credentials_to_the_source_alone(fault, auth, proxied, t
     (tmp_path / "s.nq").write_text(STREAM)
     (tmp_path / "q.rspql").write_text(QUERY)
     command = [sys.executable, "-m", "freshkeeper", "run", "q.rspql", "--stream", f"{E}s=s.nq"]
-    command += ["--source", f"{E}blog=blog.yaml", "--journal", "journal"]
+    command += ["--source", f"{E}blog=blog.yaml", "--journal", "journal", "--state", "state", "--log", "debug"]
     environment = {"PATH": "", "BLOG_TOKEN": TOKEN, "BLOG_USER": "ann", "BLOG_PASSWORD": PASSWORD}
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -230,3 +230,8 @@ def test_a_pattern_that_is_no_sparql_is_refused_at_once():
 def test_a_key_that_is_no_term_is_refused():
     with pytest.raises(EndpointError, match="must be an IRI or a literal"):
         InStore(Price()).endpoint.fetch(["ann"], 0)
+
+
+def test_prices_add_up_as_on_paper():
+    price = Price(per_request=0.1, per_key=0.01)
+    assert [price.of(keys) for keys in (3, 7)] == [0.33, 0.77]

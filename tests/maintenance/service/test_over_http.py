@@ -19,6 +19,8 @@ from maintenance.streams.batch import Elements
 from policies.registry import make
 
 E = "http://example.org/"
+STEP, MARGIN = 1.0, 0.5
+"""Seconds: the step of the query, and what the machine may add."""
 POSTS = [(1000, "jazz"), (2000, "rock"), (3000, "jazz"), (4000, "none")]
 WINDOW = "FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]"
 SPLIT = "SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n }"
@@ -69,7 +71,7 @@ def test_a_source_that_fails_delays_no_evaluation_beyond_its_step(service, fetch
     proxy = proxied(fault)
     found = answers(remote(proxy.url, retries=0, timeout="3s", concurrency=4), service, fetch)
     assert len(found) == 4
-    assert max(taken for _, taken in found) < 1.0
+    assert max(taken for _, taken in found) < STEP + MARGIN, "the request itself may take three steps"
 
 
 def test_a_source_that_fails_in_silence_leaves_the_rest_of_the_answer(proxied):

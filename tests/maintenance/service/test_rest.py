@@ -16,6 +16,7 @@ from maintenance.service.documents import Template
 from maintenance.service.endpoint import Order
 from maintenance.service.pattern import PatternEndpoint
 from maintenance.service.transport import Request
+from maintenance.view.changes import UNKNOWN
 
 E = "http://example.org/"
 TOPIC_AND_USER = "?topic :discussedBy ?user . ?user :followers ?n"
@@ -142,8 +143,8 @@ def test_an_unchanged_document_is_not_sent_twice(site):
 
 
 def test_headers_say_when_a_document_changed_and_until_when_it_holds(site):
-    blog = site("?user :followers ?n", gives="user")
-    blog.server.headers = {
+    blog, other = (site("?user :followers ?n", gives="user", knowledge=k) for k in ("published", "learned"))
+    blog.server.headers = other.server.headers = {
         "Date": "Wed, 01 Jul 2015 12:00:00 GMT",
         "Last-Modified": "Wed, 01 Jul 2015 11:59:00 GMT",
         "Cache-Control": "public, max-age=90",
@@ -151,6 +152,8 @@ def test_headers_say_when_a_document_changed_and_until_when_it_holds(site):
     }
     (copy,) = blog.fetch(blog.user("ann"), now=100_000).copies
     assert (copy.modified, copy.expires) == (40_000, 160_000)
+    (copy,) = other.fetch(other.user("ann"), now=100_000).copies
+    assert (copy.modified, copy.expires) == (UNKNOWN, UNKNOWN), "where rates are learned, headers are not believed"
 
 
 @pytest.mark.parametrize(

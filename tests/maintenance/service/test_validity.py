@@ -4,6 +4,7 @@ import pytest
 from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
 
 from maintenance.budget import BudgetRule
+from maintenance.engine.session import Session
 from maintenance.engine.sources import EmbeddedSource
 from maintenance.manager import Manager
 from maintenance.query import parse as read_query
@@ -200,3 +201,22 @@ def test_what_is_told_saves_the_budget_for_what_has_expired():
     assert (third.record.spent, third.refreshes.keys) == (1, [node("ann")])
     assert {answer.fresh for answer in third.answers} == {1.0}
     assert manager.evaluate(4000, []).record.spent == 0
+
+
+def test_a_file_with_a_history_in_named_graphs_is_a_source_that_changes(tmp_path):
+    spans = "".join(
+        f":g{n} {{ :ann :followers {n} }} :g{n} tmp:interval [ tmp:initial {at(2 * n)} ; tmp:final {at(2 * n + 2)} ] . "
+        for n in range(3)
+    )
+    (tmp_path / "blog.trig").write_text(PREFIXES + spans)
+    (tmp_path / "blog.yaml").write_text(
+        f"data: blog.trig\nvolatile: {E}followers\nknowledge: published\nannotations: graph\n"
+    )
+    (tmp_path / "s.nq").write_text("".join(f"{n}000\t<{E}p{n}> <{E}about> <{E}jazz> .\n" for n in range(1, 6)))
+    text = f"""PREFIX : <{E}> SELECT ?n FROM NAMED WINDOW :w ON :s [RANGE PT1S STEP PT1S]
+        WHERE {{ WINDOW :w {{ ?post :about ?topic }}
+                 SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}"""
+    files = {"streams": {f"{E}s": str(tmp_path / "s.nq")}, "sources": {f"{E}blog": str(tmp_path / "blog.yaml")}}
+    session = Session(text, read_query(text), **files)
+    seen = [(r.t, [row[0].value for row in r.answers], r.freshness[0].probability) for r in session.results()]
+    assert seen == [(1000, ["0"], 1), (2000, ["1"], 1), (3000, ["1"], 1), (4000, ["2"], 1), (5000, ["2"], 1)]

@@ -47,12 +47,16 @@ class World:
             for n, t in enumerate(when)
         ]
         (self.place / "changes.nq").write_text("\n".join(changes) + "\n")
+        ages = [f"<{E}{topic}> <{E}age> {20 + n} ." for n, topic in enumerate(topics)]
+        (self.place / "log.ttl").write_text("\n".join(ages))
+        (self.place / "log.yaml").write_text(f"data: log.ttl\nvolatile: {E}age\n")
         (self.place / "blog.yaml").write_text(f"data: blog.ttl\nvolatile: {E}followers\nchanges: changes.nq\n")
 
     def session(self, text: str = PLAIN, **more: Any) -> Session:
         """A run, not begun."""
         given = {"streams": {f"{E}posts": str(self.place / "posts.nq")}, "budget": 3, "policy": "gain"}
-        given["sources"] = {f"{E}blog": str(self.place / "blog.yaml")}
+        named = {name: str(self.place / f"{name}.yaml") for name in ("blog", "log") if f"SERVICE :{name}" in text}
+        given["sources"] = {f"{E}{name}": file for name, file in named.items()}
         return Session(text, parse(text), **(given | more))
 
     def lines(self, text: str = PLAIN, stop: int | None = None, **more: Any) -> list[dict[str, Any]]:

@@ -19,6 +19,9 @@ from maintenance.state import kept
 from maintenance.state.terms import decode, encode
 from maintenance.view.table import Miss
 from policies.errors import ConfigError, InputError
+from simulator.check import check
+from simulator.compare import compare
+from simulator.report import write_report
 
 sys.path.append(str(Path(__file__).parent.parent / "service"))
 from servers import Oxigraph
@@ -226,3 +229,29 @@ def grains(state: Path) -> int:
     with closing(sqlite3.connect(state / "state.sqlite")) as sql:
         found = sql.execute("SELECT body FROM sources").fetchone()
     return sum(count for _, count in json.loads(found[0])["limits"]["40/day"]) if found else 0
+
+
+def test_report_check_and_compare_read_a_journal_in_parts(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals, "PART_ROWS", 50)
+    for name, budget in (("one", 3), ("other", 6)):
+        world.lines(journal=world.place / name, state=world.place / f"state of {name}", budget=budget)
+        assert len(list((world.place / name / "answers.parquet").iterdir())) > 3
+    code, (line,) = check(world.place / "one", 0.3, 0.2)
+    assert code == 0
+    assert "of the answers expected fresh; 22 evaluations" in line
+    page = write_report(world.place / "one").read_text()
+    assert "the expected number stands in" in page
+    assert "Wasted refreshes cannot be told" not in page
+    (row,) = compare(world.place / "one", world.place / "other").rows
+    assert tuple(row[:2]) == ("http://example.org/blog", "gain")
+
+
+def test_a_journal_of_a_remote_source_does_not_claim_the_truth(world: Any) -> None:
+    server = Oxigraph((world.place / "blog.ttl").read_text())
+    try:
+        (world.place / "blog.yaml").write_text(f"sparql: {server.url}\nvolatile: http://example.org/followers\n")
+        world.lines(journal=world.place / "journal", stop=3)
+        assert not (world.place / "journal" / "changes.parquet").exists()
+        assert "changes.parquet is not there" in write_report(world.place / "journal").read_text()
+    finally:
+        server.stop()
