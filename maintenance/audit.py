@@ -129,7 +129,8 @@ class Auditor:
         self.account += paid * self.share
         answers = sampled.answers(self.case)
         one = exact(price.of(1))
-        wanted = 0 if self.account < one else 1 if self.case is Case.AGGREGATE or not one else int(self.account / one)
+        within = min(self.account, exact(max(0.0, available)))  # what cannot be paid now would be drawn in vain
+        wanted = 0 if within < one else 1 if self.case is Case.AGGREGATE or not one else int(within / one)
         if not wanted or not answers.sum():
             return Draws()
         drawn = self.rng.choice(answers.size, size=wanted, p=answers / answers.sum())
