@@ -6,8 +6,9 @@ from maintenance.budget import BudgetRule
 from maintenance.engine.continuous import ContinuousQuery
 from maintenance.engine.dataset import Graphs
 from maintenance.engine.sources import Source
-from maintenance.engine.wiring import DEFAULTS, Upkeep, answering
+from maintenance.engine.wiring import DEFAULTS, Shares, Upkeep, answering
 from maintenance.query import parse
+from maintenance.sharing import SharedBudget
 from policies.registry import make
 
 
@@ -16,14 +17,16 @@ def continuous_query(
     sources: Mapping[str, Source] | None = None,
     graphs: Graphs | None = None,
     policy: str = "",
-    budget: float = 10,
+    budget: float | SharedBudget = 10,
     bank: float = 0,
+    shares: Shares | None = None,
     edges: bool = False,
 ) -> ContinuousQuery:
     """A query with what answers its SERVICE patterns and its graphs, by IRI; `run` and `run_async` feed it streams.
 
-    `policy` is a name, "" the best that handles the case; `budget` is per evaluation and SERVICE pattern; `edges` says
-    whether they change over time.
+    `policy` is a name, "" the best that handles the case; `budget` is per evaluation and SERVICE pattern, or one that
+    other queries share, with this query's `shares` of it; `edges` says whether they change over time.
     """
-    upkeep = Upkeep(lambda case: make(policy or DEFAULTS[case]), BudgetRule.of(budget, bank), edges=edges)
+    rule = budget if isinstance(budget, SharedBudget) else BudgetRule.of(budget, bank)
+    upkeep = Upkeep(lambda case: make(policy or DEFAULTS[case]), rule, edges=edges, shares=shares)
     return ContinuousQuery(parse(text), graphs or {}, answering=answering(sources or {}, upkeep))

@@ -64,7 +64,8 @@ class Upkeep:
     """How views are kept fresh: each SERVICE pattern has a view and a policy, and its own or a shared budget."""
 
     policy: Callable[[Case], Policy]
-    budget: BudgetRule
+    budget: BudgetRule | SharedBudget
+    """a budget that several queries share is made beside them"""
     model: Callable[[], ChangeModel] = Learned
     fetch: Fetch = Fetch.VIEW
     capacity: int | None = None
@@ -102,11 +103,11 @@ def answering(sources: Mapping[str, Source], upkeep: Upkeep) -> Callable[[Contin
 
 def _budgets(running: ContinuousQuery, upkeep: Upkeep) -> list[BudgetRule | Ledger]:
     """One for each SERVICE pattern; a shared one is paid as often as the query is evaluated."""
-    patterns, shares = running.query.outer_services, upkeep.shares
-    if shares is None:
-        return [upkeep.budget] * len(patterns)
-    grid = _grid(running.query, running.contents, running.start)
-    shared = SharedBudget(upkeep.budget, SECOND if grid is None else grid[0])
+    patterns, budget = running.query.outer_services, upkeep.budget
+    if upkeep.shares is None and isinstance(budget, BudgetRule):
+        return [budget] * len(patterns)
+    shares, grid = upkeep.shares or Shares(), _grid(running.query, running.contents, running.start)
+    shared = SharedBudget(budget, SECOND if grid is None else grid[0]) if isinstance(budget, BudgetRule) else budget
     names = [pattern.endpoint or "" for pattern in patterns]
     return [
         shared.member(name, shares.weights.get(name, 1), shares.minimum.get(name, 0) / names.count(name))

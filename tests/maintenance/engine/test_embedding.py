@@ -2,9 +2,13 @@
 
 import pyoxigraph as ox
 
+from maintenance.budget import BudgetRule
 from maintenance.engine.embedding import continuous_query
-from maintenance.engine.engine import run
+from maintenance.engine.engine import Engine, run
 from maintenance.engine.sources import Source
+from maintenance.engine.wiring import Shares
+from maintenance.sharing import SharedBudget
+from maintenance.streams.batch import Elements
 
 E = "http://example.org/"
 BLOG = f"PREFIX : <{E}> :jazz :discussedBy :ann, :bob . :ann :followers 10 . :bob :followers 20 ."
@@ -24,6 +28,27 @@ def test_a_query_over_an_iterable_and_a_source_gives_solutions_with_their_freshn
         ((bound, freshness),) = result.solutions()
         assert bound == {"topic": ox.NamedNode(f"{E}jazz"), "reach": ox.Literal(30)}
         assert (freshness.probability == 1.0) == (freshness.age == 0) == (result.t == 1000)
+
+
+def test_several_queries_share_a_budget_and_none_takes_what_is_another_s() -> None:
+    users = " ".join(f":u{n} :followers {n} ." for n in range(20))
+    shared = SharedBudget(BudgetRule.of(6), 1000)
+    asks = {"a": Shares({f"{E}blog": 2}), "b": Shares({f"{E}blog": 1})}
+    text = f"""PREFIX : <{E}> SELECT ?n FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
+    {{ WINDOW :w {{ ?post :by ?user }} SERVICE :blog {{ ?user :followers ?n }} }}"""
+    engine = Engine()
+    for shares in asks.values():
+        blog = Source.embedded(f"PREFIX : <{E}> {users}", [f"{E}followers"])
+        engine.register(continuous_query(text, {f"{E}blog": blog}, budget=shared, shares=shares))
+    posts = [
+        (1000 * t, ox.Triple(*(ox.NamedNode(E + x) for x in (f"p{n}", "by", f"u{n}"))))
+        for t in (1, 2)
+        for n in range(20)
+    ]
+    engine.listen(f"{E}s", Elements(posts))
+    answers = [len(list(result.solutions())) for result in engine.run()]
+    assert answers == [4, 2, 8, 4], "the first evaluation of both queries, then the second"
+    assert sum(member.spent for member in shared.members) == 12
 
 
 def test_what_binds_nothing_is_not_among_the_bindings() -> None:
