@@ -1,5 +1,6 @@
 """The `freshkeeper` command: verbs, their help, and errors as one line without a traceback."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from freshkeeper.commands import analyse, config, demo, explain, policies, repla
 from freshkeeper.screen import complain
 from policies.errors import FreshkeeperError
 
+STOPPED = 130
+"""The exit code after Ctrl-C, of which typer says nothing."""
 app = typer.Typer(
     help="Keep the background data that streams are joined with as fresh as a request budget allows.",
     no_args_is_help=True,
@@ -32,15 +35,17 @@ app.add_typer(config.app, name="config")
 
 def main() -> None:
     """Run the command; an error of ours is one line on standard error and an exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager stops a run as Ctrl-C does
     sys.path.append(str(Path.cwd()))  # so that --policy module:Class finds modules where the command is run
     try:
         app()
     except FreshkeeperError as error:
         complain(error)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        complain("stopped; what is finished is kept")
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == STOPPED:
+            complain("stopped; what is finished is kept")
+        raise
 
 
 if __name__ == "__main__":

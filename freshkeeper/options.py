@@ -45,13 +45,19 @@ def duration(name: str, written: str) -> int | None:
         raise ConfigError(f"--{name}: {error}") from None
 
 
-def pairs(name: str, written: list[str] | None) -> dict[str, str]:
+LISTS = "IRI=IRI,IRI, for example http://example.org/blog=http://example.org/followers"
+SHARES = "IRI=NUMBER, for example http://example.org/blog=0.5"
+
+
+def pairs(
+    name: str, written: list[str] | None, example: str = "IRI=FILE, for example http://example.org/s=s.nq"
+) -> dict[str, str]:
     """`--name IRI=FILE`, several times; the last = parts them, because an IRI may hold one."""
     found: dict[str, str] = {}
     for each in written or []:
         key, equals, value = each.rpartition("=")
         if not equals or not key or not value:
-            raise ConfigError(f"--{name} {each}: write it as IRI=FILE, for example http://example.org/s=s.nq")
+            raise ConfigError(f"--{name} {each}: write it as {example}")
         iri = key.removeprefix("<").removesuffix(">")
         if iri in found:
             raise ConfigError(f"--{name} names <{iri}> twice")
@@ -61,14 +67,14 @@ def pairs(name: str, written: list[str] | None) -> dict[str, str]:
 
 def lists(name: str, written: list[str] | None) -> dict[str, list[str]]:
     """`--name IRI=IRI,IRI`, several times."""
-    bare = {key: value.split(",") for key, value in pairs(name, written).items()}
+    bare = {key: value.split(",") for key, value in pairs(name, written, LISTS).items()}
     return {key: [each.strip().removeprefix("<").removesuffix(">") for each in value] for key, value in bare.items()}
 
 
 def shares(name: str, written: list[str] | None) -> dict[str, float]:
     """`--name IRI=NUMBER`, several times."""
     found = {}
-    for iri, value in pairs(name, written).items():
+    for iri, value in pairs(name, written, SHARES).items():
         try:
             found[iri] = float(value)
         except ValueError:

@@ -7,7 +7,8 @@ is written whole under another name and then moved into place, so that a reader 
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from policies.arrays import Bools, Floats, Ids, Ints
+from policies.errors import ConfigError
 
 Column = Sequence[object] | Ints | Ids | Floats | Bools
 
@@ -120,19 +122,31 @@ def files(path: Path) -> list[Path]:
 def remove(directory: Path, name: str) -> None:
     """Make room for another run's table."""
     path = directory / f"{name}.parquet"
-    if path.is_dir():
-        shutil.rmtree(path)
-    path.unlink(missing_ok=True)
+    with writing(path):
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A disk that is full or cannot be written to is one clear error."""
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError(f"{path} cannot be written: {why}") from None
 
 
 def _place(rows: "pa.Table", path: Path, durable: bool = False) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.part")
-    parquet.write_table(rows, unfinished, compression="zstd")
-    if durable:
-        with unfinished.open("rb") as written:
-            os.fsync(written.fileno())
-    unfinished.replace(path)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.part")
+        parquet.write_table(rows, unfinished, compression="zstd")
+        if durable:
+            with unfinished.open("rb") as written:
+                os.fsync(written.fileno())
+        unfinished.replace(path)
 
 
 @dataclass(eq=False)

@@ -4,12 +4,16 @@ import difflib
 
 from pydantic import BaseModel, ValidationError
 
+KINDS = ("str", "Place", "SourceConfig")
+"""What pydantic puts into a place where a value may be of two kinds, beside the names of functions."""
+
 
 def explained(error: ValidationError, model: type[BaseModel]) -> str:
     """The first mistake in the keys of a model."""
-    same = [each for each in error.errors() if each["loc"][:3] == error.errors()[0]["loc"][:3]]
+    place = _place(error.errors()[0]["loc"])
+    same = [each for each in error.errors() if _place(each["loc"])[: len(place)] == place]
     first = max(same, key=lambda each: len(each["loc"]))  # of what may be of two kinds, the one that fits best
-    where = ".".join(str(part) for part in first["loc"] if str(part) not in ("str", "Place"))
+    where = ".".join(_place(first["loc"]))
     if first["type"] == "extra_forbidden":
         word = str(first["loc"][-1])
         known = list(model.model_fields) if len(first["loc"]) == 1 else []
@@ -18,8 +22,14 @@ def explained(error: ValidationError, model: type[BaseModel]) -> str:
     if first["type"] == "missing":
         return f"{where} is missing"
     said = first["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
-    given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
+    secret = "auth" in first["loc"] or isinstance(first["input"], dict)
+    given = "" if secret or first["type"] == "value_error" else f", not {first['input']!r}"
     return f"{where}: {said}{given}" if where else said
+
+
+def _place(loc: tuple[int | str, ...]) -> list[str]:
+    """Where a mistake is, as the file has it: without the kinds that a value may be of."""
+    return [str(part) for part in loc if part not in KINDS and not str(part).startswith("function-")]
 
 
 def _there_are(known: list[str]) -> str:

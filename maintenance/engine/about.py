@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from maintenance.journal import writing
 from maintenance.manager import Manager
 
 LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "pyoxigraph")
@@ -58,7 +59,8 @@ class About:
             "policies": self.policies,
             "bound": {"included": False, "reason": "what could have been is not known in production"},
         }
-        directory.mkdir(parents=True, exist_ok=True)
-        unfinished = directory / ".run.json.part"
-        unfinished.write_text(SECRET.sub("", json.dumps(text, indent=2, default=str)), encoding="utf-8")
-        unfinished.replace(directory / "run.json")
+        with writing(directory / "run.json"):
+            directory.mkdir(parents=True, exist_ok=True)
+            unfinished = directory / ".run.json.part"
+            unfinished.write_text(SECRET.sub("", json.dumps(text, indent=2, default=str)), encoding="utf-8")
+            unfinished.replace(directory / "run.json")

@@ -13,7 +13,7 @@ from pathlib import Path
 from maintenance.engine.about import About
 from maintenance.engine.truth import Truth
 from maintenance.evaluation import Evaluation
-from maintenance.journal import Buffer, remove, write, write_part
+from maintenance.journal import Buffer, remove, write, write_part, writing
 from maintenance.manager import Manager
 from maintenance.state.state import State
 from maintenance.view.table import Miss
@@ -40,9 +40,13 @@ class QueryJournal:
     _truths: dict[Manager, tuple[str, Truth]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """What an earlier run left in the state goes to the journal first."""
+        """There is a place for it; what an earlier run left in the state goes to it first."""
         self._tables = {name: Buffer(name) for name in TABLES}
-        if self.directory is not None and self.state is not None:
+        if self.directory is None:
+            return
+        with writing(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+        if self.state is not None:
             self._go_on(self.directory, self.state)
 
     def observe(self, source: str, manager: Manager, evaluation: Evaluation, fresh: float | None = None) -> None:

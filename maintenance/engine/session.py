@@ -109,8 +109,10 @@ class Session:
                 self._answered(result)
                 self._journal.tick()
         finally:
-            self._journal.close()
-            self._close()
+            try:
+                self._journal.close()
+            finally:
+                self._close()
 
     def _answered(self, result: Result) -> None:
         if self._state is not None:
@@ -168,6 +170,8 @@ class Session:
     def _upkeep(self) -> Upkeep:
         if self.fetch not in list(Fetch):
             raise ConfigError(f"--fetch {self.fetch}: it is view, always or once")
+        if self.audit and self.fetch != Fetch.VIEW:
+            raise ConfigError(f"--audit checks answers of a view, and --fetch {self.fetch} has none")
         return Upkeep(
             lambda case: make(self.policy or DEFAULTS[case]),
             BudgetRule.of(self.budget, self.bank),
@@ -179,6 +183,7 @@ class Session:
             shares=self.shares,
             observe=self._observe,
             state=self._state,
+            speed=speed_of(self.speed) or 1,
         )
 
 

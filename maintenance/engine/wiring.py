@@ -79,6 +79,8 @@ class Upkeep:
     observe: Observer = field(default=lambda *_: None)
     state: State | None = None
     """what keeps the views over a restart"""
+    speed: float = 1
+    """how many times as fast as the clock event time passes: a step is so much shorter to wait in"""
 
 
 def answering(sources: Mapping[str, Source], upkeep: Upkeep) -> Callable[[ContinuousQuery], Answering | None]:
@@ -144,7 +146,7 @@ def _service(
     source = sources.get(pattern.endpoint or "")
     keep = upkeep.fetch is Fetch.ONCE
     parts = _split(running.query, pattern, source, upkeep.fetch)
-    within = _patience(running)
+    within = _patience(running) / upkeep.speed
     if parts is None or source is None:
         return Whole(pattern, {name: one.transport for name, one in sources.items()}, keep, within)
     part = WindowPart.of(running.query, number, parts.sn, running.contents)

@@ -56,11 +56,19 @@ def _iri(written: str) -> str:
 
 def _address(written: str) -> str:
     parts = urlsplit(written)
-    if parts.scheme not in ("http", "https") or not parts.hostname or not re.fullmatch(r"[!-~]+", written):
-        raise ValueError(f"{written!r} is no address of an HTTP service; write http://host/path")
     if parts.username or parts.password:
         raise ValueError("credentials do not belong into an address; name environment variables under auth")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not re.fullmatch(r"[!-~]+", written):
+        raise ValueError(f"{written!r} is no address of an HTTP service; write http://host/path")
+    if not _has_port(parts.netloc):
+        raise ValueError(f"{written!r} has no port that can be: it is a number up to 65535")
     return written
+
+
+def _has_port(place: str) -> bool:
+    """One that can be, or none."""
+    port = re.search(r":([^:\]]*)$", place)
+    return port is None or (re.fullmatch(r"\d{0,5}", port[1], re.ASCII) is not None and int(port[1] or 0) <= 65_535)
 
 
 def _rate(written: str) -> str:
@@ -103,6 +111,13 @@ class Auth(BaseModel):
     bearer: str = Field(default="", description="variable with a token, sent as a bearer token")
     user: str = Field(default="", description="variable with a user name, for basic authentication")
     password: str = Field(default="", description="variable with the password that belongs to it")
+
+    @field_validator("bearer", "user", "password")
+    @classmethod
+    def _is_a_name(cls, written: str) -> str:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|", written):
+            raise ValueError("it must be the name of an environment variable, never what that holds")
+        return written
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

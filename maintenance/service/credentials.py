@@ -1,6 +1,7 @@
 """Credentials: named in a config, read from the environment, sent to the source, shown to nobody."""
 
 import base64
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,5 +50,7 @@ def _read(variable: str, environment: Mapping[str, str]) -> str:
 
 
 def _forms(secret: str) -> frozenset[str]:
-    """As it is, and as it stands in addresses."""
-    return frozenset({secret, quote(secret), quote(secret, safe=""), quote_plus(secret), quote_plus(secret, safe="/")})
+    """As it is, as it stands in addresses and in JSON, and with its blanks run together, as errors are shown."""
+    plain = {secret, json.dumps(secret)[1:-1]}
+    in_addresses = {quote(secret), quote(secret, safe=""), quote_plus(secret), quote_plus(secret, safe="/")}
+    return frozenset(plain | in_addresses | {" ".join(each.split()) for each in plain}) - {""}

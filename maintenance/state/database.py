@@ -59,14 +59,17 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All that is written in it, or nothing."""
-        self.sql.execute("BEGIN IMMEDIATE")
         try:
+            self.sql.execute("BEGIN IMMEDIATE")
             yield self.sql
             rows = [(name, json.dumps(self.facts[name])) for name in self._changed]
             self.sql.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", rows)
             self.sql.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._give_up()
+            raise ConfigError(f"--state {self.directory} cannot be written: {error}") from None
         except BaseException:
-            self.sql.execute("ROLLBACK")
+            self._give_up()
             raise
         self._changed.clear()
 
@@ -77,11 +80,18 @@ class Database:
 
     def close(self) -> None:
         """Write what was noted, and let others have the directory."""
-        if self._changed:
-            with self.transaction():
-                pass
-        self.sql.close()
-        self._lock.close()
+        try:
+            if self._changed:
+                with self.transaction():
+                    pass
+        finally:
+            self.sql.close()
+            self._lock.close()
+
+    def _give_up(self) -> None:
+        """Where SQLite has not done so itself, as it does when the disk is full."""
+        if self.sql.in_transaction:
+            self.sql.execute("ROLLBACK")
 
     def _take_lock(self) -> None:
         try:

@@ -200,6 +200,7 @@ def _remarks(digest: dict[str, Any]) -> list[str]:
     rows = digest["freshness"]
     audited = {tuple(row[word] for word in on_spark.SERIES): row for row in digest.get("audits", ())}
     said = [] if rows else ["No evaluation that counts has answers, so there is no freshness."]
+    untrue: dict[str, list[str]] = {}
     for row in rows:
         whose = " ".join(word for word in (row["setting"], row["policy"]) if word) or "the run"
         if row["basis"] == "audited":
@@ -209,9 +210,12 @@ def _remarks(digest: dict[str, Any]) -> list[str]:
                 f"between {share['low']:.4f} and {share['high']:.4f}."
             )
         elif row["basis"] != "truth":
-            said.append(f"The freshness of {whose} is not the truth but what was {row['basis']} by the engine.")
+            untrue.setdefault(row["basis"], []).append(whose)
         elif row["reported"] is not None and abs(row["reported"] - row["freshness"]) > CLOSE:
             said.append(f"The engine reported {row['reported']:.4f} for {whose}; the truth is {row['freshness']:.4f}.")
+    for basis, all_of in untrue.items():
+        whose = all_of[0] if len(all_of) == 1 else f"{len(all_of)} of {len(rows)} settings and policies"
+        said.append(f"The freshness of {whose} is not the truth but what was {basis} by the engine.")
     return said
 
 

@@ -2,8 +2,11 @@
 
 import json
 import re
+import resource
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,9 +47,11 @@ def place(tmp_path):
     return tmp_path
 
 
-def freshkeeper(place, *arguments):
+def freshkeeper(place, *arguments, longest=resource.RLIM_INFINITY):
+    """Run the command; `longest` bytes are all that a file may have, as on a disk that gets full."""
     command = [sys.executable, "-m", "freshkeeper", *arguments]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60, check=False)
+    full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (longest, longest))
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60, check=False, preexec_fn=full)
 
 
 def spent(journal):
@@ -118,6 +123,8 @@ def test_audits_logs_and_metrics_of_a_run(place):
         ({"query": "q", "weights": {"a": 1}}, "weights and minimum are for a shared budget: say shared: true"),
         ({"query": "q", "sources": {"http://a": "f"}, "volatile": {"http://b": "p"}},
          "<http://b> is no source; did you mean 'http://a'?"),
+        ({"query": "q", "sources": {"http://a": {"sparql": "http://h/", "batch": 0}}},
+         "sources.http://a.batch: it must be greater than or equal to 1, not 0"),
         ({"query": "q", "edges": "new"}, "edges: it must be 'kept' or 'refreshed', not 'new'"),
     ],
 )  # fmt: skip
@@ -132,6 +139,48 @@ def test_a_mistake_in_a_file_names_the_file(place):
     done = freshkeeper(place, "run", "run.yaml")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("freshkeeper: run.yaml: speed: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--fetch", "always", "--audit", "0.1"), "--audit checks answers of a view, and --fetch always has none"),
+        (("--volatile", "followers"), "--volatile followers: write it as IRI=IRI,IRI"),
+        (("--weight", "blog"), "--weight blog: write it as IRI=NUMBER"),
+        (("--journal", "/proc/none"), "/proc/none cannot be written: "),
+    ],
+)
+def test_a_mistake_in_an_option_is_one_line(options, complaint, place):
+    done = freshkeeper(place, "run", "run.yaml", *options)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"freshkeeper: {complaint}")
+
+
+@pytest.mark.parametrize(
+    ("options", "longest", "complaint"),
+    [
+        (("--journal", "j"), 4_000, "j/evaluations.parquet cannot be written: File too large"),
+        (("--state", "s", "--journal", "j"), 200_000, "--state s cannot be written: disk I/O error"),
+    ],
+)
+def test_a_full_disk_is_one_line_and_the_state_goes_on_from_there(options, longest, complaint, place):
+    done = freshkeeper(place, "run", "run.yaml", *options, longest=longest)
+    assert (done.returncode, done.stderr) == (2, f"freshkeeper: {complaint}\n")
+    again = freshkeeper(place, "run", "run.yaml", *options)
+    assert (again.returncode, again.stderr) == (0, "")
+    lines = dict.fromkeys(json.loads(line)["t"] for line in (done.stdout + again.stdout).splitlines())
+    assert list(lines) == [1000 * t for t in range(1, 9)]
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal(by, place):
+    command = [sys.executable, "-m", "freshkeeper", "run", "run.yaml", "--speed", "1x", "--journal", "j"]
+    with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert json.loads(running.stdout.readline())["t"] == 1000
+        running.send_signal(by)
+        _, said = running.communicate(timeout=30)
+    assert (running.returncode, said) == (130, "freshkeeper: stopped; what is finished is kept\n")
+    assert spent(place / "j")[f"{E}blog"][0] == 6
 
 
 def test_audits_and_edges_that_change_do_not_go_together(place):

@@ -92,6 +92,31 @@ def test_explain_shows_the_quadruple_and_the_split(place):
     assert json.loads(freshkeeper(place, "explain", "reach.rspql", "--json").stdout)["QF"] == "SELECT"
 
 
+def test_explain_reads_what_a_run_is_from_its_file_and_config_checks_it(place):
+    run = {"query": "reach.rspql", "streams": {f"{E}stream": "posts.nq"}, "sources": {f"{E}blog": "blog.yaml"}}
+    (place / "run.yaml").write_text(json.dumps(run))
+    assert "dynamic ?user :followers ?n" in freshkeeper(place, "explain", "run.yaml").stdout
+    said = freshkeeper(place, "config", "validate", "run.yaml")
+    assert (said.returncode, said.stderr) == (0, "run.yaml is good: a query with 1 window, 1 SERVICE pattern\n")
+    (place / "run.yaml").write_text(json.dumps(run | {"streams": {}}))
+    said = freshkeeper(place, "config", "validate", "run.yaml")
+    assert (said.returncode, "nothing feeds the stream" in said.stderr) == (2, True)
+    said = freshkeeper(place, "explain", "reach.rspql", "--volatile", f"{E}blag={E}followers")
+    assert said.stderr == f"freshkeeper: the query asks for no source <{E}blag>; did you mean '{E}blog'?\n"
+
+
+def test_a_run_without_results_or_with_failures_says_so_at_the_end(place):
+    (place / "none.nq").write_text("")
+    said = freshkeeper(place, "run", "plain.rspql", "--stream", f"{E}stream=none.nq")
+    assert said.stderr == "no result: no window closed before the streams ended; --drain goes on until all are empty\n"
+    (place / "gone.yaml").write_text(f"sparql: http://127.0.0.1:9/\nvolatile: {E}followers\nretries: 0\n")
+    inputs = ("--stream", f"{E}stream=posts.nq", "--source", f"{E}blog=gone.yaml")
+    said = freshkeeper(place, "run", "reach.rspql", *inputs)
+    assert (said.returncode, "fetches failed; --log info tells why" in said.stderr) == (0, True)
+    said = freshkeeper(place, "run", "plain.rspql", "--stream", f"{E}stream=posts.nq", "--journal", "posts.nq")
+    assert (said.returncode, said.stderr) == (2, "freshkeeper: --journal posts.nq is a file: name a directory\n")
+
+
 def results(place, text, **more):
     """What a session gives."""
     streams = {f"{E}stream": str(place / "posts.nq")}

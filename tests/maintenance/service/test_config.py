@@ -56,6 +56,8 @@ def test_the_example_is_a_source():
         (SPARQL + "method: put\n", "method: it must be 'auto', 'get' or 'post', not 'put'"),
         (SPARQL + "modified: http://e/m\n", "modified, periodic and annotations are for knowledge: published"),
         ("sparql: localhost:7878\n", "sparql: 'localhost:7878' is no address of an HTTP service"),
+        ("sparql: http://host:99999/\n", "sparql: 'http://host:99999/' has no port that can be"),
+        ("sparql: http://host:port/\n", "sparql: 'http://host:port/' has no port that can be"),
         ("sparql: http://ann:pw@host/\n", "sparql: credentials do not belong into an address"),
         ("data: blog.ttl\nlimits: 10/s\n", "limits is for sources over HTTP"),
         (SPARQL + "changes: c.nq\n", "changes is for sources with data"),

@@ -7,6 +7,7 @@ import sys
 import pytest
 from pyarrow import parquet
 
+from maintenance.engine.config import config_of as run_config_of
 from maintenance.service.config import config_of
 from maintenance.service.credentials import Credentials
 from policies.errors import ConfigError
@@ -69,6 +70,29 @@ def test_an_address_with_a_password_is_refused_without_showing_it():
     with pytest.raises(ConfigError, match="credentials do not belong into an address") as refused:
         config_of({"sparql": "http://ann:secret@host/query"}, "blog.yaml")
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "given", [{"bearer": "sk-s3cret"}, {"bearer": ["s3cret"]}, "s3cret", {"user": "ann", "password": "s3cret!"}]
+)
+def test_a_secret_in_the_place_of_a_variables_name_is_refused_without_showing_it(given):
+    with pytest.raises(ConfigError, match="auth") as refused:
+        config_of({"sparql": "http://host/query", "auth": given}, "blog.yaml")
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://ann:s3cret@host/query", "http://ann:s3 cret@host/q", "http://ann:s3cret@host:x/"]
+)
+def test_a_password_in_a_source_within_a_run_is_not_shown(address):
+    with pytest.raises(ConfigError, match=r"^sources.http://e/s.sparql: credentials do not belong") as refused:
+        run_config_of({"query": "q.rspql", "sources": {"http://e/s": {"sparql": address}}})
+    assert "cret@" not in str(refused.value)
+
+
+def test_what_is_echoed_in_json_or_with_blanks_run_together_is_masked():
+    credentials = Credentials.bearer("TOKEN", {"TOKEN": 'a"b  \\c'})
+    assert credentials.mask('as {"k": "a\\"b  \\\\c"}, a\\"b \\\\c and a"b \\c') == 'as {"k": "***"}, *** and ***'
 
 
 def test_encoded_forms_are_masked_too():

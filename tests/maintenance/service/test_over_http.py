@@ -27,10 +27,10 @@ SPLIT = "SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n }"
 WHOLE = "SERVICE :blog { ?u :followers ?n }"
 
 
-def answers(source, service, fetch, budget=100):
+def answers(source, service, fetch, budget=100, speed=1):
     """Per evaluation the answers, and the seconds that it took."""
     text = f"PREFIX : <{E}> SELECT * {WINDOW} WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {service} }}"
-    upkeep = Upkeep(lambda _: make("lru"), BudgetRule.of(budget), fetch=Fetch(fetch))
+    upkeep = Upkeep(lambda _: make("lru"), BudgetRule.of(budget), fetch=Fetch(fetch), speed=speed)
     query = ContinuousQuery(read_query(text), answering=answering({f"{E}blog": source}, upkeep))
     posts = [
         (at, Quad(NamedNode(f"{E}post{n}"), NamedNode(f"{E}topic"), NamedNode(E + topic)))
@@ -72,6 +72,11 @@ def test_a_source_that_fails_delays_no_evaluation_beyond_its_step(service, fetch
     found = answers(remote(proxy.url, retries=0, timeout="3s", concurrency=4), service, fetch)
     assert len(found) == 4
     assert max(taken for _, taken in found) < STEP + MARGIN, "the request itself may take three steps"
+
+
+def test_a_replay_that_is_faster_than_the_clock_waits_less(proxied):
+    found = answers(remote(proxied("stall").url, retries=0, timeout="5s", concurrency=8), SPLIT, "view", speed=10)
+    assert max(taken for _, taken in found) < STEP / 10 + MARGIN
 
 
 def test_a_source_that_fails_in_silence_leaves_the_rest_of_the_answer(proxied):
