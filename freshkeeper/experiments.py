@@ -55,7 +55,8 @@ def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = (
     if chosen.as_json:
         print_json({"run": str(chosen.out), "rows": [_row(experiment, row) for row in rows]})
         return rows
-    show(_table(experiment, rows))
+    for group in _groups(rows):
+        show(_table(experiment, group))
     say(f"run directory: {chosen.out}" + (f"\npage: {page}" if page else ""))
     return rows
 
@@ -131,15 +132,21 @@ class Live:
         return [f"the clairvoyant bound is left out{where}: {reason}" for reason in reasons] + came
 
 
+def _groups(rows: "list[Row]") -> "list[list[Row]]":
+    """By case and knowledge, which no table mixes."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.case, row.knowledge), []).append(row)
+    return list(found.values())
+
+
 def _table(experiment: "Experiment", rows: "list[Row]") -> "Table":
-    """One row per setting and policy; what is the same in all of them is said once, above."""
+    """One row per setting and policy of a case and knowledge; what is the same in all of them is said once, above."""
     from simulator.config import settings_of
 
     swept = {setting.name: setting.swept for setting in settings_of(experiment)}
     columns = {
         "setting": [swept[row.setting] for row in rows],
-        "case": [row.case for row in rows],
-        "knowledge": [row.knowledge for row in rows],
         "policy": [row.policy for row in rows],
         "γ": [f"{row.budget:g}" for row in rows],
         "bank": [f"{row.bank:g}" for row in rows],
@@ -149,16 +156,12 @@ def _table(experiment: "Experiment", rows: "list[Row]") -> "Table":
         "requests": [f"{row.requests_per_evaluation:.2f}" for row in rows],
         "": ["over budget" if row.over_budget else "" for row in rows],
     }
-    said = [f"{head} {columns[head][0]}" for head in ("case", "knowledge", "γ", "bank") if len(set(columns[head])) == 1]
-    shown = {
-        head: cells
-        for head, cells in columns.items()
-        if any(cells) and (len(set(cells)) > 1 or head not in ("case", "knowledge", "γ", "bank"))
-    }
-    title = "Mean freshness, and requests per evaluation"
-    words = sum(head in shown for head in ("setting", "case", "knowledge", "policy"))
-    cells = list(zip(*shown.values(), strict=True))
-    return table("\n".join([title, ", ".join(said)] if said else [title]), list(shown), cells, words=words)
+    same = [head for head in ("γ", "bank") if len(set(columns[head])) == 1]
+    said = [f"case {rows[0].case}", f"knowledge {rows[0].knowledge}", *(f"{head} {columns[head][0]}" for head in same)]
+    shown = {head: cells for head, cells in columns.items() if any(cells) and head not in same}
+    title = f"Mean freshness, and requests per evaluation\n{', '.join(said)}"
+    words = sum(head in shown for head in ("setting", "policy"))
+    return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
 
 
 def _number(value: float | None) -> str:

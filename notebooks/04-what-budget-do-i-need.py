@@ -33,8 +33,8 @@ if not given:
     simulate(resolve({**recorded, "policies": "lru", "seeds": 2}), run)
 
 # %% [markdown]
-# The replay: the same arrivals and changes, other budgets and policies. A journal does not say how long its window
-# is; give it here as a further key, `"window": "10s"`.
+# The replay: the same arrivals and changes, other budgets and policies. A journal without a `run.json` does not say
+# how long its window is; give it here as a further key, `"window": "10s"`.
 
 # %%
 changes = {"budget": [2, 4, 8, 12], "policies": "lru,ibm,gain,plan"}

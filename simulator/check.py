@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from maintenance import journal
 from maintenance.audit import Measured
 from policies.arrays import Bools
 from policies.errors import ConfigError, FreshkeeperError, nearest
 from simulator import rundir
+from simulator.audited import audited
 from simulator.report.scores import Score, scores
 from simulator.report.timeline import EPOCH_MS
 from simulator.rundir import Evaluations, Run
@@ -61,22 +61,6 @@ def _checked_one(run: Run, score: Score, warn: float, error: float) -> tuple[Ver
     freshness = audits.share if audits is not None and enough and audits.share is not None else score.freshness.mean
     verdict = _verdict(freshness, warn, error)
     return verdict, freshness, _line(run, verdict, score, audits, enough, warn, error)
-
-
-def audited(run: Run, score: Score) -> Measured | None:
-    """What the audits of the evaluations that count say, where the truth is not known."""
-    table = journal.read(run.path, "audits") if score.expected else None
-    if table is None:
-        return None
-    rows = run.evaluations.rows(run.evaluations.series.index(score.series))
-    counted = set(run.evaluations.t_ms[rows][run.evaluations.counted[rows]].tolist())
-    columns = (table[name].to_pylist() for name in ("policy", "setting", "t_ms", "fresh"))
-    fresh = [
-        verdict
-        for policy, setting, t, verdict in zip(*columns, strict=True)
-        if (policy, setting) == (score.series.policy, score.series.setting) and t in counted
-    ]
-    return Measured(fresh.count(True), len(fresh) - fresh.count(None), fresh.count(None))
 
 
 def _check_thresholds(warn: float, error: float, last: int | None) -> None:

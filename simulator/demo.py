@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from maintenance.budget import BudgetRule
 from maintenance.engine.about import About
@@ -41,7 +42,7 @@ class Standing:
     fresh: float = 0.0
     believed: float = 0.0
     spent: float = 0.0
-    decide_us: float = 0.0
+    decide_us: list[float] = field(default_factory=list)
 
     @property
     def freshness(self) -> float:
@@ -49,13 +50,13 @@ class Standing:
         return self.fresh / self.answers if self.answers else 1.0
 
     def as_json(self) -> dict[str, object]:
-        """Per answer and per evaluation."""
+        """Per answer and per evaluation; the time of a decision is the median, as the first one loads what it needs."""
         return {
             "policy": self.policy,
             "freshness": self.freshness,
             "believed": self.believed / self.answers if self.answers else 1.0,
             "requests": self.spent / max(1, self.evaluations),
-            "decide_us": self.decide_us / max(1, self.evaluations),
+            "decide_us": median(self.decide_us or [0.0]),
         }
 
 
@@ -110,7 +111,7 @@ class Contest:
         standing.fresh += fresh
         standing.believed += record.expected_fresh
         standing.spent += record.spent
-        standing.decide_us += record.decide_us
+        standing.decide_us.append(record.decide_us)
         self._journal.observe(source, manager, evaluation, fresh=fresh)
         manager.ledger.check()
 

@@ -82,7 +82,8 @@ def recorded(place: Path, window: int, setting: str = "") -> Recorded:
     notes += [UNSEEN, AT_ONCE, said or ALL_CHANGES]
     if early > FEW * len(arrivals):
         notes.append(
-            f"{early} window mappings left earlier than a window of {window} ms allows: is it as long as that?"
+            f"{early} window mappings left earlier than a window of {window} ms allows: "
+            "the view lacked their SNs when they came, or the window is shorter."
         )
     words = {name: _word((evaluations or answers).data, name) for name in ("case", "knowledge")}
     return Recorded(trace, step, (last - trace.t0) // step, words, notes)

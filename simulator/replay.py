@@ -13,7 +13,7 @@ from policies.errors import ConfigError, InputError
 from simulator.config import Experiment, resolve
 from simulator.recorded import recorded
 from simulator.summary import Row
-from simulator.trace import COLUMNS, FORMATS, write_trace
+from simulator.trace import FORMATS, write_trace
 
 Changes = Mapping[str, Any]
 
@@ -35,8 +35,9 @@ def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> 
         return Replay(_again(place, about["config"], changes))
     if (place / "answers.parquet").exists() or (place / "evaluations.parquet").exists():
         return _journal(place, about, changes, trace, setting)
-    tables = ", ".join(COLUMNS)
-    raise InputError(f"{place} is neither a run, nor a journal, nor a trace (a directory with the tables {tables})")
+    if not place.is_dir():
+        raise InputError(f"there is no directory {place}: name a run, a journal or a trace")
+    raise InputError(f"{place} is neither a run, nor a journal, nor a trace (tables arrivals, edges, changes)")
 
 
 def cheapest(rows: Iterable[Row], target: float) -> dict[tuple[str, str, str, float], Row | None]:

@@ -1,5 +1,6 @@
 """`freshkeeper analyse`."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -8,7 +9,7 @@ from freshkeeper.options import assignments
 from freshkeeper.screen import print_json, say, show, table
 from policies.errors import ConfigError
 
-COLUMNS = ["setting", "policy", "case", "knowledge", "freshness", "± 95 %", "pooled", "in target", "wasted", "missed"]
+COLUMNS = ["setting", "policy", "freshness", "± 95 %", "basis", "pooled", "in target", "wasted", "missed"]
 
 
 def analyse(
@@ -28,18 +29,28 @@ def analyse(
     """
     from maintenance.pipeline.session import spark_session
 
-    spark = spark_session(master, _settings(change))
+    settings = _settings(change)
+    _must_be_there(run)
+    spark = spark_session(master, settings)
     from maintenance.pipeline.analysis import analyse as analysis
 
     found = analysis(spark, run, out or None, target, top)
     if as_json:
         print_json(found)
         return
-    title = f"Freshness by the truth; in target: evaluations with {target:g} or more"
-    show(table(title, COLUMNS, _rows(found), words=4))
+    for (case, knowledge), rows in _tables(found).items():
+        title = f"Freshness, case {case or 'unknown'}, knowledge {knowledge or 'unknown'}"
+        show(table(f"{title}; in target: evaluations with {target:g} or more", COLUMNS, rows, words=2))
     for note in found["cannot_tell"]:
         say(note)
     say(f"analysis: {out or f'{run}/analysis'}")
+
+
+def _must_be_there(run: str) -> None:
+    """Before Spark is started, where that can be seen from here."""
+    if "://" in run or Path(run).is_dir():
+        return
+    raise ConfigError(f"there is no directory {run}: name a run directory or a journal")
 
 
 def _settings(written: list[str] | None) -> dict[str, str]:
@@ -50,21 +61,21 @@ def _settings(written: list[str] | None) -> dict[str, str]:
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in found.items()}
 
 
-def _rows(found: dict[str, Any]) -> list[list[str]]:
-    """The headline, with the shares of wasted refreshes and of stale answers that a missed refresh would have saved."""
+def _tables(found: dict[str, Any]) -> dict[tuple[str | None, str | None], list[list[str]]]:
+    """The headline by case and knowledge, with the shares of wasted refreshes and of stale answers that were missed."""
     shares = {
         (name, row["setting"], row["policy"]): row[column]
         for name, column in (("wasted", "wasted_share"), ("missed", "share_of_stale"))
         for row in found.get(name, [])
     }
-    return [
-        [
-            *(row[word] for word in ("setting", "policy", "case", "knowledge")),
-            *(_number(row[name]) for name in ("freshness", "ci95", "pooled", "within_target")),
-            *(_number(shares.get((name, row["setting"], row["policy"]))) for name in ("wasted", "missed")),
-        ]
-        for row in found["freshness"]
-    ]
+    tables: dict[tuple[str | None, str | None], list[list[str]]] = {}
+    for row in found["freshness"]:
+        of = (row["setting"], row["policy"])
+        cells = [*of, _number(row["freshness"]), _number(row["ci95"]), row["basis"]]
+        cells += [_number(row[name]) for name in ("pooled", "within_target")]
+        cells += [_number(shares.get((name, *of))) for name in ("wasted", "missed")]
+        tables.setdefault((row["case"], row["knowledge"]), []).append(cells)
+    return tables
 
 
 def _number(value: float | None) -> str:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
+from freshkeeper.commands.run import configured, parsed, read_query
 from freshkeeper.screen import say
 from policies.errors import ConfigError
 
@@ -31,10 +33,13 @@ def init(
 
 @app.command()
 def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) -> None:
-    """Check a config and say what it would run.
+    """Check a config, of experiments or of a continuous query, and say what it would run.
 
     Example: `freshkeeper config validate configs/fig2a.yaml`
     """
+    if _has_a_query(file):
+        _validate_run(file)
+        return
     from simulator.config import load, settings_of
     from simulator.experiment import runnable
 
@@ -42,7 +47,31 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
     settings = settings_of(experiment)
     runs = sum(len(policies) for policies in runnable(settings).values()) * len(experiment.seed_list)
     counts = {"setting": len(settings), "seed": len(experiment.seed_list), "run": runs}
-    say(f"{file} is good: " + ", ".join(f"{n:,} {word}{'' if n == 1 else 's'}" for word, n in counts.items()))
+    say(f"{file} is good: {_counted(counts)}")
+
+
+def _has_a_query(file: Path) -> bool:
+    """Whether it is the config of a continuous query; what cannot be read is told when it is read as an experiment."""
+    try:
+        plain = yaml.safe_load(file.read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return False
+    return isinstance(plain, dict) and "query" in plain
+
+
+def _validate_run(file: Path) -> None:
+    from maintenance.engine.places import check_inputs
+
+    config = configured(str(file), {})
+    text = read_query(config.query)
+    query = parsed(text, config.dialect)
+    check_inputs(text, query, config.streams, config.graphs, config.sources)
+    counts = {"window": len(query.windows), "SERVICE pattern": len(query.services)}
+    say(f"{file} is good: a query with {_counted(counts)}")
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n:,} {word}{'' if n == 1 else 's'}" for word, n in counts.items())
 
 
 @app.command()

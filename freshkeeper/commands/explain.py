@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
-from freshkeeper.commands.run import parsed, read_query
+from freshkeeper.commands.run import configured, is_config, parsed, read_query, volatile_of
 from freshkeeper.options import lists
 from freshkeeper.screen import print_json
+from policies.errors import ConfigError, nearest
 
 
 def explain(
-    query: Annotated[str, typer.Argument(help="a file with the query, or the query itself")],
+    query: Annotated[str, typer.Argument(help="a file with the query, the query itself, or the YAML file of a run")],
     volatile: Annotated[
         list[str] | None, typer.Option(metavar="IRI=P,P", help="a source and its volatile predicates")
     ] = None,
@@ -20,13 +21,22 @@ def explain(
 ) -> None:
     """Say what a continuous query means: its quadruple, its windows, and how SERVICE splits.
 
-    Example: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`
+    Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
+    `freshkeeper explain runs/demo/demo.yaml`
     """
     from maintenance.query import explain as explained
     from maintenance.query import explain_text, to_dialect
 
+    said = lists("volatile", volatile)
+    known = said
+    if is_config(query):
+        config = configured(query, {"dialect": dialect} if dialect else {})
+        query, dialect, known = config.query, config.dialect, volatile_of(config) | said
     found = parsed(read_query(query), dialect)
-    known = lists("volatile", volatile)
+    asked = [service.endpoint for service in found.services if service.endpoint is not None]
+    for name in said:
+        if asked and name not in asked:
+            raise ConfigError(f"the query asks for no source <{name}>; {nearest(name, asked)}")
     if to:
         print(to_dialect(found, to))
     elif as_json:

@@ -18,7 +18,7 @@ def replay(
     bank: Annotated[str, typer.Option(metavar="N", help="capacity of the bank, or window for γ·ω/β")] = "",
     knowledge: Annotated[str, typer.Option(help="exact, published, learned, or several")] = "",
     case: Annotated[str, typer.Option(help="bgp, aggregate, or both with a comma")] = "",
-    window: Annotated[str, typer.Option(help="range of the window, as 4s; of a journal it must be given")] = "",
+    window: Annotated[str, typer.Option(help="range of the window, as 4s; default: as in run.json")] = "",
     step: Annotated[str, typer.Option(help="step; of a journal it is known")] = "",
     setting: Annotated[str, typer.Option(help="which setting of a journal; a query's are its sources")] = "",
     seeds: Annotated[int | None, typer.Option(min=1, help="how many seeds; default: as in the run, else 1")] = None,

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,8 @@ from freshkeeper.screen import say
 from policies.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from maintenance.engine.config import RunConfig
     from maintenance.query import Query
 
@@ -69,7 +71,7 @@ def run(
     `freshkeeper run reach.rspql --stream http://example.org/s=- --source http://example.org/blog=blog.yaml --budget 5`,
     `freshkeeper run reach.yaml --policy plan --metrics :9100`
     """
-    from maintenance.engine.config import config_of, read_config
+    from maintenance.engine.config import config_of
 
     options = {
         "streams": pairs("stream", stream),
@@ -102,9 +104,7 @@ def run(
         "format": form,
     }
     given = {key: value for key, value in options.items() if value not in ({}, None) and _said(ctx, key)}
-    is_config = query.lower().endswith((".yaml", ".yml"))
-    config = read_config(Path(query), given) if is_config else config_of({"query": query, **given})
-    _carry_out(config)
+    _carry_out(configured(query, given) if is_config(query) else config_of({"query": query, **given}))
 
 
 OPTIONS = {"streams": "stream", "graphs": "graph", "sources": "source", "weights": "weight", "format": "form"}
@@ -117,6 +117,30 @@ def _said(ctx: typer.Context, key: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
+def is_config(query: str) -> bool:
+    """Whether what was given is the YAML file of a run."""
+    return query.lower().endswith((".yaml", ".yml"))
+
+
+def configured(file: str, given: "Mapping[str, Any]") -> "RunConfig":
+    """A run from its file, with what was given beside it."""
+    from maintenance.engine.config import read_config
+
+    return read_config(Path(file), given)
+
+
+def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
+    """The volatile predicates of every source that has some, whoever says them."""
+    from maintenance.service.config import read_config
+
+    said = {
+        name: read_config(Path(source)) if isinstance(source, str) else source
+        for name, source in config.sources.items()
+        if not isinstance(source, str) or is_config(source)
+    }
+    return {name: list(source.volatile) for name, source in said.items() if source.volatile} | config.volatile
+
+
 def _carry_out(config: "RunConfig") -> None:
     """Answers to standard output, everything else to standard error."""
     from maintenance import logs
@@ -124,6 +148,8 @@ def _carry_out(config: "RunConfig") -> None:
     from maintenance.engine.session import session_of
     from maintenance.metrics import Metrics, address_of
 
+    if config.journal and Path(config.journal).is_file():
+        raise ConfigError(f"--journal {config.journal} is a file: name a directory")
     text = read_query(config.query)
     metrics = Metrics() if config.metrics else None
     observers = [*([metrics.observe] if metrics else []), *([logs.observe] if config.log else [])]
@@ -136,14 +162,25 @@ def _carry_out(config: "RunConfig") -> None:
         if metrics is not None:
             host, port = address_of(config.metrics)
             say(f"metrics at http://{host}:{metrics.serve(port, host)}/metrics")
+        results = errors = 0
         for result in session.results():
+            results += 1
+            errors += result.errors
             sys.stdout.writelines(out.lines(result))
             sys.stdout.flush()
     finally:
         if metrics is not None:
             metrics.close()
-    for line in session.news():
+    for line in (*session.news(), *_of_results(results, errors, bool(config.state))):
         say(line)
+
+
+def _of_results(results: int, errors: int, goes_on: bool) -> "Iterator[str]":
+    """What is told of results where somebody may wonder."""
+    if errors:
+        yield f"{errors} fetches failed; --log info tells why"
+    if not results and not goes_on:
+        yield "no result: no window closed before the streams ended; --drain goes on until all are empty"
 
 
 def read_query(written: str) -> str:

@@ -109,7 +109,9 @@ class TimedLines:
             end = f" {self.graph} .\n".encode()
             with suppress(SyntaxError):  # a statement names a graph of its own
                 text = end.join(statement[:-2] for statement in statements) + end
-                return list(parse(text, format=RdfFormat.N_QUADS))
+                quads = list(parse(text, format=RdfFormat.N_QUADS))
+                if all(quad.graph_name == self.graph for quad in quads):  # else the graph stands for a missing object
+                    return quads
         return in_graph(list(parse(b"\n".join(statements), format=RdfFormat.N_QUADS)), self.graph)
 
     def _carefully(self, text: bytes, line: int) -> Batch:

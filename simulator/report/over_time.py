@@ -13,7 +13,7 @@ from simulator.report.timeline import Line, Measure, are_dates, line, warmup_end
 TITLES = {
     Measure.FRESHNESS: ("over-time", "Freshness over time", "of answers fresh", charts.PERCENT),
     Measure.STALE: ("stale", "Accumulated stale answers", "stale answers", ",d"),
-    Measure.SPENT: ("spent", "Budget spent per evaluation", "cost units", ""),
+    Measure.SPENT: ("spent", "Budget spent per evaluation", "cost units", ",~r"),
 }
 MARKS = 5
 CAPTIONS = {

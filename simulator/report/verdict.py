@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from markupsafe import Markup
 
+from simulator.audited import audited
 from simulator.report.amounts import (
     amount,
     listing,
@@ -48,7 +49,13 @@ def verdict(group: Group) -> Verdict:
     if not group.ranked:
         return Verdict(_nobody(group), [], _marks(group))
     winner = group.ranked[0]
-    sentences = [*_runner_up(group, winner), *_where_others_win(group, winner), *_bound(group, winner), *_marks(group)]
+    sentences = [
+        *_audits(group, winner),
+        *_runner_up(group, winner),
+        *_where_others_win(group, winner),
+        *_bound(group, winner),
+        *_marks(group),
+    ]
     return Verdict(_lead(group, winner), _lifts(group, winner), [*sentences, *_budgets(group, winner), *_seeds(group)])
 
 
@@ -61,6 +68,19 @@ def _lead(group: Group, winner: str) -> Markup:
         return Markup("{} {} {} of the answers fresh{}.").format(name, kept, share, over)
     rivals = f"the most of {len(group.ranked)} policies within the budget{over}"
     return Markup("{} {} {} of the answers fresh, {}.").format(name, kept, share, rivals)
+
+
+def _audits(group: Group, winner: str) -> list[Markup]:
+    said = []
+    for setting in group.settings:
+        score = group.scores.get((setting, winner))
+        found = None if score is None else audited(group.run, score)
+        if found is not None and found.share is not None:
+            low, high = (percent(end) for end in found.interval)
+            of = Markup(" ({})").format(group.text(setting) or setting) if len(group.settings) > 1 else ""
+            words = "Audits found {} of {} answers fresh: with 95 % confidence it is between {} and {}{}."
+            said.append(Markup(words).format(percent(found.share), f"{found.checked:,}", low, high, of))
+    return said
 
 
 def _nobody(group: Group) -> Markup:

@@ -48,10 +48,13 @@ def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(spark, cal
     assert "analysis: run/analysis" in err
 
 
-def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(spark, call):
+def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(spark, call, tmp_path):
     code, _, err = call("nowhere")
+    assert (code, err) == (2, "freshkeeper: there is no directory nowhere: name a run directory or a journal\n")
+    (tmp_path / "empty").mkdir()
+    code, _, err = call("empty")
     assert code == 2
-    assert "freshkeeper: nowhere cannot be analysed: it has neither" in err
+    assert "freshkeeper: empty cannot be analysed: it has neither" in err
 
 
 def test_a_setting_that_is_not_of_spark_is_refused_before_java_is_asked_for(call, monkeypatch, tmp_path):
@@ -63,6 +66,6 @@ def test_a_setting_that_is_not_of_spark_is_refused_before_java_is_asked_for(call
 
 def test_without_java_one_sentence_says_how_to_get_it(call, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    code, _, err = call("nowhere")
+    code, _, err = call(".")
     assert code == 2
     assert err.startswith("freshkeeper: Spark needs Java 17 or newer: install it")

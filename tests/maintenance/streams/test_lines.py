@@ -25,6 +25,13 @@ def test_elements_can_be_read_into_the_graph_of_a_window(lines, three):
         assert {q.graph_name.value for b in stream.batches() for q in b.quads} == {"http://e/w"}
 
 
+def test_the_graph_of_a_window_never_stands_in_for_an_object_that_is_missing(lines):
+    stream = lines("5\t<http://e/a> <http://e/p> .\n")
+    stream.graph = ox.NamedNode("http://e/w")
+    with pytest.raises(StreamError, match=r"cars.nq, line 1: .* is no statement in N-Quads"):
+        list(stream.batches())
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

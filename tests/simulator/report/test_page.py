@@ -52,6 +52,10 @@ def test_a_page_loads_nothing_and_is_forbidden_to(whole_page: Path) -> None:
     assert len(SCRIPT.findall(page)) == 2
 
 
+def test_no_axis_leaves_it_to_the_browser_how_numbers_are_written(whole_page: Path) -> None:
+    assert '"format": ""' not in json.dumps(plots(whole_page))
+
+
 def test_levels_of_knowledge_have_sections_of_their_own(whole_page: Path) -> None:
     for section, knowledge in (("g0", "exact"), ("g1", "learned")):
         over_time = plots(whole_page)[f"{section}-over-time"]

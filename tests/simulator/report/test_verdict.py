@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from maintenance import journal
 from simulator import rundir
 from simulator.report.groups import groups
 from simulator.report.verdict import Verdict, verdict
@@ -82,6 +83,16 @@ def test_over_several_settings_it_says_where_others_win(make_run: Make) -> None:
 
 def test_expected_freshness_is_not_called_counted(make_run: Make) -> None:
     assert said(make_run({"ibm": [0.5]}, expected=True))[1].startswith("ibm is expected to have kept 50.0 %")
+
+
+def test_audits_are_told_beside_what_was_expected(make_run: Make) -> None:
+    path = make_run({"ibm": [0.5]}, expected=True)
+    evaluations = journal.read(path, "evaluations").to_pylist()
+    setting, last = evaluations[-1]["setting"], evaluations[-1]["t_ms"]
+    rows = {"policy": ["ibm"] * 4, "setting": [setting] * 4, "t_ms": [last] * 4, "fresh": [True, True, False, None]}
+    journal.write(path, "audits", [journal.table("audits", rows)])
+    words = said(path)[1]
+    assert "Audits found 66.7 % of 3 answers fresh: with 95 % confidence it is between 20.8 % and 93.9 %." in words
 
 
 def test_labels_are_escaped(make_run: Make) -> None:
