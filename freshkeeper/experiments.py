@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from freshkeeper.screen import Bar, complain, print_json, say, show, table
-from policies.errors import ConfigError
+from freshkeeper.screen import Bar, print_json, say, show, table
+from policies.errors import ConfigError, StoppedError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,8 +45,7 @@ def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = (
                 performed,
             )  # fmt: skip
     except KeyboardInterrupt:
-        complain(f"stopped; what is finished is kept: go on with --out {chosen.out} --resume")
-        raise typer.Exit(130) from None
+        raise StoppedError(f"stopped; what is finished is kept: go on with --out {chosen.out} --resume") from None
     page = _page(chosen.out) if chosen.report else None
     for line in [*notes, *live.notes()]:
         say(line)

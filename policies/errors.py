@@ -25,6 +25,12 @@ class FreshkeeperError(Exception):
     exit_code = 1
 
 
+class StoppedError(FreshkeeperError):
+    """Somebody stopped it; the words say how to go on."""
+
+    exit_code = 130
+
+
 class ConfigError(FreshkeeperError):
     """A key, a name or a value that was given is wrong."""
 
