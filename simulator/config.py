@@ -11,12 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from maintenance.budget import BudgetRule
 from maintenance.durations import to_ms
 from maintenance.window import Closure, WindowSpec
+from maintenance.yaml_file import read_yaml
 from policies.base import Case, Knowledge, Policy
 from policies.errors import ConfigError
 from policies.registry import make
@@ -235,19 +235,6 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     return experiment
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Keys and values from a YAML file."""
-    try:
-        data = yaml.safe_load(path.read_text("utf-8")) or {}
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path} must hold keys and values, not a {type(data).__name__}")
-    return data
 
 
 def explain(error: ValidationError) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from freshkeeper.commands.run import configured, parsed, read_query
 from freshkeeper.screen import say
@@ -51,12 +50,10 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
 
 
 def _has_a_query(file: Path) -> bool:
-    """Whether it is the config of a continuous query; what cannot be read is told when it is read as an experiment."""
-    try:
-        plain = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return False
-    return isinstance(plain, dict) and "query" in plain
+    """Whether it is the config of a continuous query, and not of an experiment."""
+    from maintenance.yaml_file import read_yaml
+
+    return "query" in read_yaml(file)
 
 
 def _validate_run(file: Path) -> None:

@@ -76,7 +76,7 @@ def convert(
     """
     from pydantic import ValidationError
 
-    from simulator.config import read_yaml
+    from maintenance.yaml_file import read_yaml
     from simulator.convert import Conversion
     from simulator.convert import convert as translate
     from simulator.trace import write_trace

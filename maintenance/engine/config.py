@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from maintenance.durations import to_ms
@@ -14,7 +13,8 @@ from maintenance.mistakes import explained
 from maintenance.query.parser import DIALECTS
 from maintenance.service.config import SourceConfig
 from maintenance.streams.lines import OnError
-from policies.errors import ConfigError, InputError, nearest
+from maintenance.yaml_file import read_yaml
+from policies.errors import ConfigError, nearest
 
 PATHS = ("query", "default", "journal", "state")
 """Keys whose values are files beside the config."""
@@ -98,15 +98,7 @@ class RunConfig(BaseModel):
 
 def read_config(path: Path, changes: Mapping[str, Any]) -> RunConfig:
     """A run from its YAML file, with the keys that were given beside it."""
-    try:
-        plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"the config {path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(plain, dict):
-        raise ConfigError(f"{path}: a run has keys and values, query first of all")
-    found = _beside(path.parent, plain)
+    found = _beside(path.parent, read_yaml(path))
     for key, value in changes.items():
         both = isinstance(value, dict) and isinstance(found.get(key), dict)
         found[key] = found[key] | value if both else value

@@ -5,6 +5,7 @@ the window moves; a move says what entered and what left. A window with a step m
 keeps what it holds in between; one without a step is up to date at every evaluation.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ STILL = Move()
 
 
 @dataclass(eq=False)
-class Content:
+class Content(ABC):
     """The content of one window: what all kinds share."""
 
     window: Window
@@ -61,18 +62,19 @@ class Content:
 
     def begin(self, first: int) -> None:
         """The first element of all the query's streams has this time."""
+        del first
 
     def trigger(self) -> int | None:
         """The next instant at which this window calls for an evaluation, as far as it knows now."""
         return self._pending[0].times[0] if self._pending else None
 
+    @abstractmethod
     def move(self, now: int) -> Move:
         """Be up to date at an evaluation."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bounds(self) -> tuple[int, int]:
         """Open and close of the present content."""
-        raise NotImplementedError
 
     def expiry(self, time: int) -> int:
         """The first instant at which an element of this time is no longer held."""

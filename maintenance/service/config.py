@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pyoxigraph import NamedNode
 
@@ -22,7 +21,8 @@ from maintenance.service.documents import Property, Template
 from maintenance.service.documents import Resource as Documents
 from maintenance.service.limits import Rate
 from maintenance.service.sparql import Method
-from policies.errors import ConfigError, InputError
+from maintenance.yaml_file import read_yaml
+from policies.errors import ConfigError
 
 KINDS = ("data", "sparql", "resources")
 ONLY = {
@@ -241,14 +241,7 @@ class SourceConfig(BaseModel):
 
 def read_config(path: Path) -> SourceConfig:
     """A source from its YAML file; paths in it are beside the file."""
-    try:
-        plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"the source {path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(plain, dict):
-        raise ConfigError(f"{path}: a source has keys and values; it starts with one of {', '.join(KINDS)}")
+    plain = read_yaml(path)
     for key in ("data", "changes"):
         if isinstance(plain.get(key), str):
             plain[key] = str(path.parent / plain[key])

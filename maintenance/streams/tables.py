@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import yaml
 from pyoxigraph import Literal, NamedNode, Quad
 
 from maintenance.durations import to_instant
 from maintenance.streams.batch import Batch
 from maintenance.streams.errors import StreamError
 from maintenance.streams.lines import Mistakes
+from maintenance.yaml_file import read_yaml
 from policies.errors import ConfigError, InputError, nearest
 
 KEYS = ("data", "time", "unit", "prefixes", "triples")
@@ -134,12 +134,7 @@ class TimedRows:
 
 
 def _config(path: Path) -> Mapping[str, Any]:
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise InputError(f"{path} is no YAML: {error}") from None
-    if not isinstance(config, dict):
-        raise ConfigError(f"{path}: a mapping has the keys {', '.join(KEYS)}")
+    config = read_yaml(path)
     for key in config:
         if key not in KEYS:
             raise ConfigError(f"{path}: unknown key {key}; {nearest(str(key), list(KEYS))}")

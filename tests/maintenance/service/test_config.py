@@ -10,7 +10,7 @@ from maintenance.service.config import Auth, SourceConfig, config_of, read_confi
 from maintenance.service.courier import Courier
 from maintenance.service.transport import AtOnce, Stateful
 from maintenance.view.published import Published
-from policies.errors import ConfigError, InputError
+from policies.errors import ConfigError
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SPARQL = "sparql: http://localhost:7878/query\n"
@@ -67,7 +67,7 @@ def test_the_example_is_a_source():
         (RESOURCE.replace("http://e/user/", "user/"), "resources.0.subject: 'user/{id}' gives no IRI"),
         (RESOURCE.replace(", predicates: {http://e/n: count}", ""), "resources.0.predicates is missing"),
         (RESOURCE.replace("count", "{path: a}"), "resources.0.predicates.http://e/n.iri is missing"),
-        ("- a list\n", "a source has keys and values"),
+        ("- a list\n", "must hold keys and values, not a list"),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_is_right(written, said, tmp_path):
@@ -82,7 +82,7 @@ def test_a_mistake_is_one_line_that_says_what_is_right(written, said, tmp_path):
 
 def test_a_file_that_is_no_yaml_or_not_there_is_said_so(tmp_path):
     (tmp_path / "blog.yaml").write_text("a: [")
-    with pytest.raises(InputError, match="is no YAML"):
+    with pytest.raises(ConfigError, match="is no YAML"):
         read_config(tmp_path / "blog.yaml")
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         read_config(tmp_path / "other.yaml")
