@@ -275,9 +275,9 @@ class Documents:
                 headers = {"Content-Type": "application/json", "ETag": etag, "Content-Length": str(len(body))}
                 for name, value in {**headers, **server.headers}.items():
                     self.send_header(name, value)
+                server.bytes += len(body)
                 self.end_headers()
                 self.wfile.write(body)
-                server.bytes += len(body)
 
             def log_message(self, *_: object) -> None:
                 pass
