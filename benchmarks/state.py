@@ -11,6 +11,7 @@ from typing import Any
 
 from stopwatch import ratios, seconds, show
 
+from maintenance.engine.config import config_of
 from maintenance.engine.session import Session
 from maintenance.query import parse
 from maintenance.state import database
@@ -39,7 +40,8 @@ def run(place: Path, **more: Any) -> int:
     """One run to its end."""
     streams, sources = {f"{E}s": str(place / "posts.nq")}, {f"{E}blog": str(place / "blog.ttl")}
     volatile = {f"{E}blog": [f"{E}followers"]}
-    session = Session(QUERY, parse(QUERY), streams, sources=sources, volatile=volatile, budget=BUDGET, **more)
+    inputs = {"streams": streams, "sources": sources, "volatile": volatile, "budget": BUDGET}
+    session = Session(config_of({"query": QUERY, **inputs, **more}), parse(QUERY))
     return sum(1 for _ in session.results())
 
 

@@ -62,7 +62,7 @@ def _validate_run(file: Path) -> None:
     config = configured(str(file), {})
     text = read_query(config.query)
     query = parsed(text, config.dialect)
-    check_inputs(text, query, config.streams, config.graphs, config.sources)
+    check_inputs(text, query, config.streams, config.graph_files, config.sources)
     counts = {"window": len(query.windows), "SERVICE pattern": len(query.services)}
     say(f"{file} is good: a query with {_counted(counts)}")
 

@@ -145,7 +145,7 @@ def _carry_out(config: "RunConfig") -> None:
     """Answers to standard output, everything else to standard error."""
     from maintenance import logs
     from maintenance.engine.output import writer
-    from maintenance.engine.session import session_of
+    from maintenance.engine.session import Session
     from maintenance.metrics import Metrics, address_of
 
     if config.journal and Path(config.journal).is_file():
@@ -156,7 +156,8 @@ def _carry_out(config: "RunConfig") -> None:
     if config.log:
         logs.start(config.log)
     command = shlex.join(["freshkeeper", *sys.argv[1:]])
-    session = session_of(config, text, parsed(text, config.dialect), say, command, observers)
+    query = parsed(text, config.dialect)
+    session = Session(config.model_copy(update={"query": text}), query, say, observers, command)
     out = writer(config.format)
     try:
         if metrics is not None:

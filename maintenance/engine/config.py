@@ -32,6 +32,7 @@ def _listed(value: object) -> object:
 
 Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Directory = Annotated[Path | None, BeforeValidator(lambda written: written or None)]
 Words = Annotated[list[str], BeforeValidator(_listed)]
 
 
@@ -74,11 +75,16 @@ class RunConfig(BaseModel):
     edges: Literal["kept", "refreshed"] = Field(default="kept", description="refreshed: edges change over time too")
     capacity: Annotated[int, Field(ge=1)] | None = Field(default=None, description="how many entries a view may hold")
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="for policies and audits, which draw lots")
-    journal: str = Field(default="", description="a directory for what happened, as Parquet")
-    state: str = Field(default="", description="a directory that keeps views and budgets over a restart")
+    journal: Directory = Field(default=None, description="a directory for what happened, as Parquet")
+    state: Directory = Field(default=None, description="a directory that keeps views and budgets over a restart")
     metrics: str = Field(default="", description="where Prometheus may ask, as :9100")
     log: str = Field(default="", description="JSON lines on standard error: debug, info, warning or error")
     format: str = Field(default="ndjson", description="how answers are written: ndjson, sparql-json, csv or nquads")
+
+    @property
+    def graph_files(self) -> dict[str, str]:
+        """The files of all graphs; the default one has no name."""
+        return self.graphs | ({"": self.default} if self.default else {})
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

@@ -1,7 +1,7 @@
 """A run from texts: the query, what feeds its streams, its graphs and its sources, put together."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from maintenance.budget import BudgetRule
@@ -22,7 +22,7 @@ from maintenance.manager import Manager
 from maintenance.query.model import Operator, Query
 from maintenance.service.config import SourceConfig, read_config
 from maintenance.state.state import State
-from maintenance.streams.lines import Mistakes, OnError
+from maintenance.streams.lines import Mistakes
 from maintenance.streams.opening import is_live, open_stream
 from maintenance.streams.pace import Pace, Paced, speed_of
 from policies.errors import ConfigError
@@ -33,45 +33,21 @@ from policies.registry import make
 class Session:
     """One query run from beginning to end."""
 
-    text: str
+    config: RunConfig
+    """everything, its `query` being the text"""
     query: Query
-    streams: Mapping[str, str] = field(default_factory=dict)
-    graphs: Mapping[str, str] = field(default_factory=dict)
-    delay: int = 0
-    start: int = 0
-    drain: bool = False
-    on_error: str = "fail"
-    speed: str = "max"
     tell: Callable[[str], None] = field(default=lambda _: None)
-    sources: Mapping[str, str | SourceConfig] = field(default_factory=dict)
-    volatile: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    policy: str = ""
-    """"" is the best that handles the case: gain, and ibm for aggregates"""
-    budget: float = 10
-    bank: float = 0
-    fetch: str = "view"
-    capacity: int | None = None
-    seed: int = 0
-    journal: Path | None = None
-    audit: float = 0
-    shares: Shares | None = None
     observers: Sequence[Observer] = ()
     """who is told of every evaluation of a view, beside the journal"""
-    edges: bool = False
-    idle: float | None = None
-    """seconds of silence after which a live stream holds the others back no longer"""
-    state: Path | None = None
-    """where views, change knowledge and accounts are kept over a restart"""
     command: str = ""
     """how to do this again, for run.json"""
 
     def __post_init__(self) -> None:
         """Find mistakes before anything runs."""
-        if self.on_error not in list(OnError):
-            raise ConfigError(f"--on-error {self.on_error}: it is fail or skip")
-        check_inputs(self.text, self.query, self.streams, self.graphs, self.sources)
-        self._mistakes = Mistakes(OnError(self.on_error), tell=self.tell)
-        graphs = {name: load_graph(Path(file)) for name, file in self.graphs.items()}
+        config = self.config
+        check_inputs(config.query, self.query, config.streams, config.graph_files, config.sources)
+        self._mistakes = Mistakes(config.on_error, tell=self.tell)
+        graphs = {name: load_graph(Path(file)) for name, file in config.graph_files.items()}
         self._opened: dict[str, Source] = {}
         self._state = self._open_state()
         try:
@@ -81,24 +57,24 @@ class Session:
             raise
 
     def _wire(self, graphs: Graphs) -> None:
-        about = About(self.seed, self.command, self._settings())
-        self._journal = QueryJournal(self.seed, self.journal, self._state, about)
+        about = About(self.config.seed, self.command, self._settings())
+        self._journal = QueryJournal(self.config.seed, self.config.journal, self._state, about)
         self._opened = self._sources()
         wired = answering(self._opened, self._upkeep())
-        self._query = ContinuousQuery(self.query, graphs, self.start, answering=wired)
+        self._query = ContinuousQuery(self.query, graphs, self.config.t0, answering=wired)
         if self._state is not None:
             self._state.settle()
             self._query.done = self._state.answered
             self._query.streamer.before = self._state.streamed or self._query.streamer.before
-        self._engine = Engine([self._query], self.drain)
-        speed = speed_of(self.speed)
+        self._engine = Engine([self._query], self.config.drain)
+        speed = speed_of(self.config.speed)
         pace = None if speed is None else Pace(speed, after=self._query.done)
         for name in dict.fromkeys(window.stream for window in self.query.windows):
-            written = self.streams[name]
+            written = self.config.streams[name]
             stream = open_stream(written, self._mistakes)
-            idle = self.idle if is_live(written) else None
-            self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.delay, idle)
-        for line in unused(self.query, self.streams, self.graphs, self.sources):
+            idle = self.config.idle / 1000 if self.config.idle is not None and is_live(written) else None
+            self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.config.delay, idle)
+        for line in unused(self.query, self.config.streams, self.config.graph_files, self.config.sources):
             self.tell(line)
 
     def results(self) -> Iterator[Result]:
@@ -121,22 +97,22 @@ class Session:
 
     def _settings(self) -> dict[str, object]:
         """All settings of the run, and what the sources' files say."""
-        left_out = ("text", "query", "tell", "observers", "sources")
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in left_out}
-        plain = {name: written for name, written in self.sources.items() if isinstance(written, str)}
-        said = {name: written for name, written in self.sources.items() if isinstance(written, SourceConfig)}
-        said |= {name: read_config(Path(f)) for name, f in plain.items() if f.lower().endswith((".yaml", ".yml"))}
-        told = {name: config.model_dump(mode="json", exclude_defaults=True) for name, config in said.items()}
-        return {"query": self.text, **own, "sources": plain, "source_files": told}
+        files = {name: written for name, written in self.config.sources.items() if isinstance(written, str)}
+        told = {
+            name: read_config(Path(file)).model_dump(mode="json", exclude_defaults=True)
+            for name, file in files.items()
+            if file.lower().endswith((".yaml", ".yml"))
+        }
+        return self.config.model_dump(mode="json") | {"source_files": told}
 
     def _open_state(self) -> State | None:
-        if self.state is None:
+        if self.config.state is None:
             return None
-        if self.fetch != Fetch.VIEW:
-            raise ConfigError(f"--state keeps views, and --fetch {self.fetch} has none")
+        if self.config.fetch != Fetch.VIEW:
+            raise ConfigError(f"--state keeps views, and --fetch {self.config.fetch} has none")
         if not self.query.windows:
             raise ConfigError("--state is for queries with windows: this one is evaluated once")
-        return State.open(self.state, self.text, list(self.sources))
+        return State.open(self.config.state, self.config.query, list(self.config.sources))
 
     def _close(self) -> None:
         for source in self._opened.values():
@@ -154,11 +130,9 @@ class Session:
     def _sources(self) -> dict[str, Source]:
         sources = {
             name: source_of(written) if isinstance(written, SourceConfig) else load_source(written)
-            for name, written in self.sources.items()
+            for name, written in self.config.sources.items()
         }
-        for name, predicates in self.volatile.items():
-            if name not in sources:
-                raise ConfigError(f"--volatile names <{name}>, which is no --source")
+        for name, predicates in self.config.volatile.items():
             sources[name] = replace(sources[name], volatile=tuple(predicates))
         return sources
 
@@ -168,63 +142,22 @@ class Session:
             observe(source, manager, evaluation)
 
     def _upkeep(self) -> Upkeep:
-        if self.fetch not in list(Fetch):
-            raise ConfigError(f"--fetch {self.fetch}: it is view, always or once")
-        if self.audit and self.fetch != Fetch.VIEW:
-            raise ConfigError(f"--audit checks answers of a view, and --fetch {self.fetch} has none")
+        if self.config.audit and self.config.fetch != Fetch.VIEW:
+            raise ConfigError(f"--audit checks answers of a view, and --fetch {self.config.fetch} has none")
         return Upkeep(
-            lambda case: make(self.policy or DEFAULTS[case]),
-            BudgetRule.of(self.budget, self.bank),
-            fetch=Fetch(self.fetch),
-            capacity=self.capacity,
-            seed=self.seed,
-            edges=self.edges,
-            audit=self.audit,
-            shares=self.shares,
+            lambda case: make(self.config.policy or DEFAULTS[case]),
+            BudgetRule.of(self.config.budget, self.config.bank),
+            fetch=self.config.fetch,
+            capacity=self.config.capacity,
+            seed=self.config.seed,
+            edges=self.config.edges == "refreshed",
+            audit=self.config.audit,
+            shares=Shares(self.config.weights, self.config.minimum) if self.config.shared else None,
             observe=self._observe,
             state=self._state,
-            speed=speed_of(self.speed) or 1,
+            speed=speed_of(self.config.speed) or 1,
         )
 
 
 def _elements(count: int) -> str:
     return "1 element was" if count == 1 else f"{count} elements were"
-
-
-def session_of(
-    config: RunConfig,
-    text: str,
-    query: Query,
-    tell: Callable[[str], None],
-    command: str = "",
-    observers: Sequence[Observer] = (),
-) -> Session:
-    """The session that a config describes, for a query that was read."""
-    return Session(
-        text,
-        query,
-        streams=config.streams,
-        graphs=config.graphs | ({"": config.default} if config.default else {}),
-        delay=config.delay,
-        start=config.t0,
-        drain=config.drain,
-        on_error=config.on_error,
-        speed=config.speed,
-        tell=tell,
-        sources=config.sources,
-        volatile=config.volatile,
-        policy=config.policy,
-        budget=config.budget,
-        bank=config.bank,
-        fetch=config.fetch,
-        capacity=config.capacity,
-        seed=config.seed,
-        journal=Path(config.journal) if config.journal else None,
-        audit=config.audit,
-        shares=Shares(config.weights, config.minimum) if config.shared else None,
-        observers=observers,
-        edges=config.edges == "refreshed",
-        idle=None if config.idle is None else config.idle / 1000,
-        state=Path(config.state) if config.state else None,
-        command=command,
-    )

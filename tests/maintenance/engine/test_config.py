@@ -76,12 +76,12 @@ def test_the_config_of_the_demonstration_is_what_the_demonstration_writes():
 
 def test_paths_are_beside_the_config_and_addresses_stay(tmp_path):
     (tmp_path / "run.yaml").write_text(
-        "query: 'SELECT * { }'\nstreams: {a: s.nt, b: '-', c: 'tcp://h:1', d: 'follow:in'}\nstate: kept\n"
+        "query: 'SELECT * { }'\nstreams: {a: s.nt, b: '-', c: 'tcp://h:1', d: 'follow:in'}\nstate: kept\njournal: ''\n"
     )
     config = read_config(tmp_path / "run.yaml", {})
     assert config.query == "SELECT * { }"
     assert config.streams == {"a": f"{tmp_path}/s.nt", "b": "-", "c": "tcp://h:1", "d": f"follow:{tmp_path}/in"}
-    assert config.state == f"{tmp_path}/kept"
+    assert (config.state, config.journal) == (tmp_path / "kept", None)
 
 
 def test_a_run_from_a_config_with_options_that_win(place):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from maintenance import journal
 from maintenance.engine.answers import Freshness, Result
+from maintenance.engine.config import config_of
 from maintenance.engine.evaluator import LazyRows
 from maintenance.engine.output import NdJson, writer
 from maintenance.engine.session import Session
@@ -117,10 +118,11 @@ def test_a_run_without_results_or_with_failures_says_so_at_the_end(place):
     assert (said.returncode, said.stderr) == (2, "freshkeeper: --journal posts.nq is a file: name a directory\n")
 
 
-def results(place, text, **more):
+def results(place, text, tell=lambda _: None, **more):
     """What a session gives."""
     streams = {f"{E}stream": str(place / "posts.nq")}
-    return list(Session(text, parse(text), **({"streams": streams} | more)).results())
+    config = config_of({"query": text, "streams": streams} | more)
+    return list(Session(config, parse(text), tell).results())
 
 
 @pytest.mark.parametrize(
@@ -130,10 +132,10 @@ def results(place, text, **more):
             {"streams": {f"{E}streem": "x.nq"}},
             r"line 3, column 43: nothing feeds the stream <http://example.org/stream>",
         ),
-        ({"on_error": "ignore"}, "it is fail or skip"),
-        ({"fetch": "never"}, "it is view, always or once"),
+        ({"on_error": "ignore"}, "on_error: it must be 'fail' or 'skip', not 'ignore'"),
+        ({"fetch": "never"}, "fetch: it must be 'view', 'always' or 'once', not 'never'"),
         ({"speed": "fast"}, "write 1x, 10x or max"),
-        ({"volatile": {f"{E}x": ["p"]}}, "which is no --source"),
+        ({"volatile": {f"{E}x": ["p"]}}, "<http://example.org/x> is no source"),
     ],
 )
 def test_a_run_that_cannot_be_says_so_before_it_begins(place, more, says):
@@ -182,7 +184,7 @@ def test_a_live_stream_that_is_silent_holds_the_others_back_only_for_so_long(pla
         talking = threading.Thread(target=talk)
         talking.start()
         streams = {f"{E}stream": str(place / "posts.nq"), f"{E}live": f"tcp://127.0.0.1:{server.getsockname()[1]}"}
-        session = Session(text, parse(text), streams=streams, idle=0.3)
+        session = Session(config_of({"query": text, "streams": streams, "idle": 300}), parse(text))
         for result in session.results():
             answered.append((result.t, len(result.answers)))
             say.set()

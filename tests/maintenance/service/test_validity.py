@@ -4,6 +4,7 @@ import pytest
 from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
 
 from maintenance.budget import BudgetRule
+from maintenance.engine.config import config_of
 from maintenance.engine.session import Session
 from maintenance.engine.sources import EmbeddedSource
 from maintenance.manager import Manager
@@ -217,6 +218,6 @@ def test_a_file_with_a_history_in_named_graphs_is_a_source_that_changes(tmp_path
         WHERE {{ WINDOW :w {{ ?post :about ?topic }}
                  SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}"""
     files = {"streams": {f"{E}s": str(tmp_path / "s.nq")}, "sources": {f"{E}blog": str(tmp_path / "blog.yaml")}}
-    session = Session(text, read_query(text), **files)
+    session = Session(config_of({"query": text, **files}), read_query(text))
     seen = [(r.t, [row[0].value for row in r.answers], r.freshness[0].probability) for r in session.results()]
     assert seen == [(1000, ["0"], 1), (2000, ["1"], 1), (3000, ["1"], 1), (4000, ["2"], 1), (5000, ["2"], 1)]

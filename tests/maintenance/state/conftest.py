@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from maintenance.engine.config import config_of
 from maintenance.engine.output import NdJson
 from maintenance.engine.session import Session
 from maintenance.query import parse
@@ -52,12 +53,12 @@ class World:
         (self.place / "log.yaml").write_text(f"data: log.ttl\nvolatile: {E}age\n")
         (self.place / "blog.yaml").write_text(f"data: blog.ttl\nvolatile: {E}followers\nchanges: changes.nq\n")
 
-    def session(self, text: str = PLAIN, **more: Any) -> Session:
+    def session(self, text: str = PLAIN, command: str = "", **more: Any) -> Session:
         """A run, not begun."""
         given = {"streams": {f"{E}posts": str(self.place / "posts.nq")}, "budget": 3, "policy": "gain"}
         named = {name: str(self.place / f"{name}.yaml") for name in ("blog", "log") if f"SERVICE :{name}" in text}
         given["sources"] = {f"{E}{name}": file for name, file in named.items()}
-        return Session(text, parse(text), **(given | more))
+        return Session(config_of({"query": text, **given, **more}), parse(text), command=command)
 
     def lines(self, text: str = PLAIN, stop: int | None = None, **more: Any) -> list[dict[str, Any]]:
         """What a run puts out; stopped after so many lines if asked."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas  # noqa: F401  pyarrow imports it where it is installed, with the first table
 
 import maintenance.engine.journal as journals
+from maintenance.engine.config import config_of
 from maintenance.engine.output import writer
 from maintenance.engine.session import Session
 from maintenance.query import parse
@@ -29,7 +30,7 @@ def live(port: int, settings: dict[str, object]) -> None:
     journals.PART_ROWS = 100
     text = str(settings.pop("text"))
     places = {name: Path(str(settings.pop(name))) for name in ("state", "journal")}
-    session = Session(text, parse(text), **places, **settings)  # type: ignore[arg-type]
+    session = Session(config_of({"query": text, **places, **settings}), parse(text))
     out = writer("ndjson")
     for result in session.results():
         sys.stdout.writelines(out.lines(result))
@@ -49,7 +50,8 @@ def warm_up() -> None:
         )
         data.write_text("<http://e/c> <http://e/d> <http://e/e> . <http://e/e> <http://e/f> 1 .")
         inputs = {"streams": {"http://e/s": str(stream)}, "sources": {"http://e/x": str(data)}}
-        list(Session(QUERY, parse(QUERY), volatile={"http://e/x": ["http://e/f"]}, policy="lru", **inputs).results())
+        config = config_of({"query": QUERY, "volatile": {"http://e/x": "http://e/f"}, "policy": "lru", **inputs})
+        list(Session(config, parse(QUERY)).results())
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from maintenance import journal
 from maintenance.engine import journal as journals
-from maintenance.engine.wiring import Shares
 
 TIMED = ("decide_us", "fetch_ms")
 E = "http://example.org/"
@@ -42,7 +41,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "lru": {"policy": "lru", "bank": 4, "budget": 2.5},
     "random": {"policy": "random"},
     "capacity": {"policy": "lru", "capacity": 9},
-    "edges": {"policy": "lru", "edges": True, "budget": 4},
+    "edges": {"policy": "lru", "edges": "refreshed", "budget": 4},
     "plan": {"policy": "plan", "bank": 6},
     "audits": {"policy": "lru", "audit": 0.4, "budget": 5},
     "two": {"policy": "lru", "text": TWO, "bank": 2},
@@ -51,7 +50,9 @@ WAYS: dict[str, dict[str, Any]] = {
         "text": TWO,
         "budget": 5,
         "bank": 3,
-        "shares": Shares({f"{E}blog": 2}, {f"{E}log": 0.2}),
+        "shared": True,
+        "weights": {f"{E}blog": 2},
+        "minimum": {f"{E}log": 0.2},
     },
     "no step": {"policy": "lru", "text": PLAIN.replace(" STEP PT1S", "")},
     "elements": {"policy": "lru", "text": PLAIN.replace("RANGE PT4S STEP PT1S", "ELEMENTS 7 STEP 3")},

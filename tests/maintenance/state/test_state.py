@@ -67,7 +67,7 @@ def test_a_state_of_something_else_is_refused_in_one_line(
     world: Any, text: str | None, sources: Any, volatile: Any, says: str
 ) -> None:
     state = world.place / "state"
-    plain = world.session().text
+    plain = world.session().config.query
     world.lines(state=state, stop=2)
     more: dict[str, Any] = {
         "state": state,
