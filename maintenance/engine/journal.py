@@ -1,12 +1,11 @@
 """What the views of a query did, as the journal's tables: every analysis of simulations works on them.
 
 Rows wait in memory until there are enough for a part, or until they have waited long enough. With a state they are in
-its database as well, in the transaction that writes the copies they speak of: what a killed run had said becomes a part
-when the next one begins, so the journal and the view never disagree.
+its database as well, in the transaction that writes the copies they speak of, and may wait longer: what a killed run
+had said becomes a part when the next one begins, so the journal and the view never disagree.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from policies.errors import ConfigError
 TABLES = ("evaluations", "refreshes", "answers", "audits")
 PART_ROWS = 200_000
 PART_SECONDS = 60.0
+LONGEST_WAIT = 3600.0
 
 
 @dataclass(eq=False)
@@ -32,12 +32,12 @@ class QueryJournal:
     directory: Path | None
     state: State | None = None
     about: About | None = None
-    clock: Callable[[], float] = time.monotonic
     _tables: dict[str, Buffer] = field(default_factory=dict)
     _goes_on: bool = False
     _parts: int = 0
     _since: float | None = None
     _truths: dict[Manager, tuple[str, Truth]] = field(default_factory=dict)
+    _began: float = field(default_factory=lambda: time.monotonic())
 
     def __post_init__(self) -> None:
         """There is a place for it; what an earlier run left in the state goes to it first."""
@@ -64,8 +64,8 @@ class QueryJournal:
         """Between evaluations: write parts if it is time."""
         if self.directory is None:
             return
-        waited = self._since is not None and self.clock() - self._since >= PART_SECONDS
-        if waited or max(map(len, self._tables.values())) >= PART_ROWS:
+        waited = 0.0 if self._since is None else time.monotonic() - self._since
+        if waited >= self._patience() or max(map(len, self._tables.values())) >= PART_ROWS:
             self._write_parts()
 
     def close(self) -> None:
@@ -83,6 +83,12 @@ class QueryJournal:
             if name != "audits" or len(buffer):
                 write(self.directory, name, [buffer.table()])
 
+    def _patience(self) -> float:
+        """How long rows may wait; where the state has them too, longer as the run grows, so that its parts stay few."""
+        if self.state is None:
+            return PART_SECONDS
+        return min(max(PART_SECONDS, (time.monotonic() - self._began) / 100), LONGEST_WAIT)
+
     def _go_on(self, directory: Path, state: State) -> None:
         pending = state.pending()
         self._goes_on = state.begun
@@ -94,7 +100,7 @@ class QueryJournal:
 
     def _begin(self, directory: Path) -> None:
         """A run that does not go on with an earlier one takes its place."""
-        self._since = self.clock() if self._since is None else self._since
+        self._since = time.monotonic() if self._since is None else self._since
         if not self._goes_on:
             self._goes_on = True
             for name in TABLES:

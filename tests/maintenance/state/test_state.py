@@ -5,12 +5,14 @@ import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyoxigraph as ox
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from maintenance import journal
 from maintenance.engine import journal as journals
@@ -220,6 +222,20 @@ def test_what_a_rate_limit_may_have_let_through_counts_after_a_kill(world: Any, 
         list(session.results())
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize(("kept", "rows"), [(False, 1), (True, 3)])
+def test_parts_come_more_seldom_where_the_state_has_the_rows_too(
+    kept: bool, rows: int, world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(journals, "time", SimpleNamespace(monotonic=lambda: now))
+    session = world.session(journal=world.place / "journal", state=world.place / "state" if kept else None)
+    now = 100 * 3600.0
+    for _ in world.run(session):
+        now += 20 * 60
+    *parts, _ = journal.files(world.place / "journal" / "evaluations.parquet")
+    assert {parquet.read_metadata(part).num_rows for part in parts} == {rows}
 
 
 def grains(state: Path) -> int:
