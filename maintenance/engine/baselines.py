@@ -30,7 +30,8 @@ class Directly:
 
     def rows(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceRows:
         """One request for each SN that is not held."""
-        sns = list(dict.fromkeys(mapping.sn for mapping in self.part.read(evaluator, functions)))
+        mappings = self.part.read(evaluator, functions)
+        sns = list(dict.fromkeys(mapping.sn for mapping in mappings.joined))
         held = self._held if self.keep else {}
         self.errors = 0
         wanted = [sn for sn in sns if sn not in held]
@@ -47,7 +48,7 @@ class Directly:
             [n for n, _ in found],
             freshness,
             self.endpoint.split.sn,
-            dict(zip(sns, freshness, strict=True)),
+            dict(zip(sns, freshness, strict=True)) | mappings.lacking,
         )
 
     def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:

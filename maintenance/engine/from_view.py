@@ -9,7 +9,7 @@ from maintenance.engine.answers import Freshness, combine
 from maintenance.engine.content import NEVER
 from maintenance.engine.edges import KeepingEdges, over_srs
 from maintenance.engine.evaluator import Evaluator, Function, Row
-from maintenance.engine.mappings import WindowMapping, WindowPart
+from maintenance.engine.mappings import Mappings, WindowMapping, WindowPart
 from maintenance.engine.rows import ServiceRows
 from maintenance.evaluation import Decision, Evaluation
 from maintenance.manager import Manager
@@ -39,16 +39,16 @@ class FromView:
         """Move the window, refresh within the budget, join with what the view has then."""
         mappings = self.part.read(evaluator, functions)
         if self._last is None or self._last[0] < now:
-            self._last = now, self._evaluate(now, mappings)
+            self._last = now, self._evaluate(now, mappings.joined)
         else:  # a window of elements closes again within the instant: the view is as it is
-            self._last = now, self._over_srs(self.manager.revisit(now, *self._arrivals(now, mappings)))
+            self._last = now, self._over_srs(self.manager.revisit(now, *self._arrivals(now, mappings.joined)))
         self.errors = self._last[1].record.errors
         return self._joined(self._last[1], mappings, now)
 
     def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
         """An evaluation that an earlier run answered: the last one of the view tells what is in its window."""
         if now == self.keeper.last:
-            self._evaluate(now, self.part.read(evaluator, functions))
+            self._evaluate(now, self.part.read(evaluator, functions).joined)
 
     def _evaluate(self, now: int, mappings: Sequence[WindowMapping]) -> Evaluation:
         at, slots, identity = self._arrivals(now, mappings)
@@ -87,13 +87,13 @@ class FromView:
         at = np.array([end - span for _, end in new], dtype=np.int64)
         return at, slots, [m.identity for m, _ in new]
 
-    def _joined(self, evaluation: Evaluation, mappings: Sequence[WindowMapping], now: int) -> ServiceRows:
+    def _joined(self, evaluation: Evaluation, mappings: Mappings, now: int) -> ServiceRows:
         """One copy per SR, or per edge where edges are refreshed; of an aggregate, one per SN."""
         rows: list[Row] = []
         copies: list[int] = []
         numbers: dict[object, int] = {}
         parts: list[list[Freshness]] = []
-        complete: dict[Row, list[Freshness]] = {mapping.sn: [] for mapping in mappings}
+        complete: dict[Row, list[Freshness]] = {mapping.sn: [] for mapping in mappings.joined}
         for answer in evaluation.answers or ():
             fresh = Freshness(answer.fresh, now - answer.refreshed)
             number = numbers.setdefault(self._owner(answer.sn, answer.sr), len(numbers))
@@ -106,7 +106,7 @@ class FromView:
             rows += found
             copies += [number] * len(found)
         freshness = [_same(each) for each in parts]
-        whole = {sn: self._complete(sn, each) for sn, each in complete.items()}
+        whole = {sn: self._complete(sn, each) for sn, each in complete.items()} | mappings.lacking
         return ServiceRows(self.endpoint.variables, rows, copies, freshness, self.part.sn, whole)
 
     def _owner(self, sn: object, sr: object) -> object:

@@ -1,8 +1,8 @@
 """Window mappings: what the windows give a SERVICE pattern to join with, and until when.
 
-The window part of a query is all that stands beside a SERVICE block, or around it, and does not need it: its solutions
-are the mappings that join, and each stays as long as the oldest of the elements it was made of. Elements are found by
-filling in the triple patterns of WINDOW blocks; what cannot be filled in (a path, a bracketed node) does not count.
+The window part of a query is what stands around a SERVICE block and joins with it: its solutions are the mappings, and
+each stays as long as the oldest of the elements it was made of. Elements are found by filling in the triple patterns of
+WINDOW blocks; what cannot be filled in (a path, a bracketed node) does not count.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 
+from maintenance.engine.answers import Freshness
 from maintenance.engine.content import FOREVER, Content
 from maintenance.engine.evaluator import Evaluator, Function, Row, Table, Term
 from maintenance.engine.functions import time_of
-from maintenance.query.around import levels_around, services_in
 from maintenance.query.model import Query
 from maintenance.query.patterns import Element, read_group
 from maintenance.query.prologue import Prologue
@@ -24,6 +24,8 @@ from maintenance.query.tokens import Kind, Token, tokenize
 Position: TypeAlias = str | Term
 """A variable's name, or a term."""
 BLANK = "freshkeeper_blank_"
+UNBOUND: Row = ()
+"""In place of the SN of a mapping that lacks one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +52,20 @@ class WindowMapping:
 
 
 @dataclass(frozen=True, eq=False)
+class Mappings:
+    """Those of one instant."""
+
+    joined: Sequence[WindowMapping]
+    unbound: bool = False
+    """whether some lack a value to join with: they would join all that the source has, which nobody asks it for"""
+
+    @property
+    def lacking(self) -> dict[Row, Freshness]:
+        """How sure it is that those have all their solutions, as `ServiceRows.complete` has it."""
+        return {UNBOUND: Freshness(0.0)} if self.unbound else {}
+
+
+@dataclass(frozen=True, eq=False)
 class WindowPart:
     """The query that finds the mappings of one SERVICE pattern."""
 
@@ -61,43 +77,31 @@ class WindowPart:
     def of(cls, query: Query, service: int, sn: Sequence[str], contents: Sequence[Content]) -> "WindowPart":
         """For the SERVICE pattern of this number, joined by these variables."""
         prologue = query.expression.prologue
-        group = read_group(query.expression.pattern, prologue)
-        levels = levels_around(group, service)
-        foreign = {v for s in query.services for v in s.variables} - _window_variables(query)
-        chosen = [e for level in levels for e in level if _stays(e, foreign)]
-        text = _without_blanks("{ " + " . ".join(e.text for e in chosen) + " }")
+        text = _without_blanks(query.around(service).text)
         names = [window.name for window in query.dataset.named_windows]
         sparql = to_sparql(prologue, "SELECT *", tokenize(text), "", names).text
         elements = read_group(tokenize(text), prologue)
         return cls(sparql, tuple(_patterns(elements, contents, prologue)), tuple(sn))
 
-    def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[WindowMapping]:
-        """The mappings of this instant; those that lack a value to join with join nothing."""
+    def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Mappings":
+        """The mappings of this instant."""
         table = evaluator.find(self.sparql, functions)
         assert isinstance(table, Table)
         if not set(self.sn) <= set(table.variables):
-            return []
+            return Mappings([], bool(table.rows))
         places = [table.variables.index(name) for name in self.sn]
         seen: dict[Row, int] = {}
-        found = []
+        found, unbound = [], False
         for row in table.rows:
             sn = tuple(row[n] for n in places)
             if None in sn:
+                unbound = True
                 continue
             copy = seen[row] = seen.get(row, 0) + 1
             bound = {name: term for name, term in zip(table.variables, row, strict=True) if term is not None}
             expiry = min((pattern.expiry(bound) for pattern in self.patterns), default=FOREVER)
             found.append(WindowMapping(row if copy == 1 else (*row, *[None] * copy), sn, expiry))
-        return found
-
-
-def _window_variables(query: Query) -> frozenset[str]:
-    return frozenset().union(*query.window_variables.values())
-
-
-def _stays(element: Element, foreign: set[str]) -> bool:
-    """What needs no SERVICE, neither its block nor what it alone binds."""
-    return not services_in((element,)) and element.variables.isdisjoint(foreign)
+        return Mappings(found, unbound)
 
 
 def _without_blanks(text: str) -> str:

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from maintenance.engine.rows import COPIES, COPY, NO_COPY, SN
 from maintenance.query.around import blocks_around
 from maintenance.query.model import Form, Query
-from maintenance.query.patterns import read_group
 from maintenance.query.rewrite import to_sparql
-from maintenance.query.tokens import Kind, Token, tokenize
+from maintenance.query.subselect import AGGREGATES, grouped
+from maintenance.query.tokens import tokenize
 
-AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
 _HIDING = frozenset(("SELECT", "MINUS", "FILTER", "BIND"))
 
 
@@ -50,14 +49,13 @@ def trace(query: Query) -> Traced:
     """The text with hidden columns."""
     expression = query.expression
     names = [window.name for window in query.dataset.named_windows]
-    group = read_group(expression.pattern, expression.prologue)
-    around = [frozenset(blocks_around(group, n)) for n in range(len(query.outer_services))]
+    around = [frozenset(blocks_around(query.group, n)) for n in range(len(query.outer_services))]
     optional = frozenset(n for n, kinds in enumerate(around) if "OPTIONAL" in kinds)
     hidden = any(kinds & _HIDING for kinds in around)
     head, distinct, blind = _head(query, optional)
     text = to_sparql(expression.prologue, head, expression.pattern, expression.tail, names).text
-    grouped = frozenset(_grouped(query)) if aggregated(query) else None
-    return Traced(text, distinct, hidden, blind or hidden, optional, grouped)
+    groups = grouped(tokenize(expression.tail).items) if aggregated(query) else None
+    return Traced(text, distinct, hidden, blind or hidden, optional, groups)
 
 
 def _head(query: Query, optional: frozenset[int]) -> tuple[str, bool, bool]:
@@ -88,20 +86,5 @@ def _columns(query: Query, optional: frozenset[int]) -> Iterator[str]:
         return
     for n in range(len(query.outer_services)):
         yield f" ?{COPY}{n}"
-    windows = frozenset().union(*query.window_variables.values())
-    for name in sorted({v for n in optional for v in query.outer_services[n].variables} & windows):
+    for name in sorted({v for n in optional for v in query.outer_services[n].variables} & query.windowed):
         yield f" (?{name} AS ?{SN}{name})"
-
-
-def _grouped(query: Query) -> Iterator[str]:
-    """The variables that GROUP BY names as they are, not inside an expression."""
-    depth, inside = 0, False
-    for token in tokenize(query.expression.tail).items:
-        inside = _in_group_by(token, inside)
-        depth += token.is_mark("(") - token.is_mark(")")
-        if inside and not depth and token.kind is Kind.VAR:
-            yield token.text[1:]
-
-
-def _in_group_by(token: Token, inside: bool) -> bool:
-    return token.is_word("GROUP") or (inside and not token.is_word("HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES"))

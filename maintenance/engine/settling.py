@@ -53,7 +53,6 @@ class _OfGroup:
 
     rows: ServiceRows
     copies: int | None
-    optional: bool
     apart: bool
     """whether groups keep SNs apart, so that one SN's copies are no other group's business"""
 
@@ -61,19 +60,18 @@ class _OfGroup:
         """The copies of its SN; of all SNs where any may belong to it, though it shows no solution now."""
         cell = None if self.copies is None else row[self.copies]
         copies = _text(cell).split() if cell is not None else []
-        if not self.apart or not copies or (self.optional and NO_COPY in copies):
+        if not self.apart or not copies or NO_COPY in copies:
             yield self.rows.least
         else:
-            yield from (self.rows.freshness[int(copy)] for copy in copies if copy != NO_COPY)
+            yield from (self.rows.freshness[int(copy)] for copy in copies)
 
 
 def _part(number: int, traced: Traced, rows: ServiceRows, columns: Mapping[str, int]) -> _OfSolution | _OfGroup:
-    optional = number in traced.optional
     if traced.grouped is not None:
         apart = bool(rows.sn) and traced.grouped >= set(rows.sn)
-        return _OfGroup(rows, columns.get(f"{COPIES}{number}"), optional, apart)
+        return _OfGroup(rows, columns.get(f"{COPIES}{number}"), apart)
     sn = tuple(columns.get(f"{SN}{name}", columns.get(name)) for name in rows.sn)
-    return _OfSolution(rows, columns.get(f"{COPY}{number}"), sn, optional)
+    return _OfSolution(rows, columns.get(f"{COPY}{number}"), sn, number in traced.optional)
 
 
 def _text(term: object) -> str:

@@ -19,12 +19,12 @@ from maintenance.engine.services import Fetch, Service
 from maintenance.engine.sources import Source
 from maintenance.evaluation import Evaluation
 from maintenance.manager import Manager
-from maintenance.query.around import services_in
+from maintenance.query.certain import services_in
 from maintenance.query.errors import SplitError
 from maintenance.query.model import Form, Query, Report, WindowKind
-from maintenance.query.patterns import read_group
 from maintenance.query.services import ServicePattern
-from maintenance.query.split import Split, split
+from maintenance.query.split import Split
+from maintenance.query.splitting import split_of
 from maintenance.rounds import LONGEST_HORIZON
 from maintenance.service.annotations import with_validity
 from maintenance.service.pattern import PatternEndpoint
@@ -121,7 +121,7 @@ def _check_shape(query: Query) -> None:
     """What joins with a window stands in the pattern, and answers are made of solutions."""
     if query.form is Form.DESCRIBE:
         raise ConfigError("DESCRIBE has no solutions to join with SERVICE: write CONSTRUCT { ... }")
-    if services_in(read_group(query.expression.pattern, query.expression.prologue)) < len(query.outer_services):
+    if sum(map(services_in, query.group)) < len(query.outer_services):
         raise ConfigError(
             "a SERVICE stands outside WHERE { ... }, in SELECT, HAVING or ORDER BY: put it into the pattern, as in "
             "BIND(EXISTS { SERVICE ... } AS ?name)"
@@ -182,9 +182,8 @@ def _service(
 
 def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
     """The split; the baselines ask the whole pattern where there is none."""
-    windows = frozenset().union(*query.window_variables.values())
     try:
-        parts = split(pattern, source.volatile if source else (), windows)
+        parts = split_of(query, pattern, source.volatile if source else ())
         return with_validity(parts, source.volatile, source.told) if source else parts
     except SplitError:
         if fetch is Fetch.VIEW:

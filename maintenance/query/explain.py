@@ -7,7 +7,7 @@ from maintenance.durations import to_iso
 from maintenance.query.errors import SplitError
 from maintenance.query.model import Closure, Operator, Query, Report, Window, WindowKind
 from maintenance.query.services import ServicePattern
-from maintenance.query.split import split
+from maintenance.query.splitting import split_of
 
 Volatile = Mapping[str, Collection[str]]
 """Per endpoint IRI, its volatile predicates."""
@@ -90,9 +90,8 @@ def _service(query: Query, service: ServicePattern, volatile: Volatile) -> dict[
         "split_error": None,
     }
     if service.endpoint is not None and service.endpoint in volatile:
-        windows = frozenset().union(*query.window_variables.values())
         try:
-            parts = split(service, volatile[service.endpoint], windows)
+            parts = split_of(query, service, volatile[service.endpoint])
         except SplitError as error:
             return {**data, "split_error": str(error)}
         data["split"] = {

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+from maintenance.query.around import Surroundings, surroundings
+from maintenance.query.patterns import Element, read_group
 from maintenance.query.prologue import Prologue
 from maintenance.query.rewrite import to_sparql
 from maintenance.query.services import ServicePattern, find_services, find_window_variables
@@ -163,6 +165,28 @@ class Query:
     @cached_property
     def window_variables(self) -> Mapping[str, frozenset[str]]:
         """Per window IRI, the variables that its content binds, and those that BIND computes from them."""
+        return self._window_variables(self.expression.pattern)
+
+    def _window_variables(self, pattern: Tokens) -> Mapping[str, frozenset[str]]:
         named = [window.name for window in self.dataset.named_windows]
         merged = [window.name for window in self.dataset.merged_windows]
-        return find_window_variables(self.expression.pattern, self.expression.prologue, named, merged)
+        return find_window_variables(pattern, self.expression.prologue, named, merged)
+
+    @cached_property
+    def windowed(self) -> frozenset[str]:
+        """What any window binds."""
+        return frozenset().union(*self.window_variables.values())
+
+    @cached_property
+    def group(self) -> tuple[Element, ...]:
+        """The elements of WHERE."""
+        return read_group(self.expression.pattern, self.expression.prologue) if self.expression.pattern.text else ()
+
+    def around(self, service: int) -> Surroundings:
+        """What joins with one of `outer_services`."""
+        return surroundings(self.group, service)
+
+    def given(self, service: int) -> frozenset[str]:
+        """What windows give one of `outer_services` to join with."""
+        around = self.around(service)
+        return around.variables & frozenset().union(*self._window_variables(tokenize(around.text)).values())

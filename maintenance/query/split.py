@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
 
+from maintenance.query.certain import certain
 from maintenance.query.errors import SplitError
 from maintenance.query.patterns import Element
 from maintenance.query.prologue import Prologue
@@ -23,6 +24,8 @@ _LOOKING = ("FILTER", "MINUS", "BIND")
 
 THERE = "freshkeeper_there"
 """The variable of `expand_query` that tells an edge whose SR exists from one whose SR is gone."""
+TIMES = "freshkeeper_times"
+"""The variable of `expand_query` that says how often the static part has an edge; once, where it is not there."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,10 @@ class Split:
     """variables of the dynamic part that tell since and until when a row holds"""
     modified: str | None = None
     """the predicate that says when a key last changed"""
+    repeats: bool = False
+    """whether the static part may have an edge more than once"""
+    keys_first: bool = False
+    """whether the dynamic part means the same only where its key is bound already"""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -65,11 +72,18 @@ class Split:
 
     def expand_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
         """Edges and SRs of these SNs in one request; `THERE` is bound where the dynamic part holds."""
-        dynamic = f"{self.dynamic} BIND(true AS ?{THERE})"
-        body = f"{self.static} OPTIONAL {{ {dynamic} }}" if self.static else dynamic
-        dated = self._dates(f"{values_block(self.sn, sns)} {self.static}")
+        dynamic, static = f"{self.dynamic} BIND(true AS ?{THERE})", f"{values_block(self.sn, sns)} {self.static}"
         shown = (*dict.fromkeys((*self.sn, *self.edge, *self.sr)), *self.told, THERE)
-        return self._select(shown, self.sn, body + dated, sns)
+        if self.one_to_one:
+            return self._select(shown, self.sn, dynamic + self._dates(static), sns)
+        if self.keys_first:
+            dynamic = f"{{ SELECT DISTINCT {_names(self.key)} WHERE {{ {static} }} }} {dynamic}"
+        body = f"{self.static} OPTIONAL {{ {dynamic} }}"
+        if self.repeats:
+            edges = _names(self.edge)
+            once = f"{{ SELECT {edges} (COUNT(*) AS ?{TIMES}) WHERE {{ {static} }} GROUP BY {edges} }}"
+            body, shown = f"{once} OPTIONAL {{ {dynamic} }}", (*shown, TIMES)
+        return self._select(shown, self.sn, body + self._dates(static), sns)
 
     def _dates(self, keys: str) -> str:
         """When the keys that a pattern binds last changed; one date each, so that no row comes twice."""
@@ -84,8 +98,11 @@ class Split:
     def _select(
         self, shown: Sequence[str], bound: Sequence[str], body: str, rows: Sequence[Sequence[object]] | None
     ) -> str:
-        variables = " ".join(f"?{name}" for name in shown)
-        return f"{_needed(self.prologue, body)}SELECT {variables} WHERE {{ {values_block(bound, rows)} {body} }}"
+        return f"{_needed(self.prologue, body)}SELECT {_names(shown)} WHERE {{ {values_block(bound, rows)} {body} }}"
+
+
+def _names(variables: Iterable[str]) -> str:
+    return " ".join(f"?{name}" for name in variables)
 
 
 def values_block(names: Sequence[str], rows: Sequence[Sequence[object]] | None) -> str:
@@ -141,6 +158,8 @@ class _Splitter:
             self._body(self.static),
             self._body(self.dynamic),
             self.service.prologue,
+            repeats=not all(map(_is_set, self.static)),
+            keys_first=self._looks_back(key),
         )
 
     def _part(self) -> None:
@@ -169,7 +188,17 @@ class _Splitter:
 
     def _body(self, part: Sequence[Element]) -> str:
         """A part as SPARQL, in the order of the text."""
-        return " . ".join(_flat(e.text) for e in self.service.elements if e in part)
+        texts = {e: f"{{ {_flat(e.text)} }}" if e.kind == "SELECT" else _flat(e.text) for e in part}
+        return " . ".join(texts[e] for e in self.service.elements if e in texts)
+
+    def _looks_back(self, key: frozenset[str]) -> bool:
+        """Whether an element that looks at the solutions before it looks at a key that is not bound there."""
+        before: list[Element] = []
+        for element in (e for e in self.service.elements if e in self.dynamic):
+            if element.kind in ("OPTIONAL", "MINUS", "BIND") and element.variables & key - certain(before):
+                return True
+            before.append(element)
+        return False
 
     def _check_elements(self) -> None:
         elements = self.service.elements
@@ -216,7 +245,7 @@ class _Splitter:
         if not key:
             lonely = _flat(" . ".join(e.text for e in self.dynamic))
             self._fail(f"{lonely} shares no variable with a window or with the static part", "join it to one of them")
-        loose = key & _binds(self.static) - _certain(self.static)
+        loose = key & _binds(self.static) - certain(self.static)
         if loose:
             self._fail(f"the static part does not always bind {_listed(loose)}, the key", "bind it in every branch")
         for element in self.dynamic:
@@ -250,7 +279,7 @@ class _Splitter:
             return
         before = [e for e in self.service.elements if e.end <= element.start and e.kind not in _LOOKING]
         others = self.dynamic if element in self.static else self.static
-        shared = (element.bound - _certain(before)) & (_binds(others) | self.window)
+        shared = (element.bound - certain(before)) & (_binds(others) | self.window)
         if shared:
             self._fail(
                 f"{_flat(element.text)} alone binds {_listed(shared)}, which joins with what is outside it",
@@ -279,19 +308,14 @@ def _binds(elements: Iterable[Element]) -> frozenset[str]:
     return frozenset().union(*(e.bound for e in elements))
 
 
-def _certain(elements: Iterable[Element]) -> frozenset[str]:
-    """What every solution of these elements binds."""
-    return frozenset().union(*(_surely(e) for e in elements))
-
-
-def _surely(element: Element) -> frozenset[str]:
-    if element.kind in ("OPTIONAL", *_LOOKING):
-        return frozenset()
-    if element.kind == "UNION":
-        return frozenset.intersection(*(_certain(part) for part in element.parts))
-    if element.kind == "GROUP":
-        return _certain(element.parts[0])
-    return element.bound
+def _is_set(element: Element) -> bool:
+    """Whether an element has every solution once, all that it mentions being shown."""
+    if element.kind == "TRIPLE":
+        marks = (item for item in tokenize(element.text).items if item.is_mark("[", "("))
+        return not element.path and not any(v.startswith("_:") for v in element.variables) and not any(marks)
+    if element.kind in ("OPTIONAL", "GROUP", "GRAPH"):
+        return all(_is_set(inner) for part in element.parts for inner in part)
+    return element.kind in _LOOKING
 
 
 def _flat(text: str) -> str:

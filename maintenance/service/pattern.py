@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from maintenance.query.split import THERE, Split
+from maintenance.query.split import THERE, TIMES, Split
 from maintenance.service.annotations import valid
 from maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
 from maintenance.service.transport import Bound, LateReply, Reply, Request, Term, Terms, Transport
@@ -134,19 +134,20 @@ class PatternEndpoint:
         if reply.error is not None:
             return Expanded(error=reply.error)
         edges: dict[Terms, list[Terms]] = {}
-        values: dict[Terms, dict[Terms, Bound]] = {}
+        values: dict[Terms, list[Bound]] = {}
         for row in reply.rows:
             if len(request.keys) > 1 and _over(row, self.split.sn) != sn:
                 continue
             key, edge = _over(row, self.split.key), _over(row, self.edge)
-            if edge not in edges.setdefault(key, []):
-                edges[key].append(edge)
-            if THERE in row:
-                values.setdefault(key, {}).setdefault(_over(row, (*self.split.values, *self.split.told)), row)
+            known = edges.setdefault(key, [])
+            if edge not in known:
+                known += [edge] * _times(row)
+            if THERE in row and edge == known[0]:  # with every edge of a key come all its values again
+                values.setdefault(key, []).append(row)
         if self.split.one_to_one and not edges:
             edges = {tuple(sn[self.split.sn.index(name)] for name in self.split.key): [sn]}
         self.edges[sn] = edges
-        copies: dict[Key, Copy] = {key: self._copy(list(values.get(key, {}).values()), reply, now) for key in edges}
+        copies: dict[Key, Copy] = {key: self._copy(values.get(key, ()), reply, now) for key in edges}
         if reply.known is not None:
             copies |= {key: UNREAD for key in edges if key not in values and not reply.known.intersection(key)}
         return Expanded(copies)
@@ -170,6 +171,12 @@ def _problem(terms: Iterable[Term | None]) -> str | None:
         if NO_IRI.search(iri):
             return f"not sent: {iri!r} is no IRI, and cannot be a key"  # lenient parsers let them through
     return None
+
+
+def _times(row: Bound) -> int:
+    """How often the static part has an edge."""
+    found = row.get(TIMES)
+    return int(found.value) if isinstance(found, Literal) else 1
 
 
 def _over(row: Bound, names: Sequence[str]) -> Terms:

@@ -1,0 +1,194 @@
+"""Queries of every shape around and inside SERVICE, against SPARQL over all that windows and source really hold."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, QueryTriples, Store, Triple
+
+from freshkeeper import Source, continuous_query, run
+from maintenance.budget import BudgetRule
+from maintenance.engine.continuous import ContinuousQuery
+from maintenance.engine.services import Fetch
+from maintenance.engine.wiring import DEFAULTS, Upkeep, answering
+from maintenance.query import SplitError, parse
+from policies.registry import make
+
+E = "http://example.org/"
+RANGE = 4000
+WINDOW = "WINDOW :w { ?p :topic ?t }"
+SERVICE = "SERVICE :b { ?t :discussedBy ?u . ?u :followers ?n }"
+
+
+def service(pattern: str, head: str = "SELECT ?p ?t ?n ?u", tail: str = "") -> str:
+    """A query whose SERVICE block begins with the edge."""
+    return f"{head} @ {{ {WINDOW} SERVICE :b {{ ?t :discussedBy ?u . {pattern} }} }} {tail}"
+
+
+SUMS = "SELECT ?t (SUM(?n) AS ?s)"
+COUNT = "SELECT (COUNT(*) AS ?c)"
+NUMBER = "WINDOW :w { ?p :num ?k }"
+BY = "WINDOW :w { ?p :by ?u }"
+LAST = "ORDER BY DESC(?n) ?t LIMIT 1"
+ANSWERED = {
+    "plain": f"SELECT ?p ?t ?n @ {{ {WINDOW} {SERVICE} }}",
+    "in WINDOW": f"{COUNT} @ {{ WINDOW :w {{ ?p :topic ?t {SERVICE} }} }}",
+    "OPTIONAL in WINDOW": f"SELECT ?p ?n @ {{ WINDOW :w {{ ?p :topic ?t OPTIONAL {{ {SERVICE} }} }} }}",
+    "ASK in WINDOW": f"ASK @ {{ WINDOW :w {{ ?p :topic ?t {SERVICE} }} }}",
+    "a branch with its values": f"{COUNT} @ {{ {{ {WINDOW} {SERVICE} }} UNION {{ WINDOW :w {{ ?p :num ?n }} }} }}",
+    "an OPTIONAL with its values": f"{COUNT} @ {{ {WINDOW} OPTIONAL {{ {BY} }} {SERVICE} }}",
+    "UNION with nothing": f"SELECT ?t (COUNT(?n) AS ?c) @ {{ {WINDOW} {{ {SERVICE} }} UNION {{}} }} GROUP BY ?t",
+    "UNION": f"SELECT ?t ?n ?x @ {{ {WINDOW} {{ {SERVICE} }} UNION {{ BIND(1 AS ?x) }} }}",
+    "UNION of windows": f"SELECT ?u ?n @ {{ {{ {BY} }} UNION {{ WINDOW :w {{ ?q :by ?u }} }} "
+    "SERVICE :b { ?u :followers ?n } }",
+    "two": f"SELECT ?n ?m @ {{ {WINDOW} {SERVICE} WINDOW :w {{ ?q :by ?v }} SERVICE :b {{ ?v :followers ?m }} }}",
+    "OPTIONAL": f"SELECT ?p ?n @ {{ {WINDOW} OPTIONAL {{ {SERVICE} FILTER(?n > 15) }} }}",
+    "OPTIONAL after it": f"SELECT ?p ?n ?k @ {{ {WINDOW} OPTIONAL {{ {SERVICE} OPTIONAL {{ {NUMBER} }} }} }}",
+    "MINUS after it": f"SELECT ?p ?n @ {{ {WINDOW} {{ {SERVICE} MINUS {{ {NUMBER} }} }} }}",
+    "MINUS": f"SELECT ?p ?t @ {{ {WINDOW} MINUS {{ {SERVICE} FILTER(?n > 15) }} }}",
+    "EXISTS": f"SELECT ?p ?e @ {{ {WINDOW} BIND(EXISTS {{ {SERVICE} FILTER(?n > 15) }} AS ?e) }}",
+    "FILTER over what BIND makes of it": f"SELECT ?p ?m @ {{ {WINDOW} {SERVICE} BIND(?n * 2 AS ?m) FILTER(?m > 30) }}",
+    "inner FILTER that sees less": f"SELECT ?p ?n @ {{ {WINDOW} {{ {SERVICE} FILTER(BOUND(?p) || ?n > 15) }} }}",
+    "values computed": f'SELECT ?x ?n @ {{ {WINDOW} BIND(IRI(REPLACE(STR(?t), "t1", "t0")) AS ?x) '
+    "SERVICE :b { ?x :discussedBy ?u . ?u :followers ?n } }",
+    "values that fail to compute": f"{COUNT} @ {{ {WINDOW} BIND(IF(?t = :t1, 1/0, ?t) AS ?x) "
+    "SERVICE :b { ?x :discussedBy ?u . ?u :followers ?n } }",
+    "sub-query that groups": f"SELECT ?p ?s @ {{ {WINDOW} {{ {SUMS} {{ {SERVICE} }} GROUP BY ?t }} }}",
+    "sub-query with its own window": f"SELECT ?s @ {{ {{ SELECT (SUM(?n) AS ?s) {{ {WINDOW} {SERVICE} }} }} }}",
+    "HAVING": f"{SUMS} @ {{ {WINDOW} {SERVICE} }} GROUP BY ?t HAVING (SUM(?n) < 50)",
+    "ORDER": f"SELECT ?t ?n @ {{ {WINDOW} {SERVICE} }} ORDER BY ?n ?t LIMIT 2",
+    "CONSTRUCT": f"CONSTRUCT {{ ?t :sum ?s }} @ {{ {WINDOW} {{ {SUMS} {{ {SERVICE} }} GROUP BY ?t }} }}",
+    "inside: OPTIONAL": service("?u :followers ?n OPTIONAL { ?u :name ?m }"),
+    "inside: nothing but OPTIONAL": service("OPTIONAL { ?u :followers ?n }"),
+    "inside: OPTIONAL before": service("OPTIONAL { ?u :followers ?n } ?u :followers ?m", f"{COUNT} (SUM(?n) AS ?s)"),
+    "inside: nothing but OPTIONAL, counted": service("OPTIONAL { ?u :followers ?n }", COUNT),
+    "inside: MINUS": service("?u :followers ?n MINUS { ?u :blocked ?z }"),
+    "inside: UNION": service("{ ?u :followers ?n } UNION { ?u :name ?m }", "SELECT ?t ?n ?m"),
+    "inside: the same twice": service("{ ?u :followers ?n } UNION { ?u :followers ?n }", SUMS, "GROUP BY ?t"),
+    "inside: an edge twice": service("?u :followers ?n . { ?u :name ?m } UNION { ?u :name ?m }", COUNT),
+    "inside: a blank node": service("?u :followers ?n . _:x :discussedBy ?u", COUNT),
+    "inside: brackets": f"{SUMS} @ {{ {WINDOW} SERVICE :b {{ ?t :discussedBy [ :followers ?n ] }} }} GROUP BY ?t",
+    "inside: any with as many": service("?u :followers ?n . [] :followers ?n", COUNT),
+    "inside: VALUES": service("?u :followers ?n VALUES ?u { :u0 :u1 :u1 }"),
+    "inside: NOT EXISTS": service("?u :followers ?n FILTER NOT EXISTS { ?v :followers ?m FILTER(?m > ?n) }"),
+    "inside: sub-query": f"SELECT ?p ?s @ {{ {WINDOW} SERVICE :b {{ {SUMS} {{ ?t :discussedBy ?u . ?u :followers ?n }} "
+    "GROUP BY ?t } }",
+}
+REFUSED = {
+    "sub-query that hides the value": f"SELECT ?p ?s @ {{ {WINDOW} {{ SELECT (SUM(?n) AS ?s) {{ {SERVICE} }} }} }}",
+    "sub-query with LIMIT": f"SELECT ?p ?n @ {{ {WINDOW} {{ SELECT ?t ?n {{ {SERVICE} }} {LAST} }} }}",
+    "sub-query that counts": f"SELECT ?p ?c @ {{ {WINDOW} {{ SELECT (COUNT(DISTINCT ?t) AS ?c) {{ {SERVICE} }} }} }}",
+    "value from OPTIONAL alone": f"{COUNT} @ {{ WINDOW :w {{ ?p ?a ?b }} OPTIONAL {{ {WINDOW} }} {SERVICE} }}",
+    "OPTIONAL first": f"SELECT ?p ?n @ {{ OPTIONAL {{ {SERVICE} }} {WINDOW} }}",
+    "OPTIONAL alone in its group": f"SELECT ?p ?n @ {{ {WINDOW} {{ OPTIONAL {{ {SERVICE} }} }} }}",
+    "MINUS of the first": f"SELECT ?p @ {{ {WINDOW} MINUS {{ SELECT ?t {{ {SERVICE} }} {LAST} }} }}",
+}
+
+
+def node(name: str) -> NamedNode:
+    """A name of the example."""
+    return NamedNode(E + name)
+
+
+@cache
+def world(seed: int) -> tuple[list[tuple[int, Triple]], list[Quad], list[tuple[int, Quad]]]:
+    """Elements, what the source has at first, and how it changes."""
+    lots = random.Random(seed)
+    elements, t = [], 500
+    for _ in range(12):
+        t += lots.choice([0, 300, 700, 1500, 1000])
+        post = node(f"p{lots.randrange(4)}")
+        elements.append((t, Triple(post, node("topic"), node(lots.choice(["t0", "t1", "t2", "t9"])))))
+        if lots.random() < 0.3:
+            elements.append((t, Triple(post, node("by"), node(f"u{lots.randrange(3)}"))))
+        if lots.random() < 0.3:
+            elements.append((t, Triple(post, node("num"), Literal(10 * lots.randrange(3)))))
+    users = [node(f"u{n}") for n in range(3)]
+    edges = [Quad(node(f"t{n}"), node("discussedBy"), user) for n in range(3) for user in users if lots.random() < 0.6]
+    about = [("followers", Literal(10 * lots.randrange(1, 4)), 0.8), ("blocked", Literal(True), 0.3)]
+    facts = [Quad(user, node(name), value) for user in users for name, value, share in about if lots.random() < share]
+    facts += [Quad(user, node("name"), Literal(user.value)) for user in users if lots.random() < 0.5]
+    moments = sorted(lots.randrange(500, t + 2000) for _ in range(10))
+    return elements, edges + facts, [(at, Quad(lots.choice(users), node("followers"), _many(lots))) for at in moments]
+
+
+def _many(lots: random.Random) -> Literal:
+    return Literal(10 * lots.randrange(1, 4))
+
+
+def truth(body: str, seed: int, now: int) -> Counter[Any]:
+    """What SPARQL says when window and source are graphs of one store."""
+    elements, data, changes = world(seed)
+    source = Store()
+    source.extend(data)
+    for t, changed in changes:
+        if t <= now:
+            for old in list(source.quads_for_pattern(changed.subject, changed.predicate, None)):
+                source.remove(old)
+            source.add(changed)
+    store = Store()
+    store.extend(Quad(*quad[:3], node("b")) for quad in (list(q) for q in source))
+    store.extend(Quad(*triple, node("w")) for t, triple in elements if now - RANGE < t <= now)
+    text = body.replace("@", "").replace("WINDOW :w", "GRAPH :w").replace("SERVICE :b", "GRAPH :b")
+    found = store.query(f"PREFIX : <{E}> {text}")
+    if isinstance(found, QueryBoolean):
+        return Counter([bool(found)])
+    if isinstance(found, QueryTriples):
+        return Counter(str(triple) for triple in found)
+    names = [name.value for name in found.variables]
+    return Counter(tuple(sorted(zip(names, (str(row[n]) for n in names), strict=True))) for row in found)
+
+
+def query(body: str) -> str:
+    """The continuous query."""
+    return f"PREFIX : <{E}> " + body.replace("@", "FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]")
+
+
+def said(result: Any) -> Iterator[tuple[Any, float]]:
+    """The answers of an evaluation, written like the truth's, and how sure each is."""
+    for n, answer in enumerate(result.answers):
+        written = answer
+        if isinstance(answer, Triple):
+            written = str(answer)
+        elif not isinstance(answer, bool):
+            written = tuple(sorted(zip(result.variables, map(str, answer), strict=True)))
+        yield written, result.fresh(n).probability
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_what_is_sure_is_true_and_with_enough_budget_nothing_is_missing(name: str) -> None:
+    sure = 0
+    for seed in range(3):
+        elements, data, changes = world(seed)
+        for budget in (0, 1, 100):
+            blog = Source.embedded(data, volatile=[E + "followers"], changes=changes)
+            running = continuous_query(query(ANSWERED[name]), {E + "b": blog}, budget=budget)
+            for result in run(running, {E + "s": elements}):
+                right, answers = truth(ANSWERED[name], seed, result.t), list(said(result))
+                known = Counter(answer for answer, fresh in answers if fresh == 1.0)
+                assert not known - right, (seed, budget, result.t)
+                if budget == 100 and all(fresh == 1.0 for _, fresh in answers):
+                    assert known == right, (seed, result.t)
+                sure += known.total()
+    assert sure
+
+
+@pytest.mark.parametrize("name", ["in WINDOW", "inside: a blank node", "inside: sub-query", *REFUSED])
+def test_without_a_view_every_shape_is_answered(name: str) -> None:
+    body = (ANSWERED | REFUSED)[name]
+    for seed in range(3):
+        elements, data, changes = world(seed)
+        sources = {E + "b": Source.embedded(data, volatile=[E + "followers"], changes=changes)}
+        upkeep = Upkeep(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=Fetch.ALWAYS)
+        running = ContinuousQuery(parse(query(body)), {}, answering=answering(sources, upkeep))
+        for result in run(running, {E + "s": elements}):
+            assert Counter(answer for answer, _ in said(result)) == truth(body, seed, result.t), (seed, result.t)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_where_no_value_of_the_window_reaches_the_service_a_view_says_so(name: str) -> None:
+    with pytest.raises(SplitError, match=r"the windows do not always give it \?t where it stands"):
+        continuous_query(query(REFUSED[name]), {E + "b": Source.embedded([], volatile=[E + "followers"])})
