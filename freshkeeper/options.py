@@ -1,5 +1,6 @@
 """Options as people write them: lists with commas, durations, key=value."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import yaml
@@ -24,6 +25,15 @@ def assignments(written: list[str] | None) -> dict[str, Any]:
     return found
 
 
+def changed(options: Mapping[str, Any], written: list[str] | None) -> dict[str, Any]:
+    """Keys of a config that were given, by options and by `--set`; a key has one value."""
+    given = {key: value for key, value in options.items() if value is not None}
+    changes = assignments(written)
+    if twice := given.keys() & changes:
+        raise ConfigError(f"{min(twice)} is given twice, by an option and by --set; leave one of them out")
+    return changes | given
+
+
 def numbers(name: str, written: str) -> list[float | str]:
     """`5,10` as numbers; `window` is allowed for a bank."""
     found: list[float | str] = []
@@ -35,12 +45,12 @@ def numbers(name: str, written: str) -> list[float | str]:
     return found
 
 
-def duration(name: str, written: str) -> int | None:
+def duration(name: str, written: str, read: Callable[[str], int] = to_ms) -> int | None:
     """`4s`, `PT4S` or milliseconds; nothing for nothing."""
     if not written:
         return None
     try:
-        return to_ms(written)
+        return read(written)
     except ValueError as error:
         raise ConfigError(f"--{name}: {error}") from None
 

@@ -31,11 +31,17 @@ _CALENDAR = re.compile(r"P\d+(\.\d+)?[YM].*|\d+(\.\d+)?\s*(months?|years?|y)", r
 
 def to_ms(written: str) -> int:
     """A positive duration as written, in milliseconds; a ValueError says what is wrong with it."""
+    ms = to_delay(written)
+    if not ms:
+        raise ValueError(f"a duration is positive, and {written} is not")
+    return ms
+
+
+def to_delay(written: str) -> int:
+    """The same of a duration that may be nothing."""
     if written.startswith("-"):
         raise ValueError(f"a duration is positive, and {written} is not")
     total = _exact(written)
-    if total <= 0:
-        raise ValueError(f"a duration is positive, and {written} is not")
     if total.denominator != 1:
         raise ValueError(f"time is a whole number of milliseconds, and {written} is not")
     if total > LONGEST_MS:

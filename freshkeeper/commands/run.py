@@ -9,6 +9,7 @@ import typer
 
 from freshkeeper.options import duration, lists, pairs, shares
 from freshkeeper.screen import say
+from maintenance.durations import to_delay
 from policies.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def run(
         "graphs": pairs("graph", graph),
         "default": default,
         "dialect": dialect,
-        "delay": duration("delay", delay),
+        "delay": duration("delay", delay, to_delay),
         "idle": duration("idle", idle),
         "t0": t0,
         "drain": drain,

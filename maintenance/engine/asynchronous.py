@@ -9,9 +9,11 @@ from pyoxigraph import Quad, Triple
 from maintenance.engine.answers import Result
 from maintenance.engine.continuous import ContinuousQuery
 from maintenance.engine.engine import Engine
-from maintenance.streams.batch import Batch, Elements
+from maintenance.streams.batch import Batch, Elements, checked
 
 Coming = AsyncIterable[tuple[int, Triple | Quad]]
+Came = Batch | Exception | None
+"""Elements, what broke the stream, or nothing at its end"""
 
 
 async def run_async(
@@ -29,19 +31,25 @@ async def run_async(
     for name in streams:
         engine.listen(name, Elements(()), delay)
     arrivals = _Arrivals(idle)
-    async with asyncio.TaskGroup() as group:
-        for name, stream in streams.items():
+    pumps = [asyncio.create_task(_pump(name, stream, arrivals)) for name, stream in streams.items()]
+    try:
+        for name in streams:
             arrivals.expect(name)
-            group.create_task(_pump(name, stream, arrivals))
         while arrivals.expected:
             for name in await arrivals.wait():
                 for result in engine.silent(name):
                     yield result
             if arrivals.came is None:
                 continue
-            name, batch = arrivals.came
-            for result in engine.end(name) if batch is None else engine.push(name, batch):
+            name, came = arrivals.came
+            if isinstance(came, Exception):
+                raise came
+            for result in engine.end(name) if came is None else engine.push(name, came):
                 yield result
+    finally:
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
     for result in engine.finish():
         yield result
 
@@ -53,8 +61,8 @@ class _Arrivals:
     patience: float | None
     expected: dict[str, float] = field(default_factory=dict)
     """open streams, and when they are silent for too long"""
-    came: tuple[str, Batch | None] | None = None
-    queue: asyncio.Queue[tuple[str, Batch | None]] = field(default_factory=lambda: asyncio.Queue(maxsize=1_000))
+    came: tuple[str, Came] | None = None
+    queue: asyncio.Queue[tuple[str, Came]] = field(default_factory=lambda: asyncio.Queue(maxsize=1_000))
 
     def expect(self, name: str) -> None:
         """A stream is open, and was heard of just now."""
@@ -72,8 +80,8 @@ class _Arrivals:
             silent = [name for name, until in self.expected.items() if until <= now]
             self.expected |= dict.fromkeys(silent, float("inf"))
             return silent
-        name, batch = self.came
-        if batch is None:
+        name, came = self.came
+        if came is None:
             del self.expected[name]
         else:
             self.expect(name)
@@ -83,6 +91,8 @@ class _Arrivals:
 async def _pump(name: str, stream: Coming, arrivals: _Arrivals) -> None:
     try:
         async for time, item in stream:
-            await arrivals.queue.put((name, Batch([time], [Quad(item.subject, item.predicate, item.object)])))
-    finally:
+            await arrivals.queue.put((name, Batch([checked(time)], [Quad(item.subject, item.predicate, item.object)])))
+    except Exception as error:
+        await arrivals.queue.put((name, error))
+    else:
         await arrivals.queue.put((name, None))

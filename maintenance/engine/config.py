@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from maintenance.durations import to_ms
+from maintenance.durations import to_delay, to_ms
 from maintenance.engine.output import FORMATS
 from maintenance.engine.services import Fetch
 from maintenance.mistakes import explained
@@ -26,11 +26,16 @@ def _milliseconds(written: object) -> object:
     return to_ms(written) if isinstance(written, str) else written
 
 
+def _delayed(written: object) -> object:
+    return to_delay(written) if isinstance(written, str) else written
+
+
 def _listed(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
 Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=0)]
+Delay = Annotated[int, BeforeValidator(_delayed), Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Directory = Annotated[Path | None, BeforeValidator(lambda written: written or None)]
 Words = Annotated[list[str], BeforeValidator(_listed)]
@@ -54,7 +59,7 @@ class RunConfig(BaseModel):
     volatile: dict[str, Words] = Field(
         default={}, description="the volatile predicates of sources that do not say them"
     )
-    delay: Duration = Field(default=0, description="how late elements may come")
+    delay: Delay = Field(default=0, description="how late elements may come")
     idle: Duration | None = Field(default=None, description="how long a live stream may be silent before others go on")
     t0: int = Field(default=0, description="where windows that do not say it start, in ms")
     drain: bool = Field(default=False, description="at the end go on until the windows are empty")

@@ -7,6 +7,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from maintenance.engine.content import Content, Move
 from maintenance.engine.evaluator import Evaluator
+from maintenance.engine.literals import stored_quads
 from maintenance.query.model import Query
 from policies.errors import ConfigError
 
@@ -66,7 +67,7 @@ class WindowDataset:
     @classmethod
     def of(cls, query: Query, static: Iterable[Quad], evaluator: Evaluator) -> "WindowDataset":
         """Counting is only needed where several contribute to the default graph."""
-        fixed = {quad for quad in static if isinstance(quad.graph_name, DefaultGraph)}
+        fixed = set(stored_quads([quad for quad in static if isinstance(quad.graph_name, DefaultGraph)]))
         shared = len(query.dataset.merged_windows) + bool(fixed) > 1
         return cls(evaluator, Merged(dict.fromkeys(fixed, 1)) if shared else None)
 

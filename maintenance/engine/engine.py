@@ -10,6 +10,7 @@ from pyoxigraph import Quad, Triple
 from maintenance.engine.answers import Result
 from maintenance.engine.continuous import ContinuousQuery
 from maintenance.engine.inputs import Inputs
+from maintenance.engine.literals import as_stored
 from maintenance.streams.batch import Batch, Elements, Stream
 from maintenance.streams.lines import TimedLines
 from maintenance.streams.order import NEVER
@@ -87,6 +88,7 @@ class Engine:
         if not len(batch):
             return
         self._first.setdefault(name, batch.times[0])
+        batch = as_stored(batch)
         for query in self.queries:
             if name in query.streams:
                 query.receive(name, batch)

@@ -14,6 +14,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 
 from maintenance.engine.content import Content
 from maintenance.engine.evaluator import Function, Term
+from maintenance.engine.literals import stored_term
 
 TIMESTAMP = "freshkeeper:timestamp"
 NOW = "freshkeeper:now"
@@ -34,4 +35,5 @@ def time_of(content: Content, s: Term | None, p: Term | None, o: Term | None) ->
     """When this triple came last, if the window holds it."""
     if not (isinstance(s, NamedNode | BlankNode) and isinstance(p, NamedNode) and o is not None):
         return None
-    return content.latest.get(Quad(s, p, o, content.graph))
+    at = content.latest.get(Quad(s, p, o, content.graph))
+    return content.latest.get(Quad(s, p, stored_term(o), content.graph)) if at is None else at

@@ -128,7 +128,8 @@ class SparqlJson:
     def lines(self, result: Result) -> Iterator[str]:
         """The line of one evaluation."""
         if result.form is Form.ASK:
-            yield json.dumps({"t": result.t, "head": {}, "boolean": bool(result.answers and result.answers[0])}) + "\n"
+            for answer in result.answers:  # none where ISTREAM or DSTREAM streams nothing
+                yield json.dumps({"t": result.t, "head": {}, "boolean": answer}) + "\n"
             return
         if result.form is not Form.SELECT:
             raise ConfigError(f"--format sparql-json writes SELECT and ASK, not {result.form}: take nquads or ndjson")

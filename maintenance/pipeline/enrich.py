@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from maintenance.budget import Amount, BudgetRule
-from maintenance.durations import to_ms
+from maintenance.durations import to_delay, to_ms
 from maintenance.pipeline.enrichment.arrivals import Tabular, check_columns, counted
 from maintenance.pipeline.enrichment.batches import Step
 from maintenance.pipeline.enrichment.on_driver import Shape, shape_of
@@ -84,7 +84,7 @@ def enrich(
         policy=make(policy) if isinstance(policy, str) else policy,
         budget=budget if isinstance(budget, BudgetRule) else BudgetRule.of(budget),
         window=WindowSpec(_ms("window", window), _ms("step", step), start),
-        delay=_ms("delay", delay),
+        delay=_ms("delay", delay, to_delay),
         model=model or Learned(),
         case=_case(case),
         seed=seed,
@@ -129,11 +129,11 @@ def _process(
     return on_the_cluster(settings, source, state, shape, from_cluster, reached, parts).process
 
 
-def _ms(name: str, duration: Duration) -> int:
+def _ms(name: str, duration: Duration, read: Callable[[str], int] = to_ms) -> int:
     if isinstance(duration, int):
         return duration
     try:
-        return to_ms(duration)
+        return read(duration)
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from None
 

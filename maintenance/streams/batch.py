@@ -4,11 +4,15 @@ An element is one timestamped triple. Graphs of a stream come as their triples, 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import index
 from typing import Protocol, runtime_checkable
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
+
+from policies.errors import InputError
 
 DEFAULT = DefaultGraph()
 
@@ -56,13 +60,23 @@ class Elements:
         times: list[int] = []
         quads: list[Quad] = []
         for time, item in self.items:
-            times.append(time)
+            times.append(checked(time))
             quads.append(Quad(item.subject, item.predicate, item.object))
             if len(times) == self.size:
                 yield Batch(times, quads)
                 times, quads = [], []
         if times:
             yield Batch(times, quads)
+
+
+def checked(time: int) -> int:
+    """A time that a program gives; whole numbers of any kind will do."""
+    if type(time) is int and time >= 0:
+        return time
+    with suppress(TypeError):
+        if not isinstance(time, bool) and index(time) >= 0:
+            return index(time)
+    raise InputError(f"an element has the time {time!r}: give whole milliseconds since the epoch")
 
 
 def in_graph(quads: Sequence[Quad], graph: NamedNode | DefaultGraph = DEFAULT) -> Sequence[Quad]:

@@ -4,11 +4,8 @@ from policies.errors import InputError
 
 
 class StreamError(InputError):
-    """An element of a stream cannot be read: the stream, the line, the problem."""
+    """An element of a stream cannot be read: the stream, the place in it, the problem."""
 
-    def __init__(self, stream: str, line: int, problem: str) -> None:
-        """Place `problem` at a line (from 1) of a stream."""
-        super().__init__(f"{stream}, line {line}: {problem}")
-        self.stream = stream
-        self.line = line
-        self.problem = problem
+    def __init__(self, stream: str, place: int | str, problem: str) -> None:
+        """Place `problem` at a line (from 1) of a stream, or where the words say."""
+        super().__init__(f"{stream}, {f'line {place}' if isinstance(place, int) else place}: {problem}")

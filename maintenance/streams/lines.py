@@ -94,12 +94,14 @@ class TimedLines:
     def read(self, text: bytes, line: int = 1) -> Batch:
         """The elements of some lines, the first of which has this number; all at once if nothing is wrong."""
         rows = [row.partition(b"\t") for row in text.split(b"\n")]
+        if not b"".join([row[0] for row in rows]).isdigit():
+            return self._carefully(text, line)
         try:
             times = [int(row[0]) for row in rows]
             quads = self._parsed([row[2] for row in rows])
         except (ValueError, SyntaxError):
             return self._carefully(text, line)
-        if len(quads) != len(times) or min(times, default=0) < 0:
+        if len(quads) != len(times):
             return self._carefully(text, line)
         return Batch(times, quads, self.graph)
 

@@ -1,13 +1,15 @@
 """Streams that go on: a TCP connection, server-sent events, a directory that grows."""
 
+import re
 import socket
 import time
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from io import BufferedIOBase
 from pathlib import Path
 from typing import BinaryIO, cast
-from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -17,6 +19,9 @@ from policies.errors import ConfigError, InputError
 
 POLL_S = 0.2
 """How often a directory is looked at."""
+EVENTS = "text/event-stream"
+_END = re.compile(rb"\r\n|\n|\r")
+"""of a line; one that is cut between its two bytes makes an empty line, which means nothing"""
 
 
 def connect(url: str) -> BinaryIO:
@@ -34,17 +39,28 @@ def connect(url: str) -> BinaryIO:
 class Events(BufferedIOBase):
     """The data of server-sent events, as lines."""
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, url: str, source: BufferedIOBase) -> None:
         """Read from a response."""
-        self._source = source
+        self._url, self._source = url, source
+        self._rest, self._begun = b"", False
 
     def read1(self, size: int = -1, /) -> bytes:
-        """The next line of data, whole; nothing at the end."""
-        del size
-        while line := self._source.readline(LONGEST_LINE):
-            if line.startswith(b"data:"):
-                return line.removeprefix(b"data:").removeprefix(b" ").rstrip(b"\r\n") + b"\n"
-        return b""
+        """All lines of data that have come whole; nothing at the end."""
+        while chunk := self._source.read1(size):
+            *whole, self._rest = _END.split(self._rest + chunk)
+            if len(self._rest) > LONGEST_LINE:
+                raise InputError(f"the stream {self._url}: a line of events is longer than {LONGEST_LINE} bytes")
+            if data := self._data(whole):
+                return data
+        whole, self._rest = [self._rest], b""
+        return self._data(whole)
+
+    def _data(self, lines: list[bytes]) -> bytes:
+        if lines and not self._begun:
+            self._begun = True
+            lines[0] = lines[0].removeprefix(BOM_UTF8)
+        found = [line.removeprefix(b"data:").removeprefix(b" ") for line in lines if line.startswith(b"data:")]
+        return b"".join(line + b"\n" for line in found)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -54,10 +70,14 @@ class Events(BufferedIOBase):
 def listen(url: str) -> BinaryIO:
     """http://..., which sends events whose data are lines of timestamped N-Quads."""
     try:
-        response = urlopen(Request(url, headers={"Accept": "text/event-stream", "User-Agent": "freshkeeper"}))
-    except (URLError, ValueError) as error:
+        response = urlopen(Request(url, headers={"Accept": EVENTS, "User-Agent": "freshkeeper"}))
+    except (OSError, HTTPException, ValueError) as error:
         raise InputError(f"the stream {url} cannot be reached: {getattr(error, 'reason', error)}") from None
-    return cast(BinaryIO, Events(response))
+    kind = response.headers.get("Content-Type", "nothing that has a type")
+    if kind.partition(";")[0].strip().lower() != EVENTS:
+        response.close()
+        raise InputError(f"the stream {url} sends {kind}, and events are {EVENTS}")
+    return cast(BinaryIO, Events(url, response))
 
 
 def online(url: str, mistakes: Mistakes) -> TimedLines:

@@ -91,6 +91,12 @@ def test_a_run_from_a_config_with_options_that_win(place):
     assert {name: max(each) for name, each in spent(place / "j").items()} == {f"{E}blog": 4, f"{E}shop": 4}
 
 
+def test_no_delay_can_be_said_in_so_many_words(place):
+    assert config_of({"query": "q", "delay": "PT0S"}).delay == 0
+    done = freshkeeper(place, "run", "run.yaml", "--delay", "0")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 8)
+
+
 def test_a_shared_budget_is_parted_by_weight_and_never_exceeded(place):
     options = ("--shared", "--weight", f"{E}blog=2", "--journal", "j")
     done = freshkeeper(place, "run", "run.yaml", *options)

@@ -219,6 +219,13 @@ def test_answers_can_be_written_in_other_formats(place, head, form, text):
     assert "".join(writer(form).lines(result)) == text
 
 
+def test_an_ask_that_streams_nothing_is_no_document_and_not_a_no(place):
+    text = PLAIN.replace("SELECT ?topic ", "ASK").replace("RSTREAM", "ISTREAM")
+    first, second = results(place, text)
+    assert [json.loads(line)["boolean"] for line in writer("sparql-json").lines(first)] == [True]
+    assert list(writer("sparql-json").lines(second)) == []
+
+
 def test_a_format_that_cannot_say_it_says_so(place):
     result = results(place, PLAIN)[0]
     with pytest.raises(ConfigError, match="nquads writes triples, and SELECT gives none"):

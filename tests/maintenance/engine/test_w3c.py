@@ -142,7 +142,7 @@ def ours(case: Case, endpoints: dict[str, Path] | None = None) -> ox.Dataset:
     engine = Engine([query])
     tick = ox.Quad(ox.NamedNode("urn:tick"), ox.NamedNode("urn:tick"), ox.Literal(1))
     items = [(1000, quad.triple) for quad in triples(case.data)]
-    engine.listen("urn:s", Elements(items or [(-5000, tick.triple), (1000, tick.triple)][:1]))
+    engine.listen("urn:s", Elements(items or [(1000, tick.triple)]))
     engine.drain = not items
     result = list(engine.run())[-1]
     if result.answers and isinstance(result.answers[0], ox.Triple):

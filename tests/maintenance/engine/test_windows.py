@@ -2,7 +2,12 @@
 
 from collections.abc import Callable
 
+import pyoxigraph as ox
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maintenance.engine.literals import stored_quads, stored_term
 
 Ask = Callable[..., dict[int, list[str]]]
 
@@ -184,3 +189,42 @@ def test_static_graphs_are_loaded_once_and_joined(ask: Ask) -> None:
     )
     graphs = {"people": ":a :name :ann . :b :name :bob", "map": ":bob :in :rome"}
     assert ask(text, STREAM[:2], graphs) == {1000: [], 2000: ["b bob"]}
+
+
+def typed(value: str, kind: str) -> str:
+    """A literal with a type of XML Schema."""
+    return f'"{value}"^^<http://www.w3.org/2001/XMLSchema#{kind}>'
+
+
+def test_a_value_that_is_written_in_another_way_is_the_same_triple_and_keeps_its_time(ask: Ask) -> None:
+    stream = [(1000, f":a :p {typed('01', 'integer')}"), (2000, ":a :p 1"), (5000, ":b :p 2.50")]
+    text = f"SELECT ?x (<freshkeeper:timestamp>(?x, :p, ?n) AS ?at) {W} [RANGE PT4S STEP PT1S] {WHERE}"
+    found = ask(text, stream)
+    assert (found[1000], found[5000]) == (["a 1000"], ["a 2000", "b 5000"])
+    assert ask(f"SELECT ?x {W} [ELEMENTS 2] {WHERE}", [*stream[:2], (3000, ":b :p 2")])[3000] == ["a", "b"]
+
+
+def test_a_triple_of_a_static_graph_stays_when_a_window_lets_go_of_it_written_in_another_way(ask: Ask) -> None:
+    text = "SELECT ?x FROM :g FROM WINDOW ON :s [RANGE PT1S STEP PT1S] { ?x :p ?n }"
+    stream = [(1000, f":a :p {typed('01', 'integer')}"), (3000, ":b :p 2")]
+    assert ask(text, stream, {"g": f":a :p {typed('001', 'integer')}"})[3000] == ["a", "b"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.from_regex(r"[-+]?\d{1,3}(\.\d{1,3})?(Z|e\d)?", fullmatch=True), st.text(max_size=5)),
+            st.sampled_from(["integer", "int", "decimal", "double", "boolean", "dateTime", "string", "mine"]),
+        ),
+        max_size=12,
+    )
+)
+def test_many_literals_are_read_as_the_store_reads_each(written: list[tuple[str, str]]) -> None:
+    node = ox.NamedNode("http://e/x")
+    literals = [ox.Literal(v, datatype=ox.NamedNode(f"http://www.w3.org/2001/XMLSchema#{k}")) for v, k in written]
+    triples = [ox.Triple(ox.BlankNode("b"), node, literal) for literal in literals]
+    quads = [ox.Quad(node, node, term, node) for term in (*literals, ox.Literal("x", language="en"), *triples)]
+    store = ox.Store()
+    store.extend(quads)
+    assert set(stored_quads(quads)) == set(store)
+    assert [stored_term(quad.object) for quad in quads] == [quad.object for quad in stored_quads(quads)]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance.durations import LONGEST_MS, to_instant, to_iso, to_ms, to_unit
+from maintenance.durations import LONGEST_MS, to_delay, to_instant, to_iso, to_ms, to_unit
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,12 @@ def test_a_duration_in_milliseconds(written: str, ms: int) -> None:
 def test_what_is_no_duration_says_why(written: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         to_ms(written)
+
+
+def test_a_delay_may_be_nothing_and_not_less() -> None:
+    assert (to_delay("0"), to_delay("PT0S"), to_delay("0s"), to_delay("500ms")) == (0, 0, 0, 500)
+    with pytest.raises(ValueError, match="positive"):
+        to_delay("-5s")
 
 
 @given(st.integers(1, LONGEST_MS))

@@ -1,12 +1,14 @@
 """Streams of every kind give the same elements."""
 
 import asyncio
+import io
 import json
 import socket
 import struct
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import numpy as np
 import pyoxigraph as ox
 import pytest
 
@@ -15,8 +17,8 @@ from maintenance.engine.continuous import ContinuousQuery
 from maintenance.query import parse
 from maintenance.streams.batch import Elements
 from maintenance.streams.errors import StreamError
-from maintenance.streams.lines import Mistakes, TimedLines
-from maintenance.streams.live import Directory
+from maintenance.streams.lines import LONGEST_LINE, Mistakes, OnError, TimedLines
+from maintenance.streams.live import Directory, Events
 from maintenance.streams.opening import open_stream
 from maintenance.streams.pace import Pace, Paced, speed_of
 from policies.errors import ConfigError, InputError
@@ -38,19 +40,42 @@ DOUBLE = "^^<http://www.w3.org/2001/XMLSchema#double>"
 
 def test_the_graphs_of_trig_and_jsonld_come_at_the_time_they_were_generated(tmp_path, read):
     path = tmp_path / "cars.trig"
-    path.write_text(TRIG)
+    path.write_text(TRIG + ":g1 prov:wasAttributedTo :sensor .")
     wanted = [(1000, "a b"), (2000, "b c"), (2000, "b d")]
     wanted = [(at, " ".join(f"<http://e/{name}>" for name in names.split())) for at, names in wanted]
     assert read(open_stream(str(path), Mistakes())) == wanted
     quads = list(ox.parse(path=str(path)))
     (tmp_path / "cars.jsonld").write_bytes(ox.serialize(quads, format=ox.RdfFormat.JSON_LD))
     assert sorted(read(open_stream(str(tmp_path / "cars.jsonld"), Mistakes()))) == wanted
-    path.write_text(TRIG.replace(":g2 prov", ":g3 prov"))
-    with pytest.raises(StreamError, match="the graph <http://e/g2> has no prov:generatedAtTime"):
-        read(open_stream(str(path), Mistakes()))
-    path.write_text("<http://e/a> <http://e/p> <http://e/b> .")
-    with pytest.raises(StreamError, match="no graph has a prov:generatedAtTime"):
-        read(open_stream(str(path), Mistakes()))
+
+
+def test_a_graph_loses_nothing_but_the_triple_that_dates_it(tmp_path, read):
+    (tmp_path / "cars.trig").write_text(TRIG.replace(":a :p", ':b prov:generatedAtTime "long ago" . :a :p'))
+    found = read(open_stream(str(tmp_path / "cars.trig"), Mistakes()))
+    assert sorted(found)[:2] == [(1000, "<http://e/a> <http://e/b>"), (1000, '<http://e/b> "long ago"')]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (TRIG + ":g3 { :c :p :d . :d :p :e }", "graph <http://e/g3>: it has no prov:generatedAtTime"),
+        (TRIG.replace("00:00:02Z", "soon"), "graph <http://e/g2>: 1970-01-01Tsoon is no instant"),
+        (
+            TRIG + ':g2 { :g2 prov:generatedAtTime "5" }',
+            "graph <http://e/g2>: it has more than one prov:generatedAtTime",
+        ),
+        (TRIG + ":c :p :d .", "default graph: <http://e/c> <http://e/p> <http://e/d> is in no graph"),
+        (TRIG + ':c prov:generatedAtTime "5" .', 'default graph: <http://e/c> <.*> "5" is in no graph, and dates none'),
+        (TRIG + ":g3 { :a :b", "line 4: Parser error"),
+    ],
+)
+def test_what_has_no_time_in_a_document_is_told_once_with_its_place(tmp_path, read, text, says):
+    (tmp_path / "cars.trig").write_text(text)
+    with pytest.raises(StreamError, match=rf"cars\.trig, {says}"):
+        read(open_stream(str(tmp_path / "cars.trig"), Mistakes()))
+    mistakes = Mistakes(OnError.SKIP)
+    kept = read(open_stream(str(tmp_path / "cars.trig"), mistakes))
+    assert (mistakes.count, bool(kept)) == (1, "line" not in says)
 
 
 @pytest.mark.parametrize("name", ["rides.csv", "rides.jsonl"])
@@ -74,6 +99,47 @@ def test_a_row_that_is_none_and_a_mapping_that_is_none_are_errors(tmp_path, read
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.csv").replace("time:", "tiem:"))
     with pytest.raises(ConfigError, match="unknown key tiem; did you mean 'time'"):
         open_stream(str(tmp_path / "map.yaml"), Mistakes())
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "says"),
+    [
+        ("rides.csv", "2000,2,3,bob,more", "the row has 5 columns, and the header has 4"),
+        ("rides.jsonl", '{"at": 2000, "id": 2, "km": [1, 2]}', r"km is .* and one value is wanted"),
+        ("rides.jsonl", '{"at": {"ms": 5}, "id": 2, "km": 1}', r"at is .* and one value is wanted"),
+        ("rides.jsonl", '{"at": 2000, "id": 2, "km": NaN}', "no JSON: NaN is no number"),
+        ("rides.jsonl", "[" * 100_000, "no JSON: "),
+    ],
+)
+def test_a_row_with_more_than_the_mapping_can_say_is_told_with_its_line(tmp_path, read, name, row, says):
+    head = "at,id,km,driver\n\n" if name == "rides.csv" else "\n\n"
+    (tmp_path / name).write_text(f"{head}{row}\n")
+    (tmp_path / "map.yaml").write_text(MAPPING.format(name))
+    with pytest.raises(StreamError, match=rf"{name}, line 3: {says}"):
+        read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))
+
+
+def test_json_values_are_written_as_in_json_and_not_as_in_python(tmp_path, read):
+    numbers = ["true", "false", "1e400", "2.50", "12345678901234567890", "null", '""']
+    rows = "".join(f'{{"at": {n}, "id": 1, "km": {written}}}\n' for n, written in enumerate(numbers))
+    (tmp_path / "rides.jsonl").write_text(rows)
+    (tmp_path / "map.yaml").write_text(MAPPING.format("rides.jsonl"))
+    found = [text.split('"')[1] for _, text in read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))]
+    assert found == numbers[:5]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("predicate: ex:distance", 'predicate: "how far"', "the predicate how far is no IRI: Invalid IRI"),
+        ("datatype: xsd:double", "datatype: double", "the datatype double is no IRI"),
+        ("datatype: xsd:double", "language: plain_english", "the language plain_english is no language tag"),
+    ],
+)
+def test_a_mapping_that_fits_no_row_is_one_error_before_any_is_read(tmp_path, right, wrong, says):
+    (tmp_path / "map.yaml").write_text(MAPPING.format("rides.csv").replace(right, wrong))
+    with pytest.raises(ConfigError, match=rf"map\.yaml: {says}"):
+        open_stream(str(tmp_path / "map.yaml"), Mistakes(OnError.SKIP))
 
 
 def test_rows_that_are_no_objects_and_files_that_are_no_text_are_told(tmp_path, read):
@@ -133,22 +199,61 @@ def test_a_connection_that_breaks_off_is_an_error_of_ours(read, three):
             read(stream)
 
 
-def test_server_sent_events_are_read_to_their_end(read, three, expected):
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            for line in three.splitlines():
-                self.wfile.write(f": comment\nevent: triple\ndata: {line}\n\n".encode())
+@pytest.fixture
+def sending():
+    """An address that sends these bytes once, as what it is told to call them."""
+    servers = []
 
-        def log_message(self, *_):
-            pass
+    def made(body: bytes, kind: str | None = "text/event-stream; charset=utf-8") -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                if kind is not None:
+                    self.send_header("Content-Type", kind)
+                self.end_headers()
+                self.wfile.write(body)
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+            def log_message(self, *_):
+                pass
+
+        server = HTTPServer(("127.0.0.1", 0), Handler)
         serving = threading.Thread(target=server.handle_request)
         serving.start()
-        assert read(open_stream(f"http://127.0.0.1:{server.server_port}/", Mistakes())) == expected
+        servers.append((server, serving))
+        return f"http://127.0.0.1:{server.server_port}/"
+
+    yield made
+    for server, serving in servers:
         serving.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_server_sent_events_are_read_to_their_end(sending, read, three, expected, start, end):
+    events = [f"data: {line}\n: comment\nevent: triple\n\n" for line in three.splitlines()]
+    body = (start + "".join(events).replace("\n", end)).encode()
+    assert read(open_stream(sending(body), Mistakes())) == expected
+
+
+def test_events_are_the_same_wherever_their_bytes_are_cut(read, three, expected):
+    body = ("\ufeff" + "".join(f"data:{line}\r\n\r\n" for line in three.splitlines())).encode()
+    for size in (1, 2, 7, 50):
+        source = io.BufferedReader(io.BytesIO(body), size)
+        source.read1 = lambda _, source=source, size=size: source.read(size)
+        assert read(TimedLines("events", lambda source=source: Events("events", source), Mistakes())) == expected
+
+
+@pytest.mark.parametrize(("kind", "called"), [("text/html", "text/html"), (None, "nothing that has a type")])
+def test_a_page_that_is_no_stream_of_events_is_one_error_and_no_empty_stream(sending, read, kind, called):
+    with pytest.raises(InputError, match=rf"http://.*/ sends {called}, and events are text/event-stream"):
+        read(open_stream(sending(b"<html>", kind), Mistakes(OnError.SKIP)))
+
+
+def test_an_event_without_an_end_is_an_error_and_not_read_for_ever(read):
+    source = io.BufferedReader(io.BytesIO(b"data: " + b"x" * 3 * LONGEST_LINE))
+    with pytest.raises(InputError, match=f"a line of events is longer than {LONGEST_LINE} bytes"):
+        read(TimedLines("events", lambda: Events("events", source), Mistakes()))
 
 
 def test_an_address_without_a_port_and_a_file_of_no_kind_say_what_would_be_right(read):
@@ -189,6 +294,52 @@ def test_async_iterables_feed_a_query_and_its_results_are_awaited():
         return [(r.t, len(r.answers)) async for r in run_async(ContinuousQuery(parse(text)), streams)]
 
     assert asyncio.run(collect()) == [(1000, 1), (2000, 2), (3000, 1), (4000, 1)]
+
+
+def elements_at(*times):
+    """Elements of these times."""
+    node = ox.NamedNode("http://e/x")
+    return [(at, ox.Triple(node, node, ox.Literal(1))) for at in times]
+
+
+async def awaited(elements):
+    """The same, one by one; an exception among them is raised."""
+    for element in elements:
+        if isinstance(element, Exception):
+            raise element
+        yield element
+
+
+@pytest.mark.parametrize("time", [1.5, -5, True, "1000", None])
+def test_a_time_of_a_program_that_is_no_whole_number_of_milliseconds_is_an_error(time):
+    says = rf"an element has the time {time!r}: give whole milliseconds"
+    with pytest.raises(InputError, match=says):
+        list(Elements(elements_at(1000, time)).batches())
+    with pytest.raises(InputError, match=says):
+        asyncio.run(answered(awaited(elements_at(1000, time))))
+    assert [batch.times for batch in Elements(elements_at(np.int64(5))).batches()] == [[5]]
+
+
+async def answered(*streams):
+    """The instants of a query over streams, and what came before one broke."""
+    windows = "".join(f"FROM WINDOW <http://e/w{n}> ON <http://e/{n}> [RANGE PT2S] " for n in range(len(streams)))
+    query = ContinuousQuery(parse(f"SELECT ?n {windows} {{ ?x ?y ?n }}"))
+    return [r.t async for r in run_async(query, {f"http://e/{n}": stream for n, stream in enumerate(streams)})]
+
+
+def test_what_breaks_an_async_stream_is_what_its_caller_gets():
+    async def endless():
+        n = 0
+        while True:
+            await asyncio.sleep(0)
+            yield elements_at(n := n + 1)[0]
+
+    async def collect():
+        with pytest.raises(ZeroDivisionError, match="by us"):
+            await answered(endless(), awaited([*elements_at(1), ZeroDivisionError("by us")]))
+        return asyncio.all_tasks()
+
+    assert len(asyncio.run(collect())) == 1
 
 
 def test_async_streams_that_are_silent_or_have_ended_hold_nobody_back():

@@ -38,6 +38,8 @@ def test_the_graph_of_a_window_never_stands_in_for_an_object_that_is_missing(lin
         ("5 <http://e/a> <http://e/p> 1 .", "has no tab: write <milliseconds>, a tab"),
         ("soon\t<http://e/a> <http://e/p> <http://e/b> .", "'soon' is no time"),
         ("-5\t<http://e/a> <http://e/p> <http://e/b> .", "'-5' is no time"),
+        ("1_000\t<http://e/a> <http://e/p> <http://e/b> .", "'1_000' is no time"),
+        (" +2000 \t<http://e/a> <http://e/p> <http://e/b> .", "' +2000 ' is no time"),
         ("5\t<http://e/a> <http://e/p> .", "is no statement in N-Quads"),
         ("5\t<http://e/a> <http://e/p> <http://e/b> . <http://e/a> <http://e/p> <http://e/c> .", "is no statement"),
         ("5\t", "has 0 statements"),
