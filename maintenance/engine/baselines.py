@@ -96,7 +96,7 @@ class Whole:
         self.errors = 0
         asked = [self.pattern.endpoint] if self.pattern.endpoint is not None else list(self.transports)
         free = self.pattern.endpoint_variable
-        names = tuple(dict.fromkeys((*self.pattern.variables, *([free] if free else []))))
+        names = tuple(dict.fromkeys((*self.pattern.bound, *([free] if free else []))))
         rows: list[Row] = []
         failed = 0
         for name in asked:

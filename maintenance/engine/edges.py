@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from maintenance.engine.answers import Freshness
 from maintenance.evaluation import Answers, Evaluation
 from maintenance.manager import Manager
 from maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
@@ -119,6 +120,12 @@ class KeepingEdges:
         """The edges with all that they bind, in an order that means nothing."""
         edges = self.endpoint.edges.get(sn, {})
         return tuple(sorted(((key, tuple(sorted(rows, key=str))) for key, rows in edges.items()), key=str))
+
+
+def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
+    """How sure the edges of each SN are."""
+    now, answers = evaluation.record.t_ms, evaluation.answers or ()
+    return {a.sr.sn: Freshness(a.fresh, now - a.refreshed) for a in answers if isinstance(a.sr, Edges)}
 
 
 def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from maintenance.engine.answers import Freshness, combine
+from maintenance.engine.answers import CERTAIN, Freshness, combine
 from maintenance.engine.content import NEVER
-from maintenance.engine.edges import KeepingEdges, over_srs
+from maintenance.engine.edges import KeepingEdges, over_srs, sure_edges
 from maintenance.engine.evaluator import Evaluator, Function, Row
 from maintenance.engine.mappings import Mappings, WindowMapping, WindowPart
 from maintenance.engine.rows import ServiceRows
@@ -34,6 +34,8 @@ class FromView:
     errors: int = 0
     _fed: dict[Row, int] = field(default_factory=dict)
     _last: tuple[int, Evaluation] | None = None
+    _edges: dict[Hashable, Freshness] = field(default_factory=dict)
+    """how sure the edges of each SN are, where they are refreshed"""
 
     def rows(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceRows:
         """Move the window, refresh within the budget, join with what the view has then."""
@@ -72,7 +74,10 @@ class FromView:
         return self.manager.conclude(decision, refreshes)
 
     def _over_srs(self, evaluation: Evaluation) -> Evaluation:
-        return evaluation if self.edges is None else over_srs(evaluation, self.manager.case)
+        if self.edges is None:
+            return evaluation
+        self._edges = sure_edges(evaluation)
+        return over_srs(evaluation, self.manager.case)
 
     def _arrivals(self, now: int, mappings: Sequence[WindowMapping]) -> tuple[Ints, Ints, list[Hashable]]:
         """What is new in the windows, as times, SN slots and identities."""
@@ -106,7 +111,11 @@ class FromView:
             rows += found
             copies += [number] * len(found)
         freshness = [_same(each) for each in parts]
-        whole = {sn: self._complete(sn, each) for sn, each in complete.items()} | mappings.lacking
+        whole = {sn: self._complete(sn, each) for sn, each in complete.items()}
+        freshness += [
+            whole[sn] for sn, each in complete.items() if not each
+        ]  # no row is made of them, and a sum may be
+        whole |= mappings.lacking
         return ServiceRows(self.endpoint.variables, rows, copies, freshness, self.part.sn, whole)
 
     def _owner(self, sn: object, sr: object) -> object:
@@ -121,7 +130,9 @@ class FromView:
         slot = view.sns.numbers.get(sn)
         if slot is None or (view.last_refresh[self.manager.graph.by_sn.of(slot)] == base.NEVER).any():
             return Freshness(0.0)
-        return _same(parts) if self.manager.case is Case.AGGREGATE and parts else combine(parts)
+        if not parts:
+            return self._edges.get(sn, CERTAIN)
+        return _same(parts) if self.manager.case is Case.AGGREGATE else combine(parts)
 
 
 def _same(parts: Sequence[Freshness]) -> Freshness:

@@ -15,6 +15,7 @@ from maintenance.engine.answers import Freshness
 from maintenance.engine.content import FOREVER, Content
 from maintenance.engine.evaluator import Evaluator, Function, Row, Table, Term
 from maintenance.engine.functions import time_of
+from maintenance.query.blanks import without_blanks
 from maintenance.query.model import Query
 from maintenance.query.patterns import Element, read_group
 from maintenance.query.prologue import Prologue
@@ -23,7 +24,6 @@ from maintenance.query.tokens import Kind, Token, tokenize
 
 Position: TypeAlias = str | Term
 """A variable's name, or a term."""
-BLANK = "freshkeeper_blank_"
 UNBOUND: Row = ()
 """In place of the SN of a mapping that lacks one."""
 
@@ -77,7 +77,7 @@ class WindowPart:
     def of(cls, query: Query, service: int, sn: Sequence[str], contents: Sequence[Content]) -> "WindowPart":
         """For the SERVICE pattern of this number, joined by these variables."""
         prologue = query.expression.prologue
-        text = _without_blanks(query.around(service).text)
+        text = without_blanks(query.around(service).text)
         names = [window.name for window in query.dataset.named_windows]
         sparql = to_sparql(prologue, "SELECT *", tokenize(text), "", names).text
         elements = read_group(tokenize(text), prologue)
@@ -102,16 +102,6 @@ class WindowPart:
             expiry = min((pattern.expiry(bound) for pattern in self.patterns), default=FOREVER)
             found.append(WindowMapping(row if copy == 1 else (*row, *[None] * copy), sn, expiry))
         return Mappings(found, unbound)
-
-
-def _without_blanks(text: str) -> str:
-    """Blank node labels as variables: mappings are told apart by them too."""
-    found, at = [], 0
-    for token in tokenize(text).items:
-        if token.kind is Kind.BLANK:
-            found += [text[at : token.start], f"?{BLANK}", "".join(c if c.isalnum() else "_" for c in token.text[2:])]
-            at = token.end
-    return "".join([*found, text[at:]])
 
 
 def _patterns(

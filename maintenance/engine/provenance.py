@@ -9,8 +9,8 @@ A SERVICE inside a sub-query, MINUS or EXISTS shows no column, DISTINCT with LIM
 LIMIT shows depends on all that it does not show: then every answer is taken to be made of all copies of the evaluation.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from maintenance.engine.rows import COPIES, COPY, NO_COPY, SN
 from maintenance.query.around import blocks_around
@@ -33,8 +33,8 @@ class Traced:
     """whether some SERVICE stands where it shows no column"""
     blind: bool = False
     """whether an answer must count as made of all copies"""
-    optional: frozenset[int] = frozenset()
-    """the numbers of the SERVICE patterns inside OPTIONAL"""
+    optional: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """the numbers of the SERVICE patterns inside OPTIONAL, and the variables that are bound before it"""
     grouped: frozenset[str] | None = None
     """what GROUP BY names, where answers are groups"""
 
@@ -50,7 +50,7 @@ def trace(query: Query) -> Traced:
     expression = query.expression
     names = [window.name for window in query.dataset.named_windows]
     around = [frozenset(blocks_around(query.group, n)) for n in range(len(query.outer_services))]
-    optional = frozenset(n for n, kinds in enumerate(around) if "OPTIONAL" in kinds)
+    optional = {n: query.around(n).outside or frozenset() for n, kinds in enumerate(around) if "OPTIONAL" in kinds}
     hidden = any(kinds & _HIDING for kinds in around)
     head, distinct, blind = _head(query, optional)
     text = to_sparql(expression.prologue, head, expression.pattern, expression.tail, names).text
@@ -58,7 +58,7 @@ def trace(query: Query) -> Traced:
     return Traced(text, distinct, hidden, blind or hidden, optional, groups)
 
 
-def _head(query: Query, optional: frozenset[int]) -> tuple[str, bool, bool]:
+def _head(query: Query, optional: Collection[int]) -> tuple[str, bool, bool]:
     """The new head, whether DISTINCT was taken out, and whether answers cannot be told apart by their copies."""
     tail = tokenize(query.expression.tail).items
     limited = any(t.is_word("LIMIT", "OFFSET") for t in tail)
@@ -77,7 +77,7 @@ def _head(query: Query, optional: frozenset[int]) -> tuple[str, bool, bool]:
     return f"{head}{columns} ", distinct, False
 
 
-def _columns(query: Query, optional: frozenset[int]) -> Iterator[str]:
+def _columns(query: Query, optional: Collection[int]) -> Iterator[str]:
     """The hidden columns of a head that says what it shows."""
     if aggregated(query):
         for n in range(len(query.outer_services)):

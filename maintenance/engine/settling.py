@@ -38,7 +38,10 @@ class _OfSolution:
     optional: bool
 
     def of(self, row: Row) -> Iterator[Freshness]:
-        """Its copy; without one, where that may come of what the view has not, how sure it is that there is none."""
+        """Its copy; without one, where that may come of what the view has not, how sure it is that there is none.
+
+        Only an SN that is bound before the OPTIONAL is the one that it looked at.
+        """
         cell = None if self.copy is None else row[self.copy]
         if cell is not None:
             yield self.rows.freshness[int(_text(cell))]
@@ -70,7 +73,8 @@ def _part(number: int, traced: Traced, rows: ServiceRows, columns: Mapping[str, 
     if traced.grouped is not None:
         apart = bool(rows.sn) and traced.grouped >= set(rows.sn)
         return _OfGroup(rows, columns.get(f"{COPIES}{number}"), apart)
-    sn = tuple(columns.get(f"{SN}{name}", columns.get(name)) for name in rows.sn)
+    known = set(rows.sn) <= traced.optional.get(number, set())
+    sn = tuple(columns.get(f"{SN}{name}", columns.get(name)) for name in rows.sn) if known else ()
     return _OfSolution(rows, columns.get(f"{COPY}{number}"), sn, number in traced.optional)
 
 

@@ -23,13 +23,15 @@ class Beside:
     """what any SERVICE of the query mentions"""
     others: frozenset[str]
     """what the groups around this one and inside it mention"""
+    left_out: frozenset[int] = frozenset()
+    """places of what must not take part"""
     _chosen: dict[int, Element] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Choose; a FILTER looks at its whole group."""
         there = [(n, e) for n, e in enumerate(self.group) if n != self.at]
-        missing = self.services | self.others | everything(e for _, e in there if services_in(e))
-        plain = [(n, e) for n, e in there if not services_in(e)]
+        plain = [(n, e) for n, e in there if not services_in(e) and n not in self.left_out]
+        missing = self.services | self.others | everything(e for n, e in there if (n, e) not in plain)
         self._chosen = {n: e for n, e in plain if e.kind in JOINING}
         looking = [(n, e) for n, e in plain if e.kind not in JOINING]
         for n, element in sorted(looking, key=lambda each: each[1].kind == "FILTER"):
@@ -40,9 +42,9 @@ class Beside:
                 missing |= everything([element])
 
     @property
-    def elements(self) -> list[Element]:
-        """Those that take part, in the order of the text."""
-        return [element for _, element in sorted(self._chosen.items())]
+    def elements(self) -> list[tuple[int, Element]]:
+        """Those that take part, with their places."""
+        return sorted(self._chosen.items())
 
     @property
     def variables(self) -> frozenset[str]:

@@ -27,6 +27,12 @@ class ServicePattern:
         return read_group(tokenize(self.text), self.prologue)
 
     @property
+    def bound(self) -> tuple[str, ...]:
+        """What its solutions bind."""
+        names = frozenset().union(*(element.bound for element in self.elements))
+        return tuple(sorted(name for name in names if not name.startswith("_:")))
+
+    @property
     def predicates(self) -> tuple[str, ...]:
         """The IRIs in predicate position, sorted: among them are the volatile ones."""
         return tuple(sorted(frozenset().union(*(element.predicates for element in self.elements))))
@@ -97,7 +103,7 @@ def _collect(
         if element.kind == "WINDOW" and element.name is not None:
             free = element.name.kind is Kind.VAR
             for name in named if free else [prologue.resolve(element.name.text)]:
-                windows.setdefault(name, set()).update(element.bound)
+                windows.setdefault(name, set()).update(_own(element))
         elif element.kind == "TRIPLE":
             for name in merged:
                 windows[name] |= element.bound
@@ -106,6 +112,16 @@ def _collect(
         elif element.kind not in ("SERVICE", "GRAPH", "FILTER", "MINUS"):
             for part in element.parts:
                 _collect(part, windows, prologue, named, merged)
+
+
+def _own(element: Element) -> frozenset[str]:
+    """What an element binds without its SERVICE blocks."""
+    if element.kind == "SERVICE":
+        return frozenset()
+    inner = [e for part in element.parts for e in part]
+    if not any(e.kind == "SERVICE" for e in element.walk()):
+        return element.bound
+    return element.bound - frozenset().union(*(e.bound for e in inner)) | frozenset().union(*map(_own, inner))
 
 
 def _collect_projected(

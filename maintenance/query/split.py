@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NoReturn
 
-from maintenance.query.certain import certain
+from maintenance.query.blanks import without_blanks
+from maintenance.query.certain import certain, everything
 from maintenance.query.errors import SplitError
 from maintenance.query.patterns import Element
 from maintenance.query.prologue import Prologue
@@ -188,7 +189,8 @@ class _Splitter:
 
     def _body(self, part: Sequence[Element]) -> str:
         """A part as SPARQL, in the order of the text."""
-        texts = {e: f"{{ {_flat(e.text)} }}" if e.kind == "SELECT" else _flat(e.text) for e in part}
+        flat = {e: without_blanks(_flat(e.text)) for e in part}
+        texts = {e: f"{{ {text} }}" if e.kind == "SELECT" else text for e, text in flat.items()}
         return " . ".join(texts[e] for e in self.service.elements if e in texts)
 
     def _looks_back(self, key: frozenset[str]) -> bool:
@@ -245,7 +247,7 @@ class _Splitter:
         if not key:
             lonely = _flat(" . ".join(e.text for e in self.dynamic))
             self._fail(f"{lonely} shares no variable with a window or with the static part", "join it to one of them")
-        loose = key & _binds(self.static) - certain(self.static)
+        loose = key & _binds(self.static) - certain(self.static) - self.window
         if loose:
             self._fail(f"the static part does not always bind {_listed(loose)}, the key", "bind it in every branch")
         for element in self.dynamic:
@@ -253,6 +255,7 @@ class _Splitter:
             self._check_covered(element, key)
         for element in self.service.elements:
             self._check_optional(element)
+            self._check_order(element, key)
 
     def _check_connected(self, element: Element, key: frozenset[str]) -> None:
         """Every dynamic element hangs together with the others; two that do not need two refreshes."""
@@ -284,6 +287,26 @@ class _Splitter:
             self._fail(
                 f"{_flat(element.text)} alone binds {_listed(shared)}, which joins with what is outside it",
                 "use another variable inside OPTIONAL, and compare with FILTER",
+            )
+
+    def _check_order(self, element: Element, key: frozenset[str]) -> None:
+        """A request binds SN or key before all else: who looks at them must find them bound in the pattern too."""
+        if element.kind not in ("OPTIONAL", *_LOOKING):
+            return
+        joining, looked = key | self.window, everything([element])
+        if element.kind == "BIND":
+            made = element.bound & (self.window if element in self.static else joining)
+            if made:
+                self._fail(
+                    f"{_flat(element.text)} makes {_listed(made)}, which joins", "move it behind the SERVICE block"
+                )
+            looked -= element.bound
+        before = [e for e in self.service.elements if e.end <= element.start or element.kind == "FILTER"]
+        early = looked & joining & _binds(self.service.elements) - certain(before)
+        if early:
+            where = "everywhere" if element.kind == "FILTER" else "before it"
+            self._fail(
+                f"{_flat(element.text)} looks at {_listed(early)}", f"let the pattern bind it {where}, in every branch"
             )
 
     def _suggestion(self) -> str:

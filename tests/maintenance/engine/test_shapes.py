@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
@@ -32,6 +33,8 @@ SUMS = "SELECT ?t (SUM(?n) AS ?s)"
 COUNT = "SELECT (COUNT(*) AS ?c)"
 NUMBER = "WINDOW :w { ?p :num ?k }"
 BY = "WINDOW :w { ?p :by ?u }"
+BOTH = f"SELECT * @ {{ {BY} SERVICE"
+AGAIN = "WINDOW :w { ?q :topic ?t }"
 LAST = "ORDER BY DESC(?n) ?t LIMIT 1"
 ANSWERED = {
     "plain": f"SELECT ?p ?t ?n @ {{ {WINDOW} {SERVICE} }}",
@@ -46,6 +49,9 @@ ANSWERED = {
     "SERVICE :b { ?u :followers ?n } }",
     "two": f"SELECT ?n ?m @ {{ {WINDOW} {SERVICE} WINDOW :w {{ ?q :by ?v }} SERVICE :b {{ ?v :followers ?m }} }}",
     "OPTIONAL": f"SELECT ?p ?n @ {{ {WINDOW} OPTIONAL {{ {SERVICE} FILTER(?n > 15) }} }}",
+    "OPTIONAL, bound again": f"SELECT * @ {{ OPTIONAL {{ {WINDOW} {SERVICE} FILTER(?n > 15) }} {AGAIN} }}",
+    "VALUES after OPTIONAL": f"SELECT ?p ?n @ {{ {WINDOW} OPTIONAL {{ {SERVICE} }} VALUES ?n {{ 10 20 }} }}",
+    "a window after OPTIONAL": f"SELECT ?p ?n ?q @ {{ {WINDOW} OPTIONAL {{ {SERVICE} }} WINDOW :w {{ ?q :by ?u }} }}",
     "OPTIONAL after it": f"SELECT ?p ?n ?k @ {{ {WINDOW} OPTIONAL {{ {SERVICE} OPTIONAL {{ {NUMBER} }} }} }}",
     "MINUS after it": f"SELECT ?p ?n @ {{ {WINDOW} {{ {SERVICE} MINUS {{ {NUMBER} }} }} }}",
     "MINUS": f"SELECT ?p ?t @ {{ {WINDOW} MINUS {{ {SERVICE} FILTER(?n > 15) }} }}",
@@ -57,6 +63,7 @@ ANSWERED = {
     "values that fail to compute": f"{COUNT} @ {{ {WINDOW} BIND(IF(?t = :t1, 1/0, ?t) AS ?x) "
     "SERVICE :b { ?x :discussedBy ?u . ?u :followers ?n } }",
     "sub-query that groups": f"SELECT ?p ?s @ {{ {WINDOW} {{ {SUMS} {{ {SERVICE} }} GROUP BY ?t }} }}",
+    "sub-query with its own name": f"SELECT ?p ?u ?s @ {{ {WINDOW} {BY} {{ {SUMS} {{ {SERVICE} }} GROUP BY ?t }} }}",
     "sub-query with its own window": f"SELECT ?s @ {{ {{ SELECT (SUM(?n) AS ?s) {{ {WINDOW} {SERVICE} }} }} }}",
     "HAVING": f"{SUMS} @ {{ {WINDOW} {SERVICE} }} GROUP BY ?t HAVING (SUM(?n) < 50)",
     "ORDER": f"SELECT ?t ?n @ {{ {WINDOW} {SERVICE} }} ORDER BY ?n ?t LIMIT 2",
@@ -73,6 +80,8 @@ ANSWERED = {
     "inside: brackets": f"{SUMS} @ {{ {WINDOW} SERVICE :b {{ ?t :discussedBy [ :followers ?n ] }} }} GROUP BY ?t",
     "inside: any with as many": service("?u :followers ?n . [] :followers ?n", COUNT),
     "inside: VALUES": service("?u :followers ?n VALUES ?u { :u0 :u1 :u1 }"),
+    "inside: the key, and OPTIONAL": f"{BOTH} :b {{ ?u :followers ?n OPTIONAL {{ ?u :name ?m }} }} }}",
+    "inside: a label, and OPTIONAL": f"{BOTH} :b {{ _:x :discussedBy ?u OPTIONAL {{ ?u :followers ?n }} }} }}",
     "inside: NOT EXISTS": service("?u :followers ?n FILTER NOT EXISTS { ?v :followers ?m FILTER(?m > ?n) }"),
     "inside: sub-query": f"SELECT ?p ?s @ {{ {WINDOW} SERVICE :b {{ {SUMS} {{ ?t :discussedBy ?u . ?u :followers ?n }} "
     "GROUP BY ?t } }",
@@ -87,6 +96,22 @@ REFUSED = {
     "MINUS of the first": f"SELECT ?p @ {{ {WINDOW} MINUS {{ SELECT ?t {{ {SERVICE} }} {LAST} }} }}",
 }
 
+LOOKING = {
+    "MINUS before what it looks at": (
+        f"SELECT * @ {{ {WINDOW} SERVICE :b {{ MINUS {{ ?t :name ?m }} ?t :discussedBy ?u . ?u :followers ?n }} }}",
+        r"looks at \?t; let the pattern bind it before it, in every branch",
+    ),
+    "FILTER on what a branch does not bind": (
+        f"SELECT * @ {{ {WINDOW} SERVICE :b {{ {{ ?t :followers ?n }} UNION {{ ?u :followers ?n }} "
+        "FILTER(BOUND(?t)) } }",
+        r"looks at \?t; let the pattern bind it everywhere, in every branch",
+    ),
+    "BIND that joins": (
+        f"SELECT * @ {{ {WINDOW} SERVICE :b {{ ?x :discussedBy ?u . ?u :followers ?n BIND(?x AS ?t) }} }}",
+        r"makes \?t, which joins; move it behind the SERVICE block",
+    ),
+}
+
 
 def node(name: str) -> NamedNode:
     """A name of the example."""
@@ -94,10 +119,10 @@ def node(name: str) -> NamedNode:
 
 
 @cache
-def world(seed: int) -> tuple[list[tuple[int, Triple]], list[Quad], list[tuple[int, Quad]]]:
+def world(seed: int, edges: bool = False) -> tuple[list[tuple[int, Triple]], list[Quad], list[tuple[int, Quad]]]:
     """Elements, what the source has at first, and how it changes."""
     lots = random.Random(seed)
-    elements, t = [], 500
+    elements, t, share = [], 500, 0.2 if edges else 0.6
     for _ in range(12):
         t += lots.choice([0, 300, 700, 1500, 1000])
         post = node(f"p{lots.randrange(4)}")
@@ -107,21 +132,26 @@ def world(seed: int) -> tuple[list[tuple[int, Triple]], list[Quad], list[tuple[i
         if lots.random() < 0.3:
             elements.append((t, Triple(post, node("num"), Literal(10 * lots.randrange(3)))))
     users = [node(f"u{n}") for n in range(3)]
-    edges = [Quad(node(f"t{n}"), node("discussedBy"), user) for n in range(3) for user in users if lots.random() < 0.6]
+    topics = [node(f"t{n}") for n in range(3)]
+    known = [Quad(topic, node("discussedBy"), user) for topic in topics for user in users if lots.random() < share]
     about = [("followers", Literal(10 * lots.randrange(1, 4)), 0.8), ("blocked", Literal(True), 0.3)]
     facts = [Quad(user, node(name), value) for user in users for name, value, share in about if lots.random() < share]
     facts += [Quad(user, node("name"), Literal(user.value)) for user in users if lots.random() < 0.5]
     moments = sorted(lots.randrange(500, t + 2000) for _ in range(10))
-    return elements, edges + facts, [(at, Quad(lots.choice(users), node("followers"), _many(lots))) for at in moments]
+    changes = [(at, Quad(lots.choice(users), node("followers"), _many(lots))) for at in moments]
+    if edges:
+        moments = [lots.randrange(500, t) for _ in range(8)]
+        changes += [(at, Quad(topics[at % 3], node("discussedBy"), lots.choice(users))) for at in moments]
+    return elements, known + facts, sorted(changes, key=lambda change: change[0])
 
 
 def _many(lots: random.Random) -> Literal:
     return Literal(10 * lots.randrange(1, 4))
 
 
-def truth(body: str, seed: int, now: int) -> Counter[Any]:
+def truth(body: str, seed: int, now: int, edges: bool = False) -> Counter[Any]:
     """What SPARQL says when window and source are graphs of one store."""
-    elements, data, changes = world(seed)
+    elements, data, changes = world(seed, edges)
     source = Store()
     source.extend(data)
     for t, changed in changes:
@@ -158,21 +188,21 @@ def said(result: Any) -> Iterator[tuple[Any, float]]:
         yield written, result.fresh(n).probability
 
 
+@pytest.mark.parametrize("edges", [False, True], ids=["edges kept", "edges refreshed"])
 @pytest.mark.parametrize("name", ANSWERED)
-def test_what_is_sure_is_true_and_with_enough_budget_nothing_is_missing(name: str) -> None:
+def test_what_is_sure_is_true_and_with_enough_budget_nothing_is_missing(name: str, edges: bool) -> None:
     sure = 0
-    for seed in range(3):
-        elements, data, changes = world(seed)
-        for budget in (0, 1, 100):
-            blog = Source.embedded(data, volatile=[E + "followers"], changes=changes)
-            running = continuous_query(query(ANSWERED[name]), {E + "b": blog}, budget=budget)
-            for result in run(running, {E + "s": elements}):
-                right, answers = truth(ANSWERED[name], seed, result.t), list(said(result))
-                known = Counter(answer for answer, fresh in answers if fresh == 1.0)
-                assert not known - right, (seed, budget, result.t)
-                if budget == 100 and all(fresh == 1.0 for _, fresh in answers):
-                    assert known == right, (seed, result.t)
-                sure += known.total()
+    for seed, budget in product(range(4), (0, 1, 100)):
+        elements, data, changes = world(seed, edges)
+        blog = Source.embedded(data, volatile=[E + "followers"], changes=changes)
+        running = continuous_query(query(ANSWERED[name]), {E + "b": blog}, budget=budget, edges=edges)
+        for result in run(running, {E + "s": elements}):
+            right, answers = truth(ANSWERED[name], seed, result.t, edges), list(said(result))
+            known = Counter(answer for answer, fresh in answers if fresh == 1.0)
+            assert not known - right, (seed, budget, result.t)
+            if budget == 100 and all(fresh == 1.0 for _, fresh in answers):
+                assert known == right, (seed, result.t)
+            sure += known.total()
     assert sure
 
 
@@ -192,3 +222,9 @@ def test_without_a_view_every_shape_is_answered(name: str) -> None:
 def test_where_no_value_of_the_window_reaches_the_service_a_view_says_so(name: str) -> None:
     with pytest.raises(SplitError, match=r"the windows do not always give it \?t where it stands"):
         continuous_query(query(REFUSED[name]), {E + "b": Source.embedded([], volatile=[E + "followers"])})
+
+
+@pytest.mark.parametrize(("body", "says"), LOOKING.values(), ids=LOOKING)
+def test_what_would_look_at_values_that_a_request_binds_too_early_is_refused(body: str, says: str) -> None:
+    with pytest.raises(SplitError, match=says):
+        continuous_query(query(body), {E + "b": Source.embedded([], volatile=[E + "followers"])})
