@@ -47,7 +47,7 @@ def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = (
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; what is finished is kept: go on with --out {chosen.out} --resume") from None
     page = _page(chosen.out) if chosen.report else None
-    for line in [*notes, *live.notes()]:
+    for line in [*notes, *(live.notes() if live.parts else _notes(chosen.out))]:
         say(line)
     if chosen.as_json:
         print_json({"run": str(chosen.out), "rows": [_row(experiment, row) for row in rows]})
@@ -101,11 +101,11 @@ class Live:
         self.bar = Bar("simulating")
         self._settings = settings_of(experiment)
         self._seen: dict[tuple[int, str], list[float]] = {}
-        self._parts: list[Part] = []
+        self.parts: list[Part] = []
 
     def update(self, part: "Part", done: int, of: int) -> None:
         """One more task is done; the table shows what moved last."""
-        self._parts.append(part)
+        self.parts.append(part)
         for policy, result in part.numbers.items():
             if result["freshness"] is not None:
                 seen = self._seen.pop((part.index, policy), [])
@@ -120,13 +120,21 @@ class Live:
 
     def notes(self) -> list[str]:
         """Why the bound was left out, and how many refreshes came late."""
-        without = [part for part in self._parts if part.bound is None]
+        without = [part for part in self.parts if part.bound is None]
         some = len({part.index for part in without})
-        where = "" if len(without) == len(self._parts) else f" in {some} of {len(self._settings)} settings"
+        where = "" if len(without) == len(self.parts) else f" in {some} of {len(self._settings)} settings"
         reasons = dict.fromkeys(part.why_no_bound for part in without)
-        late, sent = (sum(n[what] for p in self._parts for n in p.numbers.values()) for what in ("late", "requests"))
+        late, sent = (sum(n[what] for p in self.parts for n in p.numbers.values()) for what in ("late", "requests"))
         came = [f"{late:,} of {sent:,} refreshes came after their deadline"] if late else []
         return [f"the clairvoyant bound is left out{where}: {reason}" for reason in reasons] + came
+
+
+def _notes(place: Path) -> list[str]:
+    """What a run that was finished already says of its bound."""
+    from simulator.rundir import read
+
+    bound = read(place).about.bound
+    return [f"the clairvoyant bound is left out: {bound.reason}"] if bound and not bound.included else []
 
 
 def _groups(rows: "list[Row]") -> "list[list[Row]]":
@@ -186,4 +194,11 @@ def _processes(experiment: "Experiment", jobs: int) -> int:
 
 
 def _command() -> str:
-    return shlex.join(["freshkeeper", *sys.argv[1:]])
+    """The command that does it again: from the beginning, and in a place that is free."""
+    written, kept = iter(sys.argv[1:]), ["freshkeeper"]
+    for word in written:
+        if word == "--out":
+            next(written, None)
+        elif word != "--resume" and not word.startswith("--out="):
+            kept.append(word)
+    return shlex.join(kept)

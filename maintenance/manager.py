@@ -61,6 +61,7 @@ class Manager:
         self.rng = np.random.default_rng(self.seed)
         self.auditor = Auditor.of(self.audit, self.case, self.rng.spawn(1)[0]) if self.audit else None
         self._now: int | None = None
+        self._overtaken = False
 
     def evaluate(self, now: int, mappings: Iterable[tuple[int, Hashable]] = ()) -> Evaluation:
         """Evaluate at `now`, after the arrivals (time, SN) since the last evaluation."""
@@ -136,6 +137,7 @@ class Manager:
 
     def receive(self, srs: Ids, keys: Sequence[Hashable], outcome: Sequence[Copy | Expanded], read_at: int) -> Bools:
         """Put what was fetched into the view, now or late; tells which values had changed."""
+        self._overtaken |= self._now is not None and read_at < self._now
         good = np.array([result.error is None for result in outcome], bool)
         plain = good & np.array([not isinstance(key, Miss) for key in keys], bool)
         copies = [result for result in outcome if isinstance(result, Copy) and result.error is None]
@@ -154,7 +156,7 @@ class Manager:
         """Join the window with the view as it is now."""
         sn, sr = self.graph.edges_of(decision.sns)
         weight = np.repeat(decision.counts, self.graph.degrees(decision.sns))
-        fresh = self._fresh_now(decision)[sr]
+        fresh = self._fresh_now(decision, sr)[sr]
         if self.case is Case.AGGREGATE:
             fresh, results, expected = self._aggregates(decision, fresh)
         else:
@@ -275,11 +277,16 @@ class Manager:
         self.model.observe(Evidence(slots, now, previous, changed, modified, expires))
         return changed
 
-    def _fresh_now(self, decision: Decision) -> Floats:
-        """The probability that each copy is fresh at the evaluation, by slot: 1 for what was read at it."""
+    def _fresh_now(self, decision: Decision, sr: Ids) -> Floats:
+        """The probability that each copy of these is fresh at the evaluation, by slot: 1 for what was read at it."""
         refreshed = self.view.last_refresh
         fresh = np.zeros(refreshed.size)
         fresh[decision.srs] = decision.round.fresh_if_kept[:, 0]
+        if self._overtaken:  # copies of earlier evaluations may have come since it was decided
+            known = np.full(refreshed.size, NEVER)
+            known[decision.srs] = decision.round.last_refresh
+            came = np.unique(sr[refreshed[sr] != known[sr]])
+            fresh[came] = self.model.beliefs(np.array([decision.now]), refreshed[came], False, came).kept[:, 0]
         fresh[refreshed >= decision.now] = 1.0
         fresh[refreshed == NEVER] = 0.0
         return fresh

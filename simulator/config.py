@@ -216,25 +216,45 @@ def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -
             if not isinstance(place, dict):
                 raise ConfigError(f"{key}: {part} has no keys of its own")
         place[last] = value
+    _swept_too(plain.get("sweep"), changes or {})
     try:
         return Experiment.model_validate(plain)
     except ValidationError as error:
         raise ConfigError(explain(error)) from None
 
 
+def _swept_too(sweep: object, changes: Mapping[str, Any]) -> None:
+    """A key that is changed and swept would have the swept values alone."""
+    for swept in sweep if isinstance(sweep, dict) else {}:
+        for key in changes:
+            if f"{key}.".startswith(f"{swept}."):
+                raise ConfigError(f"{key} and sweep.{swept} are both given; leave one of them out")
+
+
 def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
-    """An experiment from a YAML file; a trace in it is found beside the file."""
+    """An experiment from a YAML file; traces in it are found beside the file."""
     if not path.exists():
         raise ConfigError(f"there is no config {path}; `freshkeeper config init` writes one with every key")
     data = read_yaml(path)
-    if isinstance(data.get("trace"), str):
-        data["trace"] = str(path.parent / data["trace"])
+    _beside(data, path.parent)
+    _beside(data.get("sweep"), path.parent)
     try:
         experiment = resolve(data, changes)
         settings_of(experiment)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     return experiment
+
+
+def _beside(keys: object, place: Path) -> None:
+    """The trace, or the traces of a sweep, as seen from where the config is."""
+    if not isinstance(keys, dict):
+        return
+    written = keys.get("trace")
+    if isinstance(written, str):
+        keys["trace"] = str(place / written)
+    elif isinstance(written, list):
+        keys["trace"] = [str(place / one) if isinstance(one, str) else one for one in written]
 
 
 def explain(error: ValidationError) -> str:

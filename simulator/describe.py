@@ -130,6 +130,7 @@ def stale_answers(trace: Trace, owner: Ids | Ints, since: Ints, window: int, ste
     first, last, evaluations = runs(trace, window, step)
     order = np.argsort(trace.arrivals.sn, kind="stable")
     sn, first, last = trace.arrivals.sn[order].astype(np.int64), first[order], last[order]
+    owner = owner.astype(np.int64)  # times the number of evaluations it does not fit into 32 bits
     whole = np.append(0, np.cumsum(last - first + 1))
     ends = np.append(0, np.cumsum(last + 1))
     base = evaluations + 2

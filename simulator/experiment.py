@@ -23,15 +23,20 @@ from typing import Any
 from pyarrow import parquet
 
 from maintenance import journal
+from maintenance.durations import to_unit
 from policies.errors import ConfigError, FreshkeeperError
 from policies.registry import find
 from simulator.config import Experiment, PolicySettings, Setting, settings_of
+from simulator.describe import STEPS_PER_WINDOW, suggested_step
 from simulator.run import Outcome, Task
 from simulator.summary import Row, SeedResult, mean_and_ci, pooled, read_summary, seed_result, write_summary
 from simulator.trace import Trace, read_trace
 from simulator.workload import generate
 
 PAPER_EVALUATIONS = 50
+MOST_EVALUATIONS = 1_000_000
+"""With a trace, unless more are asked for: a task keeps the rows of all of them, about 10 KB each."""
+UNITS = ("ms", "s", "m", "h", "d")
 TABLES = ("evaluations", "refreshes", "answers", "changes")
 PART = "part.json"
 
@@ -77,10 +82,15 @@ def simulate(
     """
     settings = settings_of(experiment)
     policies = runnable(settings)
-    for path in {setting.experiment.trace for setting in settings} - {None}:
-        _recorded(path)  # what cannot be read must not leave a run directory
-    if _prepare(experiment, settings, out, command, resume):
+    for setting in sorted(settings, key=lambda setting: str(setting.experiment.trace)):
+        if setting.experiment.trace is not None:  # what cannot be read or done must not leave a run directory
+            _evaluations(setting.experiment, _recorded(setting.experiment.trace))
+    known = _prepare(experiment, out, resume)
+    if known.get("complete"):
         return read_summary(out / "summary.csv")
+    command = known.get("command", command)
+    if not known:
+        _write_run(out, experiment, settings, command, {})
     todo = [
         Job(experiment, index, seed, out / "parts" / f"{index:05d}-{seed}")
         for index in range(len(settings))
@@ -191,8 +201,20 @@ def _trace(setting: Setting, seed: int, recorded: Callable[[Path], Trace]) -> tu
         workload = chosen.workload.model_copy(update={"duration_ms": evaluations * chosen.step})
         return generate(workload, seed), evaluations
     trace = recorded(chosen.trace)
-    whole = int(trace.arrivals.t_ms[-1] - trace.t0) // chosen.step
-    return trace, chosen.evaluations or max(1, whole)
+    return trace, _evaluations(chosen, trace)
+
+
+def _evaluations(chosen: Experiment, trace: Trace) -> int:
+    """As many as a recorded trace has steps, where it is not said how many; so many that no run ends are a slip."""
+    whole = max(1, int(trace.arrivals.t_ms[-1] - trace.t0) // chosen.step)
+    if chosen.evaluations is None and whole > MOST_EVALUATIONS:
+        step = suggested_step(trace)
+        window, good, given = (to_unit(ms, UNITS) for ms in (step * STEPS_PER_WINDOW, step, chosen.step))
+        raise ConfigError(
+            f"{chosen.trace} has {whole:,} evaluations with a step of {given}, more than {MOST_EVALUATIONS:,}; "
+            f"its arrivals suggest --window {window} --step {good}, or say how many with --evaluations"
+        )
+    return chosen.evaluations or whole
 
 
 @lru_cache(maxsize=2)
@@ -229,9 +251,9 @@ def _write_part(place: Path, task: Task, outcomes: list[Outcome], part: Part) ->
     unfinished.rename(place)
 
 
-def _prepare(experiment: Experiment, settings: list[Setting], out: Path, command: str, resume: bool) -> bool:
-    """Make the run directory, or find that it is ours to go on with; tells whether nothing is left to do."""
-    known = out / "run.json"
+def _prepare(experiment: Experiment, out: Path, resume: bool) -> dict[str, Any]:
+    """Make the run directory, or find that it is ours to go on with; gives what its run.json says then."""
+    known, about = out / "run.json", dict[str, Any]()
     if known.exists():
         if not resume:
             raise ConfigError(f"{out} holds a run already; go on with it (--resume) or name another directory (--out)")
@@ -240,7 +262,7 @@ def _prepare(experiment: Experiment, settings: list[Setting], out: Path, command
             raise ConfigError(f"{out} holds a run of another config; name another directory (--out)")
         if about["complete"]:
             shutil.rmtree(out / "parts", ignore_errors=True)
-            return True
+            return about
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
         what = "is not empty and holds no run" if out.is_dir() else "is a file"
         raise ConfigError(f"{out} {what}; name another directory (--out)")
@@ -248,15 +270,13 @@ def _prepare(experiment: Experiment, settings: list[Setting], out: Path, command
         (out / "parts").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{out} cannot be made: {error.strerror}; name another directory (--out)") from None
-    if not known.exists():
-        _write_run(out, experiment, settings, command, {})
-    return False
+    return about
 
 
 def _about(known: Path) -> dict[str, Any]:
     try:
         about = json.loads(known.read_text())
-        return {key: about[key] for key in ("config", "complete")}
+        return {key: about[key] for key in ("config", "complete", "command", "bound")}
     except (ValueError, KeyError, TypeError):
         raise ConfigError(f"{known} is not of a run of freshkeeper; name another directory (--out)") from None
 

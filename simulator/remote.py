@@ -4,12 +4,14 @@ A value is the time of its last change, so two copies are equal exactly where no
 need no events of their own: nobody can see a change before looking, so the data is brought up to date when it is read.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
+from maintenance.service.courier import PATIENCE
+from maintenance.service.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price, deliver
 from maintenance.view.changes import UNKNOWN
 from maintenance.view.schedule import BEFORE
 from policies.arrays import Ints
@@ -55,3 +57,52 @@ class Remote:
         modified = dates if self.tells_modified else [UNKNOWN] * len(values)
         expires = [UNKNOWN] * len(values) if self._expiries is None else self._expiries[numbers].tolist()
         return [Copy(*copy) for copy in zip(values, modified, expires, strict=True)]
+
+
+@dataclass(eq=False)
+class Limited:
+    """A remote as production's courier and gate let it be asked: a rate limit, and so many requests under way.
+
+    Of a rate r at most ⌊r⌋ requests start in any stretch of ⌊r⌋/r seconds; below 1, one in any 1/r seconds.
+    """
+
+    remote: Remote
+    requests_per_second: float | None = None
+    concurrency: int | None = None
+    busy: int = 0
+    """requests under way"""
+    price: Price = field(init=False)
+    _started: deque[float] = field(init=False)
+    """the last ones that count, in ms"""
+
+    def __post_init__(self) -> None:
+        """Nothing was sent."""
+        self.price = self.remote.price
+        rate = self.requests_per_second or 1.0
+        self._most = max(1, int(rate))
+        self._period = 1000 * self._most / rate
+        self._started = deque(maxlen=self._most)
+
+    def room(self, now: int) -> float:
+        """What a policy may spend: as many requests as may start within a courier's patience."""
+        if self.concurrency is not None and self.busy >= self.concurrency:
+            return 0
+        if self.requests_per_second is None:
+            return float("inf")
+        since = now + 1000 * PATIENCE - self._period
+        return (self._most - sum(start > since for start in self._started)) * self.price.each
+
+    def deliver(self, order: Order) -> Delivery:
+        """All of it now, for a manager that no world drives."""
+        return deliver(self.remote, order)
+
+    def wait(self, now: float) -> float:
+        """In how many ms the next request may start; more than a courier's patience is for ever."""
+        if self.requests_per_second is None or len(self._started) < self._most:
+            return 0.0
+        wait = max(0.0, self._started[0] + self._period - now)
+        return wait if wait <= 1000 * PATIENCE else float("inf")
+
+    def start(self, at: float) -> None:
+        """A request starts, or will."""
+        self._started.append(at)

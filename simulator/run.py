@@ -21,10 +21,10 @@ from policies.bound import upper_bound
 from policies.bound.future import Future
 from simulator.config import PolicySettings, Setting
 from simulator.foresight import future_of
-from simulator.remote import Remote
+from simulator.remote import Limited, Remote
 from simulator.trace import Trace
 from simulator.truth import Truth, Watched, schedule_of
-from simulator.world import World
+from simulator.world import UNSENT, World
 
 ANSWERS_FOR_A_BOUND = 300_000
 """SRs in the window, summed over evaluations, up to which `bound: auto` computes the clairvoyant bound."""
@@ -112,8 +112,9 @@ class Task:
             tables["answers"] = pa.concat_tables(answered)
         if not self.setting.experiment.remote.instantaneous:  # late refreshes, overlapping evaluations
             tables = {name: _in_order(table) for name, table in tables.items()}
+        requests = int(tables["refreshes"]["requests"].to_numpy().sum())
         return Outcome(
-            chosen.title, tables, float(ledger.spent), tables["refreshes"].num_rows, ledger.over_budget, seconds,
+            chosen.title, tables, float(ledger.spent), requests, ledger.over_budget, seconds,
             len(world.late), world.events,
         )  # fmt: skip
 
@@ -130,14 +131,17 @@ class Task:
         truth = Truth(schedule_of(trace), self.graph)
         published = setting.knowledge is Knowledge.PUBLISHED
         remote = Remote(schedule_of(trace), self.graph, published, published and self._fixed)
+        settings = setting.experiment.remote
+        limited = Limited(remote, settings.requests_per_second, settings.concurrency)
         manager = Manager(
-            setting.window(trace.t0), remote, policy, setting.rule, Watched(self._model(), truth.numbering),
-            setting.case, seed=np.random.SeedSequence([self.seed, 1]), answers=setting.experiment.answers,
+            setting.window(trace.t0), remote if settings.instantaneous else limited, policy, setting.rule,
+            Watched(self._model(), truth.numbering), setting.case, seed=np.random.SeedSequence([self.seed, 1]),
+            answers=setting.experiment.answers,
         )  # fmt: skip
         if setting.experiment.start == "warm":
             self._warm(manager, remote)
         rng = np.random.default_rng([self.seed, 2])
-        return World(trace, manager, remote, setting.experiment.remote, self.evaluations, rng), truth
+        return World(trace, manager, limited, settings, self.evaluations, rng), truth
 
     def _warm(self, manager: Manager, remote: Remote) -> None:
         """Every copy fetched at t0, with what the source tells of it."""
@@ -185,7 +189,7 @@ class Task:
                 "t_ms": np.full(rows, now),
                 "sr": [self._name(key) for key in refreshes.keys],
                 "changed": refreshes.changed,
-                "requests": np.ones(rows, np.int64),
+                "requests": [int(error not in UNSENT) for error in refreshes.errors],
                 "latency_ms": np.full(rows, refreshes.fetch_ms),
                 "error": refreshes.errors,
                 "gain": refreshes.gain,

@@ -3,7 +3,8 @@
     arrivals   t_ms, sn            sorted by t_ms; an SN without an edge is legal: it has no answers
     edges      sn, sr              a set: a repeated row is dropped and counted; an SN that never arrives is legal
     changes    t_ms, sr[, value]   sorted by t_ms; may be empty; an SR without an edge is legal
-    schedule   sr, interval_ms[, phase_ms]   optional: what a generator knows and no recording does
+    schedule   sr, interval_ms[, phase_ms]   optional: what a generator knows and no recording does; with phases it
+                                   tells the same instants as changes
 
 Ids are integers where every id of that kind, in all tables, is written as one (`7`, not `07`), else strings; values
 likewise. SNs and SRs are numbered in the order of their ids, so that the numbers do not depend on the format. Columns
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 from pyarrow.types import is_string
 
+from maintenance.journal import writing
 from policies.arrays import Ids, Ints
 from policies.errors import InputError, nearest
 from simulator.tables import Labels, Table, integers_or_words, read_csv, read_parquet
@@ -155,7 +157,7 @@ def read_trace(directory: Path) -> Trace:
     if not np.isin(arrived, joined.sn).any():
         seen = f"arrivals have sn {sn_labels[arrived[0]]}, edges have sn {sn_labels[sn[0]]}"
         raise InputError(f"{directory}: nothing joins, {seen}; the same SN must have the same id in both")
-    return Trace(
+    trace = Trace(
         Arrivals(arrivals.times(), arrived),
         joined,
         Changes(changes.times(), changed, changes.values("value")),
@@ -163,6 +165,41 @@ def read_trace(directory: Path) -> Trace:
         sr_labels,
         None if schedule is None else _schedule(schedule, planned[0], sr_labels),
     )
+    if odd := differs_first(trace):
+        raise InputError(
+            f"{directory}: changes and schedule say different things, first of the sr {sr_labels[odd[0]]} at {odd[1]}; "
+            "leave out the schedule, or correct what is wrong"
+        )
+    return trace
+
+
+def differs_first(trace: Trace) -> tuple[int, int] | None:
+    """The SR and the instant of the first change, from t0 to the last arrival, of which only one table knows."""
+    schedule, end = trace.schedule, int(trace.arrivals.t_ms[-1])
+    if schedule is None or schedule.phase_ms is None:
+        return None
+    interval = schedule.interval_ms
+    first = schedule.phase_ms + ((trace.t0 - schedule.phase_ms) // interval + 1) * interval
+    recorded = trace.changes_between(trace.t0, end)
+    nth, off = np.divmod(recorded.t_ms - first[recorded.sr], interval[recorded.sr])
+    # Of n recorded changes one that is missing is among the first n + 1 planned ones.
+    planned = np.minimum((end - first) // interval, np.bincount(recorded.sr, minlength=trace.srs)) + 1
+    begins = np.cumsum(planned) - planned
+    known = np.zeros(planned.sum(), bool)
+    known[(begins[recorded.sr] + nth)[(off == 0) & (nth < planned[recorded.sr])]] = True
+    lacking = np.flatnonzero(~known)
+    sr = np.searchsorted(begins, lacking, side="right") - 1
+    alone = np.concatenate([recorded.sr[off > 0], sr])
+    instants = np.concatenate([recorded.t_ms[off > 0], first[sr] + (lacking - begins[sr]) * interval[sr]])
+    earliest = int(instants.argmin()) if instants.size else 0
+    return (int(alone[earliest]), int(instants[earliest])) if instants.size else None
+
+
+def check_there(directory: Path) -> None:
+    """Whether a directory has the tables of a trace; they are not read."""
+    for name in ("arrivals", "edges", "changes"):
+        if not any((directory / f"{name}.{form}").exists() for form in FORMATS):
+            raise _missing(directory, name)
 
 
 def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: bool = False) -> None:
@@ -177,10 +214,12 @@ def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: boo
     present = [path for path in present if path.exists()]
     if present and not overwrite:
         raise InputError(f"{present[0]} is there already; name an empty directory, or --overwrite it")
-    for path in present:
-        path.unlink()
-    for name, columns in _tables(trace).items():
-        _write(pa.table({name: _typed(values) for name, values in columns.items()}), directory / f"{name}.{form}", form)
+    with writing(directory):
+        for path in present:
+            path.unlink()
+        for name, columns in _tables(trace).items():
+            table = pa.table({name: _typed(values) for name, values in columns.items()})
+            _write(table, directory / f"{name}.{form}", form)
 
 
 def distinct_edges(sn: Ids, sr: Ids) -> Edges:

@@ -3,7 +3,10 @@
 It drives the same manager and policies as production. Without latency an evaluation is `Manager.evaluate`, which is
 002's instantaneous semantics; with latency every request is a process of its own that waits for a place and for the
 rate limit, may fail, and may come back after its evaluation's deadline: it is in the view then, but came late. What
-comes at the deadline itself is in time. Requests are paid for when they are sent.
+comes at the deadline itself is in time.
+
+Requests are paid for when they are sent. As in production, what was not sent by the deadline or by the next evaluation
+is not sent at all, and what is on its way is not asked for again: both are errors that cost nothing.
 """
 
 from collections import deque
@@ -19,12 +22,16 @@ from simpy.events import EventPriority
 from maintenance.evaluation import Decision, Evaluation, Refreshes
 from maintenance.manager import Manager
 from maintenance.service.endpoint import Copy, Expanded
+from maintenance.service.pattern import UNDER_WAY
 from maintenance.view.table import Miss
 from policies.arrays import Ints
-from simulator.remote import Remote
+from simulator.remote import Limited, Remote
 from simulator.trace import Arrivals, Trace
 
 Process: TypeAlias = Generator[Any, Any, None]
+NOT_SENT = "not sent: there was no time left"
+UNSENT = (NOT_SENT, UNDER_WAY)
+"""Errors of what was asked for and cost no request."""
 LAST = EventPriority(2)
 """The priority of what happens after everything else at its instant."""
 
@@ -39,8 +46,8 @@ class RemoteSettings(BaseModel):
         default="constant", description="law of the latency around its mean; lognormal has σ = 1"
     )
     concurrency: int | None = Field(default=None, ge=1, description="requests under way at once; null: any number")
-    requests_per_second: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="rate limit that requests wait for; null: none"
+    requests_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="rate limit, which also bounds what an evaluation may spend; null: none"
     )
     failure_rate: float = Field(default=0.0, ge=0, le=1, description="share of requests that fail, paid all the same")
     deadline_ms: int | None = Field(
@@ -69,8 +76,8 @@ class Request:
     key: Hashable
     error: str | None
     read_at: int
-    took_ms: float
-    changed: bool
+    took_ms: float = 0.0
+    changed: bool = False
 
 
 class Deadline(simpy.Event):
@@ -81,6 +88,28 @@ class Deadline(simpy.Event):
         super().__init__(env)
         self._ok, self._value = True, None
         env.schedule(self, priority=LAST, delay=delay)
+
+
+@dataclass(frozen=True, eq=False)
+class Errand:
+    """What the requests of one evaluation share: the time they have, which were sent, and what came of them."""
+
+    decision: Decision
+    over: Deadline
+    until: float
+    """nothing is sent from here on"""
+    started: set[int] = field(default_factory=set)
+    came: list[Request] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, env: simpy.Environment, decision: Decision, deadline: int | None, step: int) -> "Errand":
+        """From now on; the next evaluation has money of its own."""
+        patience = step // 2 if deadline is None else deadline
+        return cls(decision, Deadline(env, patience), decision.now + min(patience, step))
+
+    def may_send(self, now: float, wait: float) -> bool:
+        """Whether there is time for it; what need not wait at all is sent."""
+        return now + wait < self.until or (now == self.decision.now and not wait)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +127,19 @@ class World:
 
     trace: Trace
     manager: Manager
-    remote: Remote
+    limited: Limited
     settings: RemoteSettings
     evaluations: int
     rng: np.random.Generator
     late: list[Late] = field(default_factory=list)
     events: int = 0
     _done: deque[Evaluation] = field(default_factory=deque)
+    _under_way: set[Hashable] = field(default_factory=set)
+
+    @property
+    def remote(self) -> Remote:
+        """The source itself."""
+        return self.limited.remote
 
     def run(self) -> Generator[Evaluation, None, None]:
         """Let time pass; gives every evaluation when it is concluded.
@@ -115,7 +150,6 @@ class World:
         self._env = simpy.Environment(initial_time=window.start)
         self._places = simpy.Resource(self._env, capacity=self.settings.concurrency or 10**9)
         self._stream: simpy.Store = simpy.Store(self._env)
-        self._next_start = float(window.start)
         self._numbered = self.manager.view.sns.width == self.trace.sns
         self._env.process(self._arrivals())
         self._env.process(self._evaluations())
@@ -155,51 +189,64 @@ class World:
 
     def _evaluate(self, decision: Decision) -> Process:
         """Send the requests, wait for them until the deadline, answer with what has come."""
-        deadline = self.settings.deadline_ms
+        errand = Errand.of(self._env, decision, self.settings.deadline_ms, self.manager.window.step)
         keys = [self.manager.view.srs.keys[slot] for slot in decision.selection.chosen.tolist()]
-        ledger, spent = self.manager.ledger, len(keys) * self._price
-        ledger.spend(spent)
-        left = float(ledger.available)
-        came: list[Request] = []
-        over = Deadline(self._env, self.manager.window.step // 2 if deadline is None else deadline)
-        sent = [self._env.process(self._request(decision, n, key, over, came)) for n, key in enumerate(keys)]
-        yield self._env.all_of(sent) | over
-        refreshes = self._refreshes(decision, sorted(came, key=lambda request: request.position))
-        evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(keys), spent=spent))
-        self._done.append(replace(evaluation, record=replace(evaluation.record, carried=left)))
+        had = float(self.manager.ledger.available)
+        new = {n: key for n, key in enumerate(keys) if key not in self._under_way}
+        sent = [self._env.process(self._request(errand, n, key)) for n, key in new.items()]
+        yield self._env.all_of(sent) | errand.over
+        for n, key in enumerate(keys):
+            if n not in errand.started:
+                errand.came.append(self._unsent(decision, n, key, NOT_SENT if n in new else UNDER_WAY))
+        refreshes = self._refreshes(decision, sorted(errand.came, key=lambda request: request.position))
+        spent = len(errand.started) * self._price
+        evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(errand.started), spent=spent))
+        self._done.append(replace(evaluation, record=replace(evaluation.record, carried=had - spent)))
 
-    def _request(
-        self, decision: Decision, position: int, key: Hashable, over: simpy.Event, came: list[Request]
-    ) -> Process:
+    def _request(self, errand: Errand, position: int, key: Hashable) -> Process:
         """Wait for a place and for the rate limit, read, and bring what was read into the view."""
         asked = self._env.now
         with self._places.request() as place:
-            yield place
-            yield self._env.timeout(self._rate_limit())
+            yield place | errand.over
+            wait = self.limited.wait(self._env.now)
+            if not place.triggered or not errand.may_send(self._env.now, wait):
+                return
+            self.limited.start(self._env.now + wait)
+            yield self._env.timeout(wait)
+            self._send(errand, position, key)
             read_at = int(self._env.now)
             failed = self.rng.random() < self.settings.failure_rate
             outcome = self._answer(key, read_at) if not failed else Copy(error="failed")
             yield self._env.timeout(self.settings.draw(self.rng))
+        self._under_way.remove(key)
+        self.limited.busy -= 1
         self.events += 1
+        decision = errand.decision
         slot = decision.selection.chosen[position : position + 1]
         changed = self.manager.receive(slot, [key], [outcome], read_at)[0]
         request = Request(position, key, outcome.error, read_at, self._env.now - asked, bool(changed))
-        if over.processed:
+        if errand.over.processed:
             self.late.append(Late(decision.k, decision.now, self._refreshes(decision, [request])))
         else:
-            came.append(request)
+            errand.came.append(request)
+
+    def _send(self, errand: Errand, position: int, key: Hashable) -> None:
+        """From now on it is on its way, and paid for."""
+        errand.started.add(position)
+        self._under_way.add(key)
+        self.limited.busy += 1
+        self.manager.ledger.spend(self._price)
+
+    def _unsent(self, decision: Decision, position: int, key: Hashable, error: str) -> Request:
+        """What a policy hears of a request that was not sent."""
+        self.manager.receive(
+            decision.selection.chosen[position : position + 1], [key], [Copy(error=error)], decision.now
+        )
+        return Request(position, key, error, decision.now)
 
     @property
     def _price(self) -> float:
         return self.remote.price.per_request + self.remote.price.per_key
-
-    def _rate_limit(self) -> float:
-        """How long to wait for the next start that the rate limit allows."""
-        if self.settings.requests_per_second is None:
-            return 0.0
-        start = max(self._env.now, self._next_start)
-        self._next_start = start + 1000.0 / self.settings.requests_per_second
-        return float(start - self._env.now)
 
     def _answer(self, key: Hashable, now: int) -> Copy | Expanded:
         if isinstance(key, Miss):

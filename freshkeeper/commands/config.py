@@ -22,11 +22,13 @@ def init(
 
     Example: `freshkeeper config init mine.yaml`
     """
+    from maintenance.journal import writing
     from simulator.reference import reference
 
     if out.exists() and not overwrite:
         raise ConfigError(f"{out} is there already; say --overwrite or name another file")
-    out.write_text(reference(), "utf-8")
+    with writing(out):
+        out.write_text(reference(), "utf-8")
     say(f"{out}: every key with its default; try `freshkeeper simulate {out}`")
 
 
@@ -41,9 +43,13 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
         return
     from simulator.config import load, settings_of
     from simulator.experiment import runnable
+    from simulator.trace import check_there
 
     experiment = load(file)
     settings = settings_of(experiment)
+    for trace in dict.fromkeys(setting.experiment.trace for setting in settings):
+        if trace is not None:
+            check_there(trace)
     runs = sum(len(policies) for policies in runnable(settings).values()) * len(experiment.seed_list)
     counts = {"setting": len(settings), "seed": len(experiment.seed_list), "run": runs}
     say(f"{file} is good: {_counted(counts)}")

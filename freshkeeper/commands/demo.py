@@ -21,7 +21,7 @@ CAPTION = "Nobody is told when data changes; 'believed' is what the view itself 
 def demo(
     policy: Annotated[str, typer.Option(metavar="A,B", help="which policies")] = "lru,ibm,plan",
     budget: Annotated[float, typer.Option(help="requests per evaluation")] = 3,
-    seed: Annotated[int, typer.Option(help="which stream and which changes")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="which stream and which changes")] = 0,
     out: Annotated[Path, typer.Option(help="where the data, the journal and the page go")] = Path("runs/demo"),
     as_json: Annotated[bool, typer.Option("--json", help="print the standings as JSON")] = False,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from freshkeeper.experiments import Chosen, carry_out, free
-from freshkeeper.options import assignments, numbers
+from freshkeeper.options import changed, numbers
 from freshkeeper.screen import say
 from policies.errors import ConfigError
 
@@ -42,20 +42,17 @@ def replay(
 
     if target is not None and not 0 <= target <= 1:
         raise ConfigError(f"--target {target:g}: it must be a freshness from 0 to 1")
-    changes = assignments(change) | {
-        key: value
-        for key, value in {
-            "policies": policy or None,
-            "budget": numbers("budget", budget) if budget else None,
-            "bank": numbers("bank", bank) if bank else None,
-            "knowledge": knowledge.split(",") if knowledge else None,
-            "case": case.split(",") if case else None,
-            "window": window or None,
-            "step": step or None,
-            "seeds": seeds,
-        }.items()
-        if value is not None
+    options = {
+        "policies": policy or None,
+        "budget": numbers("budget", budget) if budget else None,
+        "bank": numbers("bank", bank) if bank else None,
+        "knowledge": knowledge.split(",") if knowledge else None,
+        "case": case.split(",") if case else None,
+        "window": window or None,
+        "step": step or None,
+        "seeds": seeds,
     }
+    changes = changed(options, change)
     place = out or free(f"{source.resolve().name}-replay")
     if place.exists() and not resume:
         raise ConfigError(f"{place} is there already; go on with it (--resume) or name another directory (--out)")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from freshkeeper.experiments import Chosen, carry_out, free
-from freshkeeper.options import assignments, numbers
+from freshkeeper.options import changed, numbers
 
 
 def simulate(
@@ -24,6 +24,7 @@ def simulate(
     start: Annotated[str, typer.Option(help="warm or cold")] = "",
     seeds: Annotated[int | None, typer.Option(min=1, help="how many seeds")] = None,
     evaluations: Annotated[int | None, typer.Option(min=1, help="how many evaluations; default: 50, or all")] = None,
+    answers: Annotated[bool, typer.Option("--answers", help="write every answer too, for the analysis; large")] = False,
     change: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of a config")] = None,
     jobs: Annotated[int, typer.Option(min=0, help="processes; 0: as many as help")] = 0,
     on: Annotated[str, typer.Option(help="local, or spark: tasks spread over its executors")] = "local",
@@ -40,23 +41,23 @@ def simulate(
     """
     from simulator.config import load, resolve
 
-    changes = assignments(change) | {
-        key: value
-        for key, value in {
-            "trace": str(trace) if trace else None,
-            "policies": policy or None,
-            "budget": numbers("budget", budget) if budget else None,
-            "bank": numbers("bank", bank) if bank else None,
-            "window": window or None,
-            "step": step or None,
-            "case": case.split(",") if case else None,
-            "knowledge": knowledge.split(",") if knowledge else None,
-            "start": start or None,
-            "seeds": seeds if seeds or not trace or config else 1,
-            "evaluations": evaluations,
-        }.items()
-        if value is not None
+    options = {
+        "trace": str(trace) if trace else None,
+        "policies": policy or None,
+        "budget": numbers("budget", budget) if budget else None,
+        "bank": numbers("bank", bank) if bank else None,
+        "window": window or None,
+        "step": step or None,
+        "case": case.split(",") if case else None,
+        "knowledge": knowledge.split(",") if knowledge else None,
+        "start": start or None,
+        "seeds": seeds,
+        "evaluations": evaluations,
+        "answers": answers or None,
     }
+    changes = changed(options, change)
+    if trace and not config:
+        changes = {"seeds": 1} | changes
     experiment = load(config, changes) if config else resolve({}, changes)
     place = out or free(config.stem if config else trace.resolve().name if trace else "simulation")
     carry_out(experiment, Chosen(place, jobs, resume, report, as_json, on, master))

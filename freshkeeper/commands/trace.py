@@ -19,7 +19,7 @@ def generate(
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a key of the workload")
     ] = None,
-    seed: Annotated[int, typer.Option(help="which draw")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="which draw")] = 0,
     form: Annotated[str, typer.Option("--format", help="csv, csv.gz or parquet")] = "csv",
     overwrite: Annotated[bool, typer.Option(help="replace tables that are there")] = False,
 ) -> None:
@@ -31,7 +31,8 @@ def generate(
     from simulator.trace import write_trace
     from simulator.workload import generate as draw
 
-    changes = {f"workload.{key}": value for key, value in assignments(change).items()}
+    written = {f"workload.{key.removeprefix('workload.')}": value for key, value in assignments(change).items()}
+    changes = {"sweep": {}, **written}  # what a config varies is nothing to a single draw
     experiment = configs.load(config, changes) if config else configs.resolve({}, changes)
     trace = draw(experiment.workload, seed)
     write_trace(trace, out, form, overwrite)

@@ -43,6 +43,8 @@ CONFIG: dict[str, Any] = {
     "title": {"color": css("ink"), "fontSize": 14, "anchor": "start", "subtitleColor": css("muted")},
 }
 PERCENT = "%"
+_WORDS = alt.Scale(type="point", padding=0, rangeMin=14, rangeMax={"expr": "width - 14"})
+"""Room in pixels and not in parts of the width: a plot is made narrower once, by as much as its names stick out."""
 
 
 def dots(styles: Mapping[str, Style], title: str, form: str = "", log: bool = False) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def lines(
 def panel(styles: Mapping[str, Style], title: str, key: str, numeric: bool) -> dict[str, Any]:
     """Freshness along the values of a key: points with intervals, joined by lines, names at the ends."""
     x: dict[str, Any] = {"type": "quantitative" if numeric else "ordinal", "title": key}
-    x["scale"] = alt.Scale(zero=False, nice=False, padding=12) if numeric else alt.Scale(type="point", padding=0.25)
+    x["scale"] = alt.Scale(zero=False, nice=False, padding=12) if numeric else _WORDS
     x["axis"] = alt.Axis(grid=False, labelAngle=0, tickCount=6)
     x |= {} if numeric else {"sort": None}
     y = _value(title, PERCENT)

@@ -15,6 +15,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from maintenance import journal
 from simulator import rundir
 from simulator.report import figures, tables
 from simulator.report.amounts import listed
@@ -63,8 +64,10 @@ def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
     sections = [_section(f"g{i}", group, paid, stale) for i, group in enumerate(groups(read))]
     notes = [*read.notes, *paid.notes, *stale.notes]
     page = out or run / "report.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(_html(read, sections, notes), "utf-8")
+    text = _html(read, sections, notes)
+    with journal.writing(page):
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(text, "utf-8")
     for section in sections if png else []:
         write_pngs(Path(str(png)), _file_name(section, len(sections)), [*section.along, *section.single])
     return page

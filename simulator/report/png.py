@@ -8,6 +8,8 @@ from typing import Any
 
 import vl_convert
 
+from maintenance.journal import writing
+from policies.errors import ConfigError
 from simulator.report.charts import CONFIG, VEGA_LITE
 from simulator.report.drawing import Figure, View, expanded
 from simulator.report.styles import LIGHT
@@ -17,7 +19,10 @@ WIDTH = 640
 
 def write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> list[Path]:
     """One file per figure and choice."""
-    directory.mkdir(parents=True, exist_ok=True)
+    if directory.is_file():
+        raise ConfigError(f"{directory} is a file; the plots need a directory")
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
     return [
         _write(directory / f"{prefix}{figure.key}{_suffix(choice, figure)}.png", figure, choice, view)
         for figure in figures
@@ -26,7 +31,9 @@ def write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> list[
 
 
 def _write(file: Path, figure: Figure, choice: str, view: View) -> Path:
-    file.write_bytes(vl_convert.vegalite_to_png(_titled(figure, choice, view), vl_version=VEGA_LITE, scale=2))
+    picture = vl_convert.vegalite_to_png(_titled(figure, choice, view), vl_version=VEGA_LITE, scale=2)
+    with writing(file):
+        file.write_bytes(picture)
     return file
 
 

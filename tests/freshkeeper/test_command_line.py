@@ -180,6 +180,28 @@ def test_what_is_left_out_or_late_is_said_in_one_line(freshkeeper: Command, opti
     assert said.err.splitlines().count(line) == 1
 
 
+def test_the_command_of_a_run_repeats_it_from_the_beginning_in_another_place(
+    freshkeeper: Command, tmp_path: Path
+) -> None:
+    options = ["--policy", "lru", "--seeds", "2", "--answers"]
+    assert freshkeeper("simulate", *SMALL, *options, "--out", "mine", "--resume").code == 0
+    file = tmp_path / "mine" / "run.json"
+    about = json.loads(file.read_text())
+    file.write_text(json.dumps(about | {"complete": False}))  # as a kill leaves it
+    assert freshkeeper("simulate", *SMALL, *options, "--out=mine", "--jobs", "2", "--resume").code == 0
+    again = json.loads(file.read_text())["command"]
+    assert again == "freshkeeper " + " ".join(["simulate", *SMALL, *options])
+    assert freshkeeper(*again.split()[1:]).code == 0
+    assert (tmp_path / "runs" / "simulation" / "answers.parquet").exists()
+
+
+def test_a_finished_run_says_again_what_was_left_out(freshkeeper: Command) -> None:
+    options = ["simulate", *SMALL, "--policy", "lru", "--seeds", "1", "--set", "bound=never", "--out", "run"]
+    first, again = freshkeeper(*options), freshkeeper(*options, "--resume")
+    said = ["the clairvoyant bound is left out: it was not asked for", "run directory: run"]
+    assert first.err.splitlines()[1:] == again.err.splitlines() == said
+
+
 def test_runs_get_names_of_their_own(freshkeeper: Command, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("policies: [lru]\nevaluations: 5\nseeds: 1\n")
     for expected in ("runs/mine", "runs/mine-2"):
@@ -195,6 +217,18 @@ MISTAKES = {
     "a plug-in that does not exist": (["--policy", "nowhere:Policy"], "the policy 'nowhere:Policy' did not load: "),
     "a budget in words": (["--budget", "five"], "--budget five: 'five' is no number; write it as 5 or 5,10,20"),
     "a negative budget": (["--budget", "-5"], "budget: it must be greater than or equal to 0, not -5.0"),
+    "a budget twice": (
+        ["--budget", "5", "--set", "budget=6"],
+        "budget is given twice, by an option and by --set; leave one of them out",
+    ),
+    "a budget that is swept": (
+        ["--budget", "1,2", "--set", "sweep={budget: [5, 10]}"],
+        "budget and sweep.budget are both given; leave one of them out",
+    ),
+    "no rate limit": (
+        ["--set", "remote.requests_per_second=.inf"],
+        "remote.requests_per_second: it must be a finite number, not inf",
+    ),
     "no assignment": (["--set", "budget"], "--set budget: write it as key=value"),
     "no value": (["--set", "budget=[5"], "--set budget=[5: '[5' is no value"),
     "no duration": (["--window", "4q"], "window: q in 4q is no unit of time"),
@@ -357,6 +391,20 @@ def test_report_writes_a_page_and_its_plots(freshkeeper: Command, run: Path, tmp
     assert (lost.code, lost.complaint) == (2, "nowhere is not a run directory: it does not exist")
 
 
+def test_a_place_that_cannot_be_written_is_one_clear_line(freshkeeper: Command, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("")
+    for arguments, message in (
+        (["report", run, "--out", "there"], "there cannot be written: Is a directory"),
+        (["report", run, "--out", "file/page.html"], "file/page.html cannot be written: File exists"),
+        (["report", run, "--out", "page.html", "--png", "file"], "file is a file; the plots need a directory"),
+        (["config", "init", "nowhere/x.yaml"], "nowhere/x.yaml cannot be written: No such file or directory"),
+        (["config", "init", "there", "--overwrite"], "there cannot be written: Is a directory"),
+    ):
+        said = freshkeeper(*arguments)
+        assert (said.code, said.complaint) == (2, message)
+
+
 def test_simulate_writes_the_page_unless_told_not_to(freshkeeper: Command, tmp_path: Path) -> None:
     options = [option for option in SMALL if option != "--no-report"]
     said = freshkeeper("simulate", *options, "--seeds", 1, "--policy", "lru", "--out", "run")
@@ -365,7 +413,10 @@ def test_simulate_writes_the_page_unless_told_not_to(freshkeeper: Command, tmp_p
 
 
 def test_a_trace_is_generated_described_simulated_and_converted(freshkeeper: Command, tmp_path: Path) -> None:
-    said = freshkeeper("trace", "generate", "drawn", "--set", "edges=90", "--seed", "3", "--format", "csv.gz")
+    said = freshkeeper(
+        "trace", "generate", "drawn", "--config", PROJECT / "configs" / "fig2a.yaml", "--set", "workload.edges=90",
+        "--seed", "3", "--format", "csv.gz",
+    )  # fmt: skip
     assert (said.code, said.out) == (0, "")
     assert said.err.startswith("drawn: 1,")
     assert " 90 edges, " in said.err
@@ -383,11 +434,29 @@ def test_a_trace_is_generated_described_simulated_and_converted(freshkeeper: Com
     said = freshkeeper("simulate", "--trace", "drawn", "--policy", "ibm", "--no-report", "--json")
     (row,) = json.loads(said.out)["rows"]
     assert (row["seeds"], row["seconds"] > 0) == (1, True)
+    assert freshkeeper("trace", "generate", "other", "--seed", "-1").code == 2
     fig5 = PROJECT / "configs" / "fig5.yaml"
     said = freshkeeper(
         "simulate", fig5, "--trace", "drawn", "--policy", "lru", "--seeds", 1, "--no-report", "--jobs", 1
     )
     assert said.code == 0, said.err
+
+
+def test_a_trace_that_no_run_would_end_with_is_refused(freshkeeper: Command, tmp_path: Path) -> None:
+    """A million and one evaluations of a second; of minutes there are fewer, and as few as one likes may be had."""
+    tables = {"arrivals": "t_ms,sn\n0,a\n1000001000,a\n", "edges": "sn,sr\na,x\n", "changes": "t_ms,sr\n"}
+    (tmp_path / "long").mkdir()
+    for name, text in tables.items():
+        (tmp_path / "long" / f"{name}.csv").write_text(text)
+    said = freshkeeper("simulate", "--trace", "long", "--policy", "lru")
+    assert (said.code, said.complaint) == (
+        2,
+        "long has 1,000,001 evaluations with a step of 1s, more than 1,000,000; "
+        "its arrivals suggest --window 2d --step 12h, or say how many with --evaluations",
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["long"]
+    for enough in (["--step", "12h"], ["--evaluations", 20]):
+        assert freshkeeper("simulate", "--trace", "long", "--policy", "lru", "--no-report", *enough).code == 0
 
 
 def test_a_foreign_file_becomes_a_trace(freshkeeper: Command, tmp_path: Path) -> None:
@@ -419,6 +488,8 @@ def test_a_config_is_written_checked_and_described(freshkeeper: Command, tmp_pat
     (tmp_path / "wrong.yaml").write_text("budget: -1\n")
     said = freshkeeper("config", "validate", "wrong.yaml")
     assert (said.code, said.complaint) == (2, "wrong.yaml: budget: it must be greater than or equal to 0, not -1")
+    (tmp_path / "wrong.yaml").write_text("sweep: {trace: [nowhere]}\n")
+    assert freshkeeper("config", "validate", "wrong.yaml").complaint.startswith("nowhere is no directory; a trace is")
     schema = json.loads(freshkeeper("config", "schema").out)
     assert {"workload", "trace", "policies", "sweep"} <= set(schema["properties"])
     assert schema["additionalProperties"] is False

@@ -116,6 +116,18 @@ def test_a_failed_fetch_is_paid_and_leaves_the_old_copy_and_its_age(keeper, sour
     assert (evaluation.record.spent, evaluation.record.errors, evaluation.refreshes.failed) == (2, 1, 1)
 
 
+def test_a_copy_of_an_earlier_evaluation_that_comes_after_the_decision_counts_as_what_it_is(keeper):
+    """All change at 500 and at 2,500: a copy read at 1,000 is fresh at 2,000, one of 0 is not."""
+    manager = keeper(budget=0, schedule=([2000] * 4, [500] * 4))
+    manager.evaluate(1000, [(1000, "jazz")])
+    decision = manager.decide(2000, np.array([2000]), manager.view.sn_slots(["jazz"]))
+    ann = manager.view.srs.numbers["ann"]
+    manager.receive(np.array([ann], np.int32), ["ann"], [Copy(150)], read_at=1000)
+    evaluation = manager.conclude(decision, manager.fetch(decision))
+    assert rows(evaluation) == [("jazz", "ann", 150, 2, 1000, 1.0), ("jazz", "bob", 100, 2, 0, 0.0)]
+    assert evaluation.record.expected_fresh == 2
+
+
 def test_a_bank_keeps_what_a_quiet_evaluation_leaves(keeper):
     manager = keeper(policy="ibm", budget=1, bank=3)
     assert [manager.evaluate(now).record.carried for now in (1000, 2000, 3000, 4000)] == [1, 2, 3, 4]

@@ -120,6 +120,18 @@ def test_keys_are_changed_from_outside_and_a_trace_takes_the_place_of_a_workload
     assert load(file, {"trace": "somewhere"}).trace == Path("somewhere")
     file.write_text("trace: recorded\n")
     assert load(file).trace == tmp_path / "recorded"
+    file.write_text("sweep: {trace: [one, /two]}\n")
+    assert [each.experiment.trace for each in settings_of(load(file))] == [tmp_path / "one", Path("/two")]
+
+
+def test_a_key_that_is_swept_cannot_be_changed_beside(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("budget: 3\nsweep: {budget: [5, 10]}\n")
+    assert [float(each.rule.per_evaluation) for each in settings_of(load(file))] == [5, 10]
+    with pytest.raises(ConfigError, match=r"budget and sweep\.budget are both given; leave one of them out"):
+        load(file, {"budget": [1, 2]})
+    with pytest.raises(ConfigError, match=r"workload\.edges and sweep\.workload are both given"):
+        resolve({}, {"workload.edges": 5, "sweep": {"workload": [{"edges": 6}]}})
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.describe import describe, rank_correlation, text
+from simulator.describe import describe, rank_correlation, stale_answers, text
 from simulator.trace import Arrivals, Changes, Edges, Trace
 from simulator.workload import Workload, generate
 
@@ -85,6 +85,18 @@ def test_staleness_is_that_of_every_evaluation(seed: int, edges: int, slowest: i
         whole = counts[case]
         share = counts[f"stale_{case}"] / whole if whole else None
         assert description[f"share_stale_if_never_refreshed_{case}"] == share
+
+
+def test_many_evaluations_of_many_sns_are_counted_right() -> None:
+    """At k = 1 to 9 the first arrival is in the window, at the last of 10⁹ the second; the SR changes in between."""
+    trace = Trace(
+        Arrivals(np.array([0, 10**9]), np.array([3, 3], np.int32)),
+        Edges(np.array([3], np.int32), np.array([0], np.int32)),
+        Changes(np.array([10**8]), np.array([0], np.int32)),
+        np.arange(4),
+        np.arange(1),
+    )
+    assert stale_answers(trace, trace.edges.sn, np.array([10**8]), window=10, step=1) == 1
 
 
 def test_the_papers_trace() -> None:

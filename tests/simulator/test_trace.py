@@ -26,10 +26,12 @@ from simulator.trace import (
     Labels,
     Schedule,
     Trace,
+    differs_first,
     integers_or_words,
     read_trace,
     write_trace,
 )
+from simulator.workload import Workload, generate
 
 PROJECT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", PROJECT.parent / "shared" / "data"))
@@ -85,7 +87,7 @@ def traces(draw: st.DrawFn) -> Trace:
         ),
         sns,
         srs,
-        draw(st.none() | schedules(srs.size)),
+        draw(st.none() | st.lists(st.integers(1, 10**9), min_size=srs.size, max_size=srs.size).map(intervals)),
     )
 
 
@@ -101,10 +103,9 @@ def values(draw: st.DrawFn, size: int) -> Labels | None:
     return np.array(["1.10", *draw(st.lists(ids | st.just(""), min_size=size - 1, max_size=size - 1))], object)
 
 
-@st.composite
-def schedules(draw: st.DrawFn, size: int) -> Schedule:
-    intervals = np.array(draw(st.lists(st.integers(1, 10**9), min_size=size, max_size=size)))
-    return Schedule(intervals, draw(st.none() | st.just(intervals // 2)))
+def intervals(means: list[int]) -> Schedule:
+    """Without phases: whatever changed fits it."""
+    return Schedule(np.array(means))
 
 
 @settings(max_examples=120, deadline=None)
@@ -289,6 +290,38 @@ def test_a_schedule_tells_the_next_change() -> None:
     assert schedule.next_after(20).tolist() == [23, 30, 29]
     with pytest.raises(ValueError, match="without phases"):
         Schedule(np.array([10])).next_after(0)
+
+
+@given(intervals=st.lists(st.integers(1, 40), min_size=1, max_size=4), data=st.data())
+def test_changes_and_schedule_tell_the_same_or_it_is_said_where_not(intervals: list[int], data: st.DataObject) -> None:
+    """Against all instants one by one; what lies outside of the arrivals is not compared."""
+    phases = [data.draw(st.integers(0, 60)) for _ in intervals]
+    planned = {(t, sr) for sr, each in enumerate(intervals) for t in range(phases[sr] % each, 121, each)}
+    instants = st.tuples(st.integers(0, 120), st.integers(0, len(intervals) - 1))
+    recorded = sorted(planned ^ data.draw(st.sets(instants, max_size=3)))
+    trace = replace(
+        small(),
+        arrivals=Arrivals(np.array([20, 100]), np.array([0, 1], np.int32)),
+        changes=Changes(np.array([t for t, _ in recorded], np.int64), np.array([sr for _, sr in recorded], np.int32)),
+        sr_labels=np.arange(len(intervals)),
+        schedule=Schedule(np.array(intervals), np.array(phases)),
+    )
+    different = sorted((t, sr) for t, sr in planned.symmetric_difference(recorded) if 20 < t <= 100)
+    found = differs_first(trace)
+    assert (found is None) == (not different)
+    if found is not None:
+        assert found[::-1] in different
+        assert found[1] == different[0][0]
+
+
+def test_a_trace_whose_schedule_is_of_other_changes_is_not_read(tmp_path: Path) -> None:
+    trace = generate(Workload(duration_ms=2_000), 0)
+    write_trace(trace, tmp_path)
+    assert read_trace(tmp_path).equals(trace)
+    (tmp_path / "changes.csv").write_text("t_ms,sr\n")
+    at, sr = next((at, sr) for at, sr in zip(trace.changes.t_ms, trace.changes.sr, strict=True) if at > trace.t0)
+    with pytest.raises(InputError, match=f"changes and schedule say different things, first of the sr {sr} at {at};"):
+        read_trace(tmp_path)
 
 
 def test_a_trace_without_arrivals_has_no_t0() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from maintenance.service.pattern import UNDER_WAY
 from maintenance.view.table import Miss
 from policies.base import Budget, Case, Honest, Policy, Round, Selection
 from policies.registry import make
@@ -266,16 +267,53 @@ def test_no_more_requests_are_under_way_than_allowed() -> None:
     assert all(found == max(times)[: len(found)] for found in times)
 
 
-def test_requests_start_no_faster_than_the_rate_limit() -> None:
-    assert max(started(world_of(budget=5, remote__requests_per_second=10))) == [0, 100, 200, 300, 400]
+def test_a_rate_limit_is_of_any_stretch_of_time_and_bounds_what_a_policy_may_spend() -> None:
+    """As in production: 2 in a second are sent together, a second later 2 more, and nothing piles up."""
+    world = world_of(budget=5, remote__requests_per_second=2, remote__latency_ms=10)
+    assert started(world) == [[0, 0]] * EVALUATIONS
+    assert not world.late
+    evaluations = run(budget=5, bank=4, remote__requests_per_second=2, remote__latency_ms=10)["evaluations"]
+    assert rows(evaluations, "budget", "spent", "carried")[:3] == [(2, 2, 3), (2, 2, 6), (2, 2, 7)]
 
 
-def test_a_rate_limit_holds_across_evaluations() -> None:
-    world = world_of(budget=8, remote__requests_per_second=4, remote__latency_ms=10)
-    times = sorted(k * 1000 + t for k, found in enumerate(started(world)) for t in found)
-    assert len(times) == world.manager.ledger.spent
-    assert min(np.diff(times)) == 250
-    assert world.late
+@pytest.mark.parametrize(("rate", "fewest"), [(0.4, [0, 3000, 6000, 9000]), (1, [0, 1000, 2000, 3000])])
+def test_a_slow_rate_limit_holds_across_evaluations(rate: float, fewest: list[int]) -> None:
+    """One in 2.5 s may be sent with every third evaluation."""
+    times = [1000 * k + t for k, found in enumerate(started(world_of(remote__requests_per_second=rate))) for t in found]
+    assert times[:4] == fewest
+
+
+def test_what_has_no_place_by_the_deadline_is_not_sent_and_not_paid() -> None:
+    """With one place and 300 ms each, two are sent by 500 ms; the second comes late, at 600."""
+    tables = run(budget=4, bank=9, remote__latency_ms=300, remote__concurrency=1)
+    first = [row for row in rows(tables["refreshes"], "k", "requests", "error", "late") if row[0] == 1]
+    no_time = (1, 0, "not sent: there was no time left", False)
+    assert sorted(first, key=str) == sorted([(1, 1, None, False), no_time, no_time, (1, 1, None, True)], key=str)
+    assert rows(tables["evaluations"], "budget", "spent", "carried")[:2] == [(4, 2, 2), (6, 2, 4)]
+
+
+def test_while_all_places_wait_for_late_answers_nothing_may_be_spent() -> None:
+    evaluations = run(budget=4, remote__latency_ms=2500, remote__concurrency=3)["evaluations"]
+    assert evaluations["budget"].to_pylist()[:7] == [4, 0, 0, 4, 0, 0, 4]
+    assert evaluations["spent"].to_pylist()[:7] == [3, 0, 0, 3, 0, 0, 3]
+
+
+def test_what_is_on_its_way_is_not_asked_for_again_and_costs_nothing() -> None:
+    """Each answer takes 2.5 s, and the most wanted are wanted again before; the words are production's."""
+    given = task("sbm", budget=6, bank=6, workload__change_interval_ms=[100, 400], remote__latency_ms=2500)
+    outcome = given.run(Given(name="sbm"))
+    asked = rows(outcome.tables["refreshes"], "t_ms", "sr", "requests", "error")
+    sent: dict[str, int] = {}
+    refused = 0
+    for at, sr, requests, error in asked:
+        under_way = at < sent.get(sr, -inf) + 2500
+        assert (requests, error) == ((0, UNDER_WAY) if under_way else (1, None))
+        sent[sr] = sent[sr] if under_way else at
+        refused += under_way
+    assert refused
+    assert outcome.requests == outcome.spent == len(asked) - refused
+    for budget, spent, left in rows(outcome.tables["evaluations"], "budget", "spent", "carried"):
+        assert left == budget - spent
 
 
 def test_a_failure_is_paid_for_and_leaves_the_old_copy_and_its_age() -> None:
@@ -323,17 +361,30 @@ def test_whatever_the_remote_does_evaluations_stay_apart_and_the_ledger_balances
         expected = [(k, given.trace.t0 + 1000 * k) for k in range(1, EVALUATIONS + 1)]
         assert rows(evaluations, "k", "t_ms") == expected
         assert refreshes["k"].to_pylist() == sorted(refreshes["k"].to_pylist())
-        sent = Counter(refreshes["k"].to_pylist())
+        sent = Counter(k for k, requests in rows(refreshes, "k", "requests") if requests)
         assert evaluations["spent"].to_pylist() == [sent[k] for k, _ in expected]
         assert outcome.spent == outcome.requests == sum(sent.values())
         assert sum(refreshes["late"].to_pylist()) == outcome.late
         carried = 0.0
+        limited = {"concurrency", "requests_per_second"} & remote.keys()
         for k, available, spent, left in rows(evaluations, "k", "budget", "spent", "carried"):
-            assert available == carried + floor(budget * k) - floor(budget * (k - 1))
-            assert left == available - spent >= 0
+            had = carried + floor(budget * k) - floor(budget * (k - 1))
+            assert available <= had if limited else available == had
+            assert left == had - spent >= 0
             carried = min(2.0, left)
         for results, fresh in rows(evaluations, "results", "fresh"):
             assert 0 <= fresh <= results
+
+
+@pytest.mark.parametrize("remote", [*ROUGH, {"latency_ms": 2500}], ids=str)
+@pytest.mark.parametrize("start", ["warm", "cold"])
+@pytest.mark.parametrize("case", ["bgp", "aggregate"])
+def test_who_knows_everything_expects_what_is_true(case: str, start: str, remote: dict[str, Any]) -> None:
+    """Also of copies that were read before the evaluation and came when it was decided already."""
+    workload = {**SMALL, "change_law": "poisson" if case == "bgp" else "fixed", "change_interval_ms": [100, 30_000]}
+    evaluations = run("ibm", case=case, start=start, remote=remote, workload=workload)["evaluations"]
+    assert evaluations["expected_fresh"].to_pylist() == evaluations["fresh"].to_pylist()
+    assert sum(evaluations["fresh"].to_pylist())
 
 
 @pytest.mark.parametrize("start", ["warm", "cold"])
@@ -344,7 +395,9 @@ def test_an_old_copy_never_takes_the_place_of_a_newer_one(start: str) -> None:
     out_of_order = 0
     concluded = [done.refreshes for done in world.run()]
     for refreshes in [*concluded, *(late.refreshes for late in world.late)]:
-        for key, at in zip(refreshes.keys, refreshes.read_at.tolist(), strict=True):
+        for key, at, error in zip(refreshes.keys, refreshes.read_at.tolist(), refreshes.errors, strict=True):
+            if error is not None:
+                continue
             for sr in world.remote.graph.inputs(key.sn).tolist() if isinstance(key, Miss) else [key]:
                 out_of_order += at < newest[sr]
                 newest[sr] = max(newest[sr], at)

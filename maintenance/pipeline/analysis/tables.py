@@ -121,7 +121,7 @@ def _raw(spark: SparkSession, run: str, name: str, notes: list[str]) -> DataFram
     if (name, why) == ("audits", "is not there"):
         return None
     if why:
-        hint = " (simulate with `--set answers=true` to have it)" if (name, why) == ("answers", "is not there") else ""
+        hint = " (simulate with --answers to have it)" if (name, why) == ("answers", "is not there") else ""
         notes.append(f"{name}.parquet {why}{hint}: {WITHOUT[name]}.")
         return None
     return table

@@ -84,7 +84,7 @@ def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(
     digest = analysed("answers", "evaluations.fresh")
     assert digest["freshness"][0]["basis"] == "expected"
     assert digest["freshness"][0]["freshness"] == 0.75
-    assert said(digest, "simulate with `--set answers=true`")
+    assert said(digest, "simulate with --answers")
     assert digest["calibration"] == []
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from simulator.report import write_report
+
 END = "</body>\n</html>"
 PROBE = """
 <script>
@@ -31,6 +33,16 @@ PROBE = """
   told.tables = tables.filter((table) => !table.hidden).map((table) => table.dataset.choice);
   told.chosen = chooser.value;
   parent.postMessage(JSON.stringify(told), "*");
+})();
+</script>
+"""
+NAMES = """
+<script>
+(async () => {
+  while (!document.documentElement.dataset.plots) await new Promise((next) => setTimeout(next, 20));
+  const room = (word) => word.ownerSVGElement.getBoundingClientRect().right - word.getBoundingClientRect().right;
+  const words = [...document.querySelectorAll("#g0-by-law svg text")].map((word) => [word.textContent, room(word)]);
+  parent.postMessage(JSON.stringify(Object.fromEntries(words)), "*");
 })();
 </script>
 """
@@ -74,6 +86,18 @@ def test_every_plot_is_drawn_and_nothing_sticks_out(chromium, probed: Path, widt
     assert seen["beyond"] == []
     assert seen["redrawn"]
     assert seen["tables"] == [seen["chosen"]]
+
+
+def test_on_a_phone_the_names_beside_a_panel_of_words_are_whole(chromium, make_run, tmp_path: Path) -> None:
+    settings = {law: {"varied": {"law": law}} for law in ("fixed", "poisson")}
+    fresh = {law: {"lru": [0.3, 0.4], "fba(literal=true)": [0.7, 0.8]} for law in settings}
+    page = write_report(make_run(fresh, settings=settings), tmp_path / "page.html")
+    page.write_text(page.read_text("utf-8").removesuffix(END) + NAMES + END, "utf-8")
+    frame = tmp_path / "phone.html"
+    frame.write_text(FRAME.format(width=390))
+    seen = told(chromium.run(frame, "--dump-dom")[0])
+    assert {"fba(literal=true)", "lru", "fixed", "poisson"} <= seen.keys()
+    assert [word for word, room in seen.items() if room < 0] == []
 
 
 def look(chromium, page: Path, file: Path, *flags: str) -> Image.Image:
