@@ -155,7 +155,8 @@ class Csv:
         names = ("boolean",) if result.form is Form.ASK else result.variables
         if not self.headed and names:
             self.headed = True
-            yield _csv(["t", *names, "fresh"])
+            time, fresh = (f"_{own}" if own in names else own for own in ("t", "fresh"))
+            yield _csv([time, *names, fresh])
         for number, row in enumerate(result.answers):
             cells = ["" if t is None else _plain(t) for t in row] if isinstance(row, tuple) else [str(row).lower()]
             yield _csv([str(result.t), *cells, str(round(result.fresh(number).probability, 6))])

@@ -203,6 +203,7 @@ def test_a_graph_without_a_file_is_an_error_at_its_place(place):
     ("head", "form", "text"),
     [
         ("SELECT ?topic", "csv", "t,topic,fresh\n1000,http://example.org/jazz,1.0\n"),
+        ("SELECT (1 AS ?t) (?topic AS ?fresh)", "csv", "_t,t,fresh,_fresh\n1000,1,http://example.org/jazz,1.0\n"),
         ("ASK", "csv", "t,boolean,fresh\n1000,true,1.0\n"),
         ("ASK", "sparql-json", '{"t": 1000, "head": {}, "boolean": true}\n'),
         ("CONSTRUCT { ?post :is ?topic }", "nquads", f"1000\t<{E}p1> <{E}is> <{E}jazz> .\n"),
