@@ -57,8 +57,13 @@ class Beside:
         return self._bound(self.at)
 
     def _bound(self, end: int) -> frozenset[str]:
-        elements = [element for n, element in self._chosen.items() if n < end]
-        return certain(elements).union(*(e.bound for e in elements if e.kind == "BIND"))
+        elements = [element for n, element in sorted(self._chosen.items()) if n < end]
+        found, maybe = certain(elements), frozenset[str]()
+        for element in elements:
+            if element.kind == "BIND" and everything([element]) - element.bound <= maybe:
+                found |= element.bound
+            maybe |= element.bound
+        return found
 
     def _fits(self, element: Element, missing: frozenset[str]) -> bool:
         """Whether it means the same here; what BIND computes may join with a SERVICE, and with no other group."""

@@ -172,12 +172,21 @@ class _Splitter:
             reached |= _binds(near)
             waiting = [e for e in waiting if e not in near]
             self.static += near
+        while early := [e for e in self.static if self._needs_more(e, patterns)]:
+            self.static = [e for e in self.static if e not in early]
         self.dynamic = [e for e in patterns if e not in self.static]
         everything, fixed = _binds(patterns), _binds(self.static)
         for element in self.service.elements:
             if element.kind == "FILTER":
                 stays = not self._is_volatile(element) and element.variables & everything <= fixed
                 (self.static if stays else self.dynamic).append(element)
+
+    def _needs_more(self, element: Element, patterns: Sequence[Element]) -> bool:
+        """Whether it looks at what only elements that are not static bind."""
+        others = [e for e in self.static if e is not element]
+        elsewhere = _binds([e for e in patterns if e not in self.static]) - _binds(others)
+        looks = element.kind in ("OPTIONAL", "MINUS", "BIND")
+        return looks and not everything([element]).isdisjoint(elsewhere - self.window)
 
     def _is_volatile(self, element: Element) -> bool:
         return bool(element.predicates & self.volatile)
@@ -252,8 +261,8 @@ class _Splitter:
             self._fail(f"the static part does not always bind {_listed(loose)}, the key", "bind it in every branch")
         for element in self.dynamic:
             self._check_connected(element, key)
-            self._check_covered(element, key)
         for element in self.service.elements:
+            self._check_covered(element, key)
             self._check_optional(element)
             self._check_order(element, key)
 
@@ -267,13 +276,14 @@ class _Splitter:
             )
 
     def _check_covered(self, element: Element, key: frozenset[str]) -> None:
-        """A FILTER or BIND that looks at both parts belongs where both are there."""
-        looked = element.variables - element.bound if element.kind == "BIND" else element.variables
-        missing = looked & _binds(self.static) - _binds(self.dynamic) - key
-        if element.kind in ("FILTER", "BIND") and missing:
+        """What looks at both parts belongs where both are there."""
+        here, there = (self.static, self.dynamic) if element in self.static else (self.dynamic, self.static)
+        looked = everything([element]) - (element.bound if element.kind == "BIND" else frozenset())
+        missing = looked & _binds(there) - _binds([e for e in here if e is not element]) - key
+        if element.kind in ("OPTIONAL", *_LOOKING) and missing:
             self._fail(
-                f"{_flat(element.text)} looks at what changes and at {_listed(missing)}, which is no key",
-                "move it behind the SERVICE block, where it means the same",
+                f"{_flat(element.text)} looks at what changes and at what does not: {_listed(missing)} is no key",
+                "move it behind the SERVICE block",
             )
 
     def _check_optional(self, element: Element) -> None:

@@ -79,6 +79,9 @@ ANSWERED = {
     "inside: a blank node": service("?u :followers ?n . _:x :discussedBy ?u", COUNT),
     "inside: brackets": f"{SUMS} @ {{ {WINDOW} SERVICE :b {{ ?t :discussedBy [ :followers ?n ] }} }} GROUP BY ?t",
     "inside: any with as many": service("?u :followers ?n . [] :followers ?n", COUNT),
+    "inside: OPTIONAL that looks at what changes": service("?u :followers ?n OPTIONAL { ?u :name ?m FILTER(?n > 10) }"),
+    "inside: MINUS of what changes": service("?u :followers ?n MINUS { ?u :name ?m . ?v :blocked ?n }"),
+    "inside: OPTIONAL that binds the rest": service("OPTIONAL { ?t :discussedBy ?v } ?v :followers ?n", "SELECT *"),
     "inside: VALUES": service("?u :followers ?n VALUES ?u { :u0 :u1 :u1 }"),
     "inside: the key, and OPTIONAL": f"{BOTH} :b {{ ?u :followers ?n OPTIONAL {{ ?u :name ?m }} }} }}",
     "inside: a label, and OPTIONAL": f"{BOTH} :b {{ _:x :discussedBy ?u OPTIONAL {{ ?u :followers ?n }} }} }}",
@@ -90,6 +93,7 @@ REFUSED = {
     "sub-query that hides the value": f"SELECT ?p ?s @ {{ {WINDOW} {{ SELECT (SUM(?n) AS ?s) {{ {SERVICE} }} }} }}",
     "sub-query with LIMIT": f"SELECT ?p ?n @ {{ {WINDOW} {{ SELECT ?t ?n {{ {SERVICE} }} {LAST} }} }}",
     "sub-query that counts": f"SELECT ?p ?c @ {{ {WINDOW} {{ SELECT (COUNT(DISTINCT ?t) AS ?c) {{ {SERVICE} }} }} }}",
+    "value from a BIND that comes too early": f"{COUNT} @ {{ BIND(?x AS ?t) {SERVICE} WINDOW :w {{ ?p :by ?x }} }}",
     "value from OPTIONAL alone": f"{COUNT} @ {{ WINDOW :w {{ ?p ?a ?b }} OPTIONAL {{ {WINDOW} }} {SERVICE} }}",
     "OPTIONAL first": f"SELECT ?p ?n @ {{ OPTIONAL {{ {SERVICE} }} {WINDOW} }}",
     "OPTIONAL alone in its group": f"SELECT ?p ?n @ {{ {WINDOW} {{ OPTIONAL {{ {SERVICE} }} }} }}",
@@ -105,6 +109,11 @@ LOOKING = {
         f"SELECT * @ {{ {WINDOW} SERVICE :b {{ {{ ?t :followers ?n }} UNION {{ ?u :followers ?n }} "
         "FILTER(BOUND(?t)) } }",
         r"looks at \?t; let the pattern bind it everywhere, in every branch",
+    ),
+    "OPTIONAL over both parts": (
+        f"SELECT * @ {{ {WINDOW} SERVICE :b {{ ?t :discussedBy ?u ; :name ?m . ?u :followers ?n "
+        "OPTIONAL { ?u :blocked ?z FILTER(?n > 10 && ?m != :x) } } }",
+        r"looks at what changes and at what does not: \?m is no key",
     ),
     "BIND that joins": (
         f"SELECT * @ {{ {WINDOW} SERVICE :b {{ ?x :discussedBy ?u . ?u :followers ?n BIND(?x AS ?t) }} }}",

@@ -122,7 +122,6 @@ def test_splits(pattern: str, volatile: str, window: str, sn: str, key: str, val
         ("?t :by ?u . ?u :n ?a . FILTER(?a > ?w)", "n", "t w", "FILTER(?a > ?w) uses ?w, which only the window gives"),
         ("?t :by ?u . OPTIONAL { ?u :n ?a }", "n", "t a", "OPTIONAL { ?u :n ?a } alone binds ?a"),
         ("OPTIONAL { ?u :n ?a }", "n", "u", "alone binds ?u"),
-        ("?t :by ?x OPTIONAL { ?t :of ?u } ?u :n ?a", "n", "t", "does not always bind ?u"),
         ("{ ?t :by ?u } UNION { ?t :of ?v } ?u :n ?a", "n", "t", "does not always bind ?u"),
         ("?t :by ?u . SERVICE :c { ?u :n ?a }", "n", "t", "SERVICE inside a SERVICE"),
     ],
