@@ -149,7 +149,7 @@ class _Walk:
         elif block.kind == "SELECT":
             self.pieces = [_apart(piece, blocked, n) for piece in self.pieces]
         else:
-            found = [p for p in self.pieces if p.variables & blocked and not _is_left(p, n, level)]
+            found = [p for p in self.pieces if p.variables & blocked and not _correlates(p, n, level)]
             if found:
                 return found
         self.arriving = through
@@ -163,7 +163,7 @@ def _through(block: Element, here: Beside) -> frozenset[str]:
     return here.variables if block.kind == "FILTER" else here.before
 
 
-def _is_left(piece: _Piece, n: int, level: Level) -> bool:
+def _correlates(piece: _Piece, n: int, level: Level) -> bool:
     """Whether the block is only asked for what joins with this piece: all of them for EXISTS."""
     before = piece.place < level.at and piece.element.kind != "FILTER"
     return piece.level == n and (before or level.holder.kind == "FILTER")

@@ -13,8 +13,8 @@ def without_blanks(text: str) -> str:
 
 
 def blank_variable(label: str) -> str:
-    """The variable of a label."""
-    return BLANK + "".join(c if c.isalnum() else "_" for c in label[2:])
+    """The variable of a label; what a variable cannot have is spelled out, so that no two labels become one."""
+    return BLANK + "".join(c if c.isalnum() else f"_{ord(c):x}_" for c in label[2:])
 
 
 def renamed(text: str, names: Iterable[str], prefix: str) -> str:

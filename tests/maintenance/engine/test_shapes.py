@@ -77,6 +77,7 @@ ANSWERED = {
     "inside: the same twice": service("{ ?u :followers ?n } UNION { ?u :followers ?n }", SUMS, "GROUP BY ?t"),
     "inside: an edge twice": service("?u :followers ?n . { ?u :name ?m } UNION { ?u :name ?m }", COUNT),
     "inside: a blank node": service("?u :followers ?n . _:x :discussedBy ?u", COUNT),
+    "inside: labels that are alike": service("?u :followers ?n . _:x.y :discussedBy ?u . _:x_y :discussedBy ?u", COUNT),
     "inside: brackets": f"{SUMS} @ {{ {WINDOW} SERVICE :b {{ ?t :discussedBy [ :followers ?n ] }} }} GROUP BY ?t",
     "inside: any with as many": service("?u :followers ?n . [] :followers ?n", COUNT),
     "inside: OPTIONAL that looks at what changes": service("?u :followers ?n OPTIONAL { ?u :name ?m FILTER(?n > 10) }"),
