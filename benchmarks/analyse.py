@@ -20,10 +20,10 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from stopwatch import ratios, show
 
-from maintenance import journal
-from maintenance.pipeline.analysis import analyse, headline
-from maintenance.pipeline.session import spark_session
-from policies.arrays import Ints
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.pipeline.analysis import analyse, headline
+from freshkeeper.maintenance.pipeline.spark_session import spark_session
+from freshkeeper.policies.arrays import Ints
 
 PER_EVALUATION = 20_000
 """Answers of one evaluation; more rows are more evaluations."""

@@ -15,14 +15,14 @@ import networkx as nx
 import numpy as np
 from stopwatch import ratios, seconds, show
 
-from maintenance.graph import MaintenanceGraph
-from maintenance.window import Window, WindowSpec
-from policies.base import Budget, Round
-from policies.ibm import Ibm
-from policies.sbm import Sbm
-from simulator.config import resolve, settings_of
-from simulator.run import Task
-from simulator.workload import generate
+from freshkeeper.maintenance.demand.graph import MaintenanceGraph
+from freshkeeper.maintenance.demand.window import Window, WindowSpec
+from freshkeeper.policies.base import Budget, Round
+from freshkeeper.policies.ibm import Ibm
+from freshkeeper.policies.sbm import Sbm
+from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
+from freshkeeper.simulator.trace.workload import generate
+from freshkeeper.simulator.world.task import Task
 
 NODES, MAPPINGS, HORIZON, GAMMA = 100_000, 100_000, 4, 1_000
 SPEC = WindowSpec(range=HORIZON, step=1)

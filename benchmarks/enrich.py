@@ -19,21 +19,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from stopwatch import ratios, show
 
-from maintenance.budget import BudgetRule
-from maintenance.manager import Manager
-from maintenance.pipeline.enrich import OnCluster, enrich
-from maintenance.pipeline.enrichment.journal import read_journal
-from maintenance.pipeline.enrichment.warm import Warm
-from maintenance.pipeline.session import spark_session
-from maintenance.view.learned import Learned
-from maintenance.window import WindowSpec
-from policies.base import Graph, Policy
-from policies.gain import Gain
-from policies.registry import make
-from simulator.remote import Remote
-from simulator.trace import Trace
-from simulator.truth import schedule_of
-from simulator.workload import Workload, generate
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.pipeline.enrich import OnCluster, enrich
+from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
+from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
+from freshkeeper.maintenance.pipeline.spark_session import spark_session
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.base import Graph, Policy
+from freshkeeper.policies.gain import Gain
+from freshkeeper.policies.registry import make
+from freshkeeper.simulator.trace.trace import Trace
+from freshkeeper.simulator.trace.workload import Workload, generate
+from freshkeeper.simulator.world.simulated_remote import Remote
+from freshkeeper.simulator.world.truth import schedule_of
 
 EVENTS, KEYS, EDGES, WIDE, GAMMA, SEED = 1_000_000, 10_000, 20_000, 1_000_000, 500, 3
 RANGE, STEP, FILES, WARM_UP = 4_000, 1_000, 20, 50_000

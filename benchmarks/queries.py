@@ -17,12 +17,12 @@ from typing import BinaryIO, cast
 import pyoxigraph as ox
 from stopwatch import ratios, seconds, show
 
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.engine import Engine, run
-from maintenance.engine.output import term_json, writer
-from maintenance.query import parse
-from maintenance.streams.batch import Batch
-from maintenance.streams.lines import TimedLines
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import Engine, run
+from freshkeeper.maintenance.rsp.output import term_json, writer
+from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 RANGE, STEP, TRIPLES = 10_000, 2_000, 100_000
 JOIN = """PREFIX : <http://e/> SELECT ?o ?s ?v FROM NAMED WINDOW :w ON :s [RANGE PT10S STEP PT2S]

@@ -19,23 +19,23 @@ from pyoxigraph import NamedNode, Quad
 from SPARQLWrapper import JSON, SPARQLWrapper
 from stopwatch import ratios, seconds, show
 
-from maintenance.budget import BudgetRule
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.engine import run
-from maintenance.engine.services import Fetch
-from maintenance.engine.sources import Source, source_of
-from maintenance.engine.wiring import Upkeep, answering
-from maintenance.query import parse
-from maintenance.query.split import Split, split
-from maintenance.service.config import config_of
-from maintenance.service.courier import Courier
-from maintenance.service.endpoint import Order
-from maintenance.service.http import Trip
-from maintenance.service.pattern import PatternEndpoint
-from maintenance.service.sparql import SparqlOverHttp
-from maintenance.service.transport import Request
-from maintenance.streams.batch import Elements
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.federation.split import Split, split
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.service.dispatcher import Dispatcher
+from freshkeeper.maintenance.service.endpoint import Order
+from freshkeeper.maintenance.service.http.exchange import Deadline
+from freshkeeper.maintenance.service.http.sparql_over_http import SparqlOverHttp
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.source_config import config_of
+from freshkeeper.maintenance.service.sources import Source, source_of
+from freshkeeper.maintenance.service.transport import Request
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.policies.registry import make
 
 E = "http://example.org/"
 ROWS, TOPICS, USERS, BATCH = 1_971, 50, 2_000, 200
@@ -99,8 +99,8 @@ def posts() -> Elements:
 def evaluated(url: str, fetch: str, budget: int, **more: object) -> tuple[list[int], float]:
     """The requests of two evaluations, and the seconds that both took."""
     asked, sent = source(url, **more), [0]
-    assert isinstance(asked.transport, Courier)
-    upkeep = Upkeep(lambda _: make("gain"), BudgetRule.of(budget), fetch=Fetch(fetch))
+    assert isinstance(asked.transport, Dispatcher)
+    upkeep = MaintenanceSettings(lambda _: make("gain"), BudgetRule.of(budget), fetch=Fetch(fetch))
     query = ContinuousQuery(parse(QUERY), answering=answering({f"{E}blog": asked}, upkeep))
     began = time.perf_counter()
     for result in run(query, {f"{E}s": posts()}, drain=True):
@@ -152,7 +152,7 @@ def microseconds(url: str) -> dict[str, float]:
 
     runs: dict[str, Callable[[], object]] = {
         "urllib3 alone, answer not parsed": lambda: pool.request("GET", address, headers=accept).data,
-        "freshkeeper, SPARQLWrapper's request": lambda: ours.carry(Request(text), 0, Trip()).rows[0],
+        "freshkeeper, SPARQLWrapper's request": lambda: ours.carry(Request(text), 0, Deadline()).rows[0],
         "SPARQLWrapper as it comes": wrapped,
         "of it: SPARQLWrapper makes the request": lambda: ours.call(text),
     }

@@ -11,10 +11,10 @@ from typing import Any
 
 from stopwatch import ratios, seconds, show
 
-from maintenance.engine.config import config_of
-from maintenance.engine.session import Session
-from maintenance.query import parse
-from maintenance.state import database
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.run.run_config import config_of
+from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.state import database
 
 E = "http://e/"
 QUERY = f"""PREFIX : <{E}> SELECT ?topic ?user ?n FROM NAMED WINDOW :w ON :s [RANGE PT10S STEP PT1S]

@@ -7,10 +7,10 @@ import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
 
-from maintenance.inspection import to_networkx
-from policies.base import Budget
-from policies.registry import make
-from policies.rounds import round_of
+from freshkeeper.maintenance.demand.inspection import to_networkx
+from freshkeeper.policies.base import Budget
+from freshkeeper.policies.registry import make
+from freshkeeper.policies.rounds_by_hand import round_of
 
 FIGURE_1 = [(0, 0), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)]
 WINDOW = [1, 2, 1]

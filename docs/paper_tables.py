@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from simulator.paper import freshness_table
+from freshkeeper.simulator.experiment.paper import freshness_table
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:

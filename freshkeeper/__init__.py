@@ -7,45 +7,45 @@ them, the query language and Spark, are loaded when they are first used.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from maintenance.budget import BudgetRule, Ledger
-from maintenance.evaluation import Answer, Answers, Evaluation, Record
-from maintenance.inspection import to_networkx
-from maintenance.manager import Manager
-from maintenance.service.embedded import Embedded
-from maintenance.service.endpoint import Copy, Endpoint, Expanded, Fetched, Price
-from maintenance.service.memory import InMemory
-from maintenance.sharing import SharedBudget
-from maintenance.view.changes import ChangeModel
-from maintenance.view.learned import Learned, Poisson
-from maintenance.view.published import Published
-from maintenance.view.schedule import FixedSchedule, RecordedChanges
-from maintenance.view.survival import Survival
-from maintenance.window import Closure, WindowSpec
-from policies.base import Budget, Case, Graph, Honest, Knowledge, Policy, Round, Selection
-from policies.contract import check as check_policy
-from policies.errors import FreshkeeperError
-from policies.registry import make as policy
-from policies.rounds import round_of
+from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
+from freshkeeper.maintenance.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.demand.inspection import to_networkx
+from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.embedded import Embedded
+from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Expanded, Fetched, Price
+from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.view.changes import ChangeModel
+from freshkeeper.maintenance.view.learned import Learned, Poisson
+from freshkeeper.maintenance.view.published import Published
+from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
+from freshkeeper.maintenance.view.survival import Survival
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Round, Selection
+from freshkeeper.policies.contract import check as check_policy
+from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.policies.registry import make as policy
+from freshkeeper.policies.rounds_by_hand import round_of
 
 if TYPE_CHECKING:
-    from maintenance.engine.asynchronous import run_async
-    from maintenance.engine.embedding import continuous_query
-    from maintenance.engine.engine import run
-    from maintenance.engine.sources import EmbeddedSource, Source, load_source
-    from maintenance.pipeline.enrich import enrich
-    from maintenance.query import parse as parse_query
+    from freshkeeper.maintenance.pipeline.enrich import enrich
+    from freshkeeper.maintenance.query import parse as parse_query
+    from freshkeeper.maintenance.rsp.engine import run
+    from freshkeeper.maintenance.run.asynchronous import run_async
+    from freshkeeper.maintenance.run.embedded_query import continuous_query
+    from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, load_source
 
 __version__ = "0.1.0"
 
 _LATER = {
-    "continuous_query": ("maintenance.engine.embedding", "continuous_query"),
-    "run": ("maintenance.engine.engine", "run"),
-    "run_async": ("maintenance.engine.asynchronous", "run_async"),
-    "Source": ("maintenance.engine.sources", "Source"),
-    "EmbeddedSource": ("maintenance.engine.sources", "EmbeddedSource"),
-    "load_source": ("maintenance.engine.sources", "load_source"),
-    "parse_query": ("maintenance.query", "parse"),
-    "enrich": ("maintenance.pipeline.enrich", "enrich"),
+    "continuous_query": ("freshkeeper.maintenance.run.embedded_query", "continuous_query"),
+    "run": ("freshkeeper.maintenance.rsp.engine", "run"),
+    "run_async": ("freshkeeper.maintenance.run.asynchronous", "run_async"),
+    "Source": ("freshkeeper.maintenance.service.sources", "Source"),
+    "EmbeddedSource": ("freshkeeper.maintenance.service.sources", "EmbeddedSource"),
+    "load_source": ("freshkeeper.maintenance.service.sources", "load_source"),
+    "parse_query": ("freshkeeper.maintenance.query", "parse"),
+    "enrich": ("freshkeeper.maintenance.pipeline.enrich", "enrich"),
 }
 
 __all__ = [
@@ -66,7 +66,7 @@ __all__ = [
     "FixedSchedule",
     "FreshkeeperError",
     "Graph",
-    "Honest",
+    "BasePolicy",
     "InMemory",
     "Knowledge",
     "Learned",

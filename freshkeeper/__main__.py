@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from freshkeeper.commands import analyse, config, demo, explain, policies, replay, reports, run, simulate, trace
-from freshkeeper.screen import complain
-from policies.errors import FreshkeeperError
+from freshkeeper.commands.screen import complain
+from freshkeeper.policies.errors import FreshkeeperError
 
 STOPPED = 130
 """The exit code after Ctrl-C, of which typer says nothing."""

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from freshkeeper.screen import show, table
-from policies.errors import ConfigError, nearest
+from freshkeeper.commands.screen import show, table
+from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from simulator.report.pictures import Picture
+    from freshkeeper.simulator.report.pictures import Picture
 
 
 def figure(run: Path, key: str, choice: str = "") -> "Picture":
     """One figure of a run's page, the first choice where there are several and none is named."""
-    from simulator.report.pictures import pictures
+    from freshkeeper.simulator.report.pictures import pictures
 
     found = pictures(run, key, choice=choice)
     if not found:
@@ -25,7 +25,7 @@ def figure(run: Path, key: str, choice: str = "") -> "Picture":
 
 def freshness(run: Path) -> None:
     """Settings down, policies across, fresh answers in percent."""
-    from simulator.paper import freshness_table
+    from freshkeeper.simulator.experiment.paper import freshness_table
 
     head, *rows = freshness_table(run)
     show(table("", head, rows))

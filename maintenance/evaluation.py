@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maintenance.audit import Audit, Draws
-from maintenance.service.endpoint import Copy
-from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import Budget, Round, Selection
+from freshkeeper.maintenance.budget.audit import Audit, Draws
+from freshkeeper.maintenance.service.endpoint import Copy
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.base import Budget, Round, Selection
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,20 +13,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from maintenance.audit import Audit, Auditor, Draws, Sampled, still_fresh
-from maintenance.budget import Amount, BudgetRule, Ledger
-from maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
-from maintenance.graph import MaintenanceGraph
-from maintenance.rounds import LONGEST_HORIZON, Rounds
-from maintenance.selection import check_handles, check_selection, whole_requests
-from maintenance.service.endpoint import Copy, Endpoint, Expanded, Late, Order, Remote, deliver
-from maintenance.tallies import Tallies
-from maintenance.view.changes import ChangeModel, Evidence
-from maintenance.view.table import Miss, View
-from maintenance.window import Window, WindowSpec
-from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import NEVER, Budget, Case, Policy, Results, Selection
-from policies.errors import InputError, TimeError
+from freshkeeper.maintenance.budget.audit import Audit, Auditor, Draws, Sampled, still_fresh
+from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger
+from freshkeeper.maintenance.budget.selection import check_handles, check_selection, whole_requests
+from freshkeeper.maintenance.demand.graph import MaintenanceGraph
+from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundBuilder
+from freshkeeper.maintenance.demand.window import Window, WindowSpec
+from freshkeeper.maintenance.demand.window_counts import WindowCounts
+from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
+from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Expanded, Late, Order, Remote, deliver
+from freshkeeper.maintenance.view.changes import ChangeModel, Evidence
+from freshkeeper.maintenance.view.local_view import Miss, View
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.base import NEVER, Budget, Case, Policy, Results, Selection
+from freshkeeper.policies.errors import InputError, TimeError
 
 
 @dataclass(eq=False)
@@ -55,7 +55,7 @@ class Manager:
         self.content = Window(self.window, LONGEST_HORIZON)
         self.graph = MaintenanceGraph(self.content)
         self.view = View(self.graph, self.model, self.capacity)
-        self.rounds = Rounds(self.window, self.view, self.model, self.policy, self.case)
+        self.rounds = RoundBuilder(self.window, self.view, self.model, self.policy, self.case)
         self.ledger = self.budget if isinstance(self.budget, Ledger) else Ledger(self.budget)
         self.ledger.overdraft = not self.policy.honest
         self.rng = np.random.default_rng(self.seed)
@@ -195,7 +195,7 @@ class Manager:
         return self.conclude(decision, Refreshes.none(spent))
 
     @property
-    def _tallies(self) -> tuple[Tallies, Tallies]:
+    def _tallies(self) -> tuple[WindowCounts, WindowCounts]:
         return self.content.tallies, self.graph.tallies
 
     def _budget(self, now: int) -> Budget:

@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 
 from freshkeeper.notebook import figure, freshness
-from simulator.paper import Runs, lifts
+from freshkeeper.simulator.experiment.paper import Runs, lifts
 
 given = os.environ.get("FRESHKEEPER_RUNS")
 temporary = tempfile.TemporaryDirectory(prefix="freshkeeper-")

@@ -16,10 +16,10 @@ import os
 import tempfile
 from pathlib import Path
 
+from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.notebook import figure, told
-from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
-from simulator.config import resolve
-from simulator.experiment import simulate
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
 
 temporary = tempfile.TemporaryDirectory(prefix="freshkeeper-")
 place = Path(temporary.name)
@@ -47,7 +47,7 @@ figure(run, "over-time")
 # %%
 analysis = {}
 if (java_version() or 0) >= LEAST_JAVA:
-    from maintenance.pipeline.analysis import analyse
+    from freshkeeper.maintenance.pipeline.analysis import analyse
 
     spark = spark_session("local[*]", {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"})
     analysis = analyse(spark, str(run), str(place / "analysis"))

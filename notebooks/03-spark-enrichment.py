@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from freshkeeper import Copy, Expanded, Fetched, Price
-from maintenance.pipeline.enrich import enrich
-from maintenance.pipeline.enrichment.journal import read_journal
-from maintenance.pipeline.rdf_source import TimedRdf
-from maintenance.pipeline.session import spark_session
+from freshkeeper.maintenance.pipeline.enrich import enrich
+from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
+from freshkeeper.maintenance.pipeline.rdf_source import TimedRdf
+from freshkeeper.maintenance.pipeline.spark_session import spark_session
 
 place = Path(tempfile.mkdtemp())
 spark = spark_session("local[2]", {"spark.sql.adaptive.enabled": "false"})

@@ -17,11 +17,11 @@ import os
 import tempfile
 from pathlib import Path
 
+from freshkeeper.commands.screen import show, table
 from freshkeeper.notebook import figure, freshness
-from freshkeeper.screen import show, table
-from simulator.config import resolve
-from simulator.experiment import simulate
-from simulator.replay import cheapest, replay_of
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.replay import cheapest, replay_of
 
 temporary = tempfile.TemporaryDirectory(prefix="freshkeeper-")
 place = Path(temporary.name)

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 
 NEVER = -(2**62)
 """The refresh time of an SR of which the view holds no copy."""
@@ -271,7 +271,7 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True)
-class Honest:
+class BasePolicy:
     """What most policies declare: both cases, every knowledge level, within the budget, no look past the window."""
 
     name: ClassVar[str] = ""

@@ -5,14 +5,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies import choose
-from policies.arrays import Floats, Ids, Ints
-from policies.base import Budget, Case, Honest, Round, Selection
-from policies.completion import Completion, complete, start, value_if_complete, weighted_product
+from freshkeeper.policies import choose
+from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
+from freshkeeper.policies.completion import Completion, complete, start, value_if_complete, weighted_product
 
 
 @dataclass(frozen=True)
-class Bundle(Honest):
+class Bundle(BasePolicy):
     """Repeatedly the SN with the highest value per missing SR; shared inputs are free once taken.
 
     value_i = Σ_m c̄_i(m)·P(all inputs still fresh at m), less what it is worth without a refresh. What completes no

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import Selection
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.base import Selection
 
 SLACK = 1e-9
 """Room for sums of prices that floating point cannot write exactly (ten times 0.1)."""

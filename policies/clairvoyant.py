@@ -2,7 +2,7 @@
 
 It is told the future by `foresee`, computes the schedule that maximises the headline itself (an answer weighs
 1/answers of its evaluation, warm-up evaluations weigh nothing), and then plays it back, one evaluation per `select`.
-002 has no such bound: it compares policies with each other. Case 2 has a bound but no schedule (`policies.bound`).
+002 has no such bound: it compares policies with each other. Case 2 has a bound but no schedule (`freshkeeper.policies.bound`).
 """
 
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.base import Budget, Case, Honest, Round, Scope, Selection
-from policies.bound.edges import EXACT_BELOW, Bound, edge_bound
-from policies.bound.future import Future
-from policies.choose import SLACK
-from policies.errors import ConfigError, PolicyError
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Scope, Selection
+from freshkeeper.policies.bound.edges import EXACT_BELOW, Bound, edge_bound
+from freshkeeper.policies.bound.future import Future
+from freshkeeper.policies.choose import SLACK
+from freshkeeper.policies.errors import ConfigError, PolicyError
 
 
 @dataclass
@@ -27,7 +27,7 @@ class _Playback:
 
 
 @dataclass(frozen=True)
-class Clairvoyant(Honest):
+class Clairvoyant(BasePolicy):
     """Refreshes what the optimal schedule says, ahead of demand where budget would be idle, never without a gain.
 
     The SRs of the rounds must be numbered as those of the future. `exact_below` is the number of steps (evaluations at

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import Graph, Round
-from policies.choose import SLACK
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.base import Graph, Round
+from freshkeeper.policies.choose import SLACK
 
 Rank = Callable[[Ints, Floats, Ids | Ints], Floats]
 """(residual degrees, price of what is missing, SNs) → which comes first, lowest first"""

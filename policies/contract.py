@@ -8,9 +8,9 @@ from copy import deepcopy
 
 import numpy as np
 
-from policies.base import Budget, Policy, Round, Selection
-from policies.choose import SLACK
-from policies.errors import PolicyError
+from freshkeeper.policies.base import Budget, Policy, Round, Selection
+from freshkeeper.policies.choose import SLACK
+from freshkeeper.policies.errors import PolicyError
 
 SEED = 7
 

@@ -6,9 +6,9 @@ FreshkeeperError
 │   └── UnknownSettingError a policy or a config has no such key
 ├── InputError         data that came in is wrong: a trace, a stream, an arrival (exit code 2)
 │   ├── TimeError      time went backwards, or an arrival lies after its evaluation
-│   ├── RunError       a run directory that is none, or cannot be read (simulator/rundir.py)
-│   ├── StreamError    an element of a stream cannot be read (maintenance/streams/errors.py)
-│   └── QuerySyntaxError, DialectError, SplitError   a query that cannot be (maintenance/query/errors.py)
+│   ├── RunError       a run directory that is none, or cannot be read (simulator/experiment/run_directory.py)
+│   ├── StreamError    an element of a stream cannot be read (maintenance/streams/stream_error.py)
+│   └── QuerySyntaxError, DialectError, SplitError   a query that cannot be (maintenance/query/syntax/query_errors.py)
 ├── PolicyError        a policy broke its contract
 │   ├── OverspentError      it chose more than the budget pays for
 │   └── BadSelectionError   strangers, duplicates, or a case or knowledge that it does not handle

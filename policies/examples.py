@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from policies.arrays import Floats
-from policies.base import Case, Graph, Knowledge, Round
-from policies.rounds import from_parts
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import Case, Graph, Knowledge, Round
+from freshkeeper.policies.rounds_by_hand import from_parts
 
 
 def examples(case: Case, knowledge: Knowledge, count: int = 60) -> Iterator[Round]:

@@ -5,13 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies import choose
-from policies.base import Budget, Case, Honest, Round, Selection
-from policies.outlook import outlook, price_of
+from freshkeeper.policies import choose
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
+from freshkeeper.policies.outlook import outlook, price_of
 
 
 @dataclass(frozen=True)
-class Fba(Honest):
+class Fba(BasePolicy):
     """Rank the staleness periods of this and the next ω/β − 1 evaluations by gain; refresh now those at the top.
 
     The paper does not define borrowing: taking the best n·γ afresh at every evaluation spends up to twice the budget

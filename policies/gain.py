@@ -5,13 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies import choose
-from policies.arrays import Floats
-from policies.base import Budget, Case, Honest, Round, Scope, Selection
+from freshkeeper.policies import choose
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Scope, Selection
 
 
 @dataclass(frozen=True)
-class Gain(Honest):
+class Gain(BasePolicy):
     """score_j = Σ_m w̄_j(m)·(fresh_if_refreshed − fresh_if_kept), over `windows` windows ahead.
 
     w̄ is what is in the window plus expected arrivals (`expect`). With `expect` off, one window and exact knowledge, a

@@ -5,14 +5,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies import choose
-from policies.arrays import Floats
-from policies.base import Budget, Case, Honest, Round, Selection
-from policies.sbm import cheapest_first
+from freshkeeper.policies import choose
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
+from freshkeeper.policies.sbm import cheapest_first
 
 
 @dataclass(frozen=True)
-class Ibm(Honest):
+class Ibm(BasePolicy):
     """Case 1: score_j = Σ_m w_j(m)·fresh_if_refreshed(j, m), which is formulas (12)-(15) where knowledge is exact.
 
     Case 2: SBM's order, equal residual degrees broken by the *highest* formula (17); the paper's text says lowest, its

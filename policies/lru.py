@@ -5,13 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies import choose
-from policies.arrays import Floats
-from policies.base import NEVER, Budget, Honest, Round, Selection
+from freshkeeper.policies import choose
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import NEVER, BasePolicy, Budget, Round, Selection
 
 
 @dataclass(frozen=True)
-class Lru(Honest):
+class Lru(BasePolicy):
     """The stale candidates with the oldest copies first, those without a copy before all others."""
 
     name: ClassVar[str] = "lru"

@@ -6,15 +6,15 @@ from typing import ClassVar
 import numpy as np
 import pulp
 
-from policies.arrays import Floats, Ids, Ints
-from policies.base import Budget, Case, Honest, Knowledge, Round, Selection
-from policies.completion import value_if_complete
-from policies.errors import PolicyError
-from policies.ibm import impact
+from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Knowledge, Round, Selection
+from freshkeeper.policies.completion import value_if_complete
+from freshkeeper.policies.errors import PolicyError
+from freshkeeper.policies.ibm import impact
 
 
 @dataclass(frozen=True)
-class Oracle(Honest):
+class Oracle(BasePolicy):
     """Case 1: max Σ_j value_j·u_j. Case 2: max Σ_i value_i·f_i with f_i ≤ u_j for every missing input j of SN i.
 
     Both under Σ_j cost_j·u_j ≤ budget. The value is c_i(0) as in the paper, or with `ahead` that of the whole window

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.arrays import Floats
-from policies.base import Round
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import Round
 
 LONGEST_LIFE = 64.0
 """Evaluations that the tail counts at most, for what is not seen to change at all."""

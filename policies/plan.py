@@ -5,18 +5,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies import choose
-from policies.arrays import Floats
-from policies.base import Budget, Case, Honest, Round, Scope, Selection
-from policies.gain import expected_gain
-from policies.outlook import outlook, price_of, worth_now
+from freshkeeper.policies import choose
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Scope, Selection
+from freshkeeper.policies.gain import expected_gain
+from freshkeeper.policies.outlook import outlook, price_of, worth_now
 
 TRIFLE = 1e-9
 """Less than this is rounding, not gain."""
 
 
 @dataclass(frozen=True)
-class Plan(Honest):
+class Plan(BasePolicy):
     """Known staleness: refresh j now iff G_j(0) − λ > s_j·(G_j(1) − λ)⁺, best first.
 
     G_j(0) is the gain of refreshing now and G_j(1) of doing so one evaluation later, both over H = `windows` windows

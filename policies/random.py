@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies import choose
-from policies.base import Budget, Honest, Round, Selection
+from freshkeeper.policies import choose
+from freshkeeper.policies.base import BasePolicy, Budget, Round, Selection
 
 
 @dataclass(frozen=True)
-class Random(Honest):
+class Random(BasePolicy):
     """Any stale candidates, each equally likely; in `learned`, where staleness is not known, any candidates."""
 
     name: ClassVar[str] = "random"

@@ -11,29 +11,29 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from policies.base import Policy
-from policies.errors import FreshkeeperError, UnknownPolicyError, UnknownSettingError, nearest
+from freshkeeper.policies.base import Policy
+from freshkeeper.policies.errors import FreshkeeperError, UnknownPolicyError, UnknownSettingError, nearest
 
 GROUP = "freshkeeper.policies"
 OURS = {
-    "random": "policies.random:Random",
-    "lru": "policies.lru:Lru",
-    "sbm": "policies.sbm:Sbm",
-    "ibm": "policies.ibm:Ibm",
-    "fba": "policies.fba:Fba",
-    "gain": "policies.gain:Gain",
-    "plan": "policies.plan:Plan",
-    "bundle": "policies.bundle:Bundle",
-    "oracle": "policies.oracle:Oracle",
-    "clairvoyant": "policies.clairvoyant:Clairvoyant",
-    "unlimited": "policies.unlimited:Unlimited",
+    "random": "freshkeeper.policies.random:Random",
+    "lru": "freshkeeper.policies.lru:Lru",
+    "sbm": "freshkeeper.policies.sbm:Sbm",
+    "ibm": "freshkeeper.policies.ibm:Ibm",
+    "fba": "freshkeeper.policies.fba:Fba",
+    "gain": "freshkeeper.policies.gain:Gain",
+    "plan": "freshkeeper.policies.plan:Plan",
+    "bundle": "freshkeeper.policies.bundle:Bundle",
+    "oracle": "freshkeeper.policies.oracle:Oracle",
+    "clairvoyant": "freshkeeper.policies.clairvoyant:Clairvoyant",
+    "unlimited": "freshkeeper.policies.unlimited:Unlimited",
 }
 """In the order in which tables show them: baselines, 002's, ours, bounds."""
 
 DECLARED = (
     "name", "cases", "knowledge", "carries_budget", "is_bound", "scope", "honest", "reach", "select",
 )  # fmt: skip
-"""What a class must have to be a policy; `Honest` has the usual of all but name and select."""
+"""What a class must have to be a policy; `BasePolicy` has the usual of all but name and select."""
 
 KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 """What a setting must be, by the type of its default."""

@@ -5,14 +5,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies import choose
-from policies.arrays import Floats, Ids, Ints
-from policies.base import Budget, Case, Honest, Round, Selection
-from policies.completion import complete, start
+from freshkeeper.policies import choose
+from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
+from freshkeeper.policies.completion import complete, start
 
 
 @dataclass(frozen=True)
-class Sbm(Honest):
+class Sbm(BasePolicy):
     """Case 1: score_j = w_j(0), formula (11). Case 2: repeatedly the SN with the fewest missing inputs.
 
     Departures in case 2: an input that is already fresh is not missing; `weighted` ranks SNs by c_i per missing input,

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from policies.base import Budget, Honest, Round, Selection
+from freshkeeper.policies.base import BasePolicy, Budget, Round, Selection
 
 
 @dataclass(frozen=True)
-class Unlimited(Honest):
+class Unlimited(BasePolicy):
     """Refreshes all of C that is not known to be fresh; every answer of every evaluation is fresh then."""
 
     name: ClassVar[str] = "unlimited"

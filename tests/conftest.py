@@ -2,7 +2,7 @@
 
 import pytest
 
-from maintenance.pipeline.session import LEAST_JAVA, SETTINGS, java_version, spark_session
+from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, SETTINGS, java_version, spark_session
 
 SMALL = {
     "spark.sql.shuffle.partitions": "1",

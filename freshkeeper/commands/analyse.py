@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from freshkeeper.options import assignments
-from freshkeeper.screen import print_json, say, show, table
-from policies.errors import ConfigError
+from freshkeeper.commands.options import assignments
+from freshkeeper.commands.screen import print_json, say, show, table
+from freshkeeper.policies.errors import ConfigError
 
 COLUMNS = ["setting", "policy", "freshness", "± 95 %", "basis", "pooled", "in target", "wasted", "missed"]
 
@@ -27,12 +27,12 @@ def analyse(
 
     Example: `freshkeeper analyse runs/mine --target .9 --set spark.driver.memory=4g`
     """
-    from maintenance.pipeline.session import spark_session
+    from freshkeeper.maintenance.pipeline.spark_session import spark_session
 
     settings = _settings(change)
     _must_be_there(run)
     spark = spark_session(master, settings)
-    from maintenance.pipeline.analysis import analyse as analysis
+    from freshkeeper.maintenance.pipeline.analysis import analyse as analysis
 
     found = analysis(spark, run, out or None, target, top)
     if as_json:

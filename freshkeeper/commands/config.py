@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from freshkeeper.commands.run import configured, parsed, read_query
-from freshkeeper.screen import say
-from policies.errors import ConfigError
+from freshkeeper.commands.screen import say
+from freshkeeper.policies.errors import ConfigError
 
 app = typer.Typer(help="Configs: write one, check one, print the schema.", no_args_is_help=True)
 
@@ -22,8 +22,8 @@ def init(
 
     Example: `freshkeeper config init mine.yaml`
     """
-    from maintenance.journal import writing
-    from simulator.reference import reference
+    from freshkeeper.maintenance.journal.journal import writing
+    from freshkeeper.simulator.experiment.reference_config import reference
 
     if out.exists() and not overwrite:
         raise ConfigError(f"{out} is there already; say --overwrite or name another file")
@@ -41,9 +41,9 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
     if _has_a_query(file):
         _validate_run(file)
         return
-    from simulator.config import load, settings_of
-    from simulator.experiment import runnable
-    from simulator.trace import check_there
+    from freshkeeper.simulator.experiment.experiment import runnable
+    from freshkeeper.simulator.experiment.experiment_config import load, settings_of
+    from freshkeeper.simulator.trace.trace import check_there
 
     experiment = load(file)
     settings = settings_of(experiment)
@@ -57,13 +57,13 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
 
 def _has_a_query(file: Path) -> bool:
     """Whether it is the config of a continuous query, and not of an experiment."""
-    from maintenance.yaml_file import read_yaml
+    from freshkeeper.maintenance.settings.yaml_file import read_yaml
 
     return "query" in read_yaml(file)
 
 
 def _validate_run(file: Path) -> None:
-    from maintenance.engine.places import check_inputs
+    from freshkeeper.maintenance.run.input_checks import check_inputs
 
     config = configured(str(file), {})
     text = read_query(config.query)
@@ -83,6 +83,6 @@ def schema() -> None:
 
     Example: `freshkeeper config schema > schema.json`
     """
-    from simulator.config import Experiment
+    from freshkeeper.simulator.experiment.experiment_config import Experiment
 
     print(json.dumps(Experiment.model_json_schema(), indent=2))

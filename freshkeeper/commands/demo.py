@@ -9,10 +9,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from freshkeeper.screen import Bar, print_json, say, show, table
+from freshkeeper.commands.screen import Bar, print_json, say, show, table
 
 if TYPE_CHECKING:
-    from simulator.demo import Standing
+    from freshkeeper.simulator.demo.demo import Standing
 
 COLUMNS = ["policy", "fresh answers", "believed fresh", "requests per evaluation", "µs per decision"]
 CAPTION = "Nobody is told when data changes; 'believed' is what the view itself says, without the truth."
@@ -29,9 +29,9 @@ def demo(
 
     Examples: `freshkeeper demo --budget 6`, `freshkeeper demo --policy random,sbm,plan`
     """
-    from simulator.demo import Contest
-    from simulator.report import write_report
-    from simulator.scene import SECONDS
+    from freshkeeper.simulator.demo.demo import Contest
+    from freshkeeper.simulator.demo.scene import SECONDS
+    from freshkeeper.simulator.report import write_report
 
     contest = Contest(out, policy.split(","), budget, seed, shlex.join(["freshkeeper", *sys.argv[1:]]))
     title = f"Fresh answers with {budget:g} requests per evaluation"

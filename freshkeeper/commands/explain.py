@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from freshkeeper.commands.options import lists
 from freshkeeper.commands.run import configured, is_config, parsed, read_query, volatile_of
-from freshkeeper.options import lists
-from freshkeeper.screen import print_json
-from policies.errors import ConfigError, nearest
+from freshkeeper.commands.screen import print_json
+from freshkeeper.policies.errors import ConfigError, nearest
 
 
 def explain(
@@ -24,8 +24,8 @@ def explain(
     Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
     `freshkeeper explain runs/demo/demo.yaml`
     """
-    from maintenance.query import explain as explained
-    from maintenance.query import explain_text, to_dialect
+    from freshkeeper.maintenance.query import explain as explained
+    from freshkeeper.maintenance.query import explain_text, to_dialect
 
     said = lists("volatile", volatile)
     known = said

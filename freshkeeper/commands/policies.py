@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from freshkeeper.screen import print_json, say, show, table
-from policies.errors import ConfigError
+from freshkeeper.commands.screen import print_json, say, show, table
+from freshkeeper.policies.errors import ConfigError
 
 
 def policies(
@@ -21,7 +21,7 @@ def policies(
 
     Example: `freshkeeper policies --check mine:Newest`
     """
-    from policies import registry
+    from freshkeeper.policies import registry
 
     if check:
         _check(check)
@@ -59,10 +59,10 @@ def _settings(found: Any) -> list[str]:
 
 
 def _check(name: str) -> None:
-    from policies.base import Budget
-    from policies.contract import check
-    from policies.examples import examples
-    from policies.registry import make
+    from freshkeeper.policies.base import Budget
+    from freshkeeper.policies.contract import check
+    from freshkeeper.policies.examples import examples
+    from freshkeeper.policies.registry import make
 
     policy = make(name)
     done = 0

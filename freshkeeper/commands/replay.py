@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from freshkeeper.experiments import Chosen, carry_out, free
-from freshkeeper.options import changed, numbers
-from freshkeeper.screen import say
-from policies.errors import ConfigError
+from freshkeeper.commands.experiments import Chosen, carry_out, free
+from freshkeeper.commands.options import changed, numbers
+from freshkeeper.commands.screen import say
+from freshkeeper.policies.errors import ConfigError
 
 
 def replay(
@@ -38,7 +38,7 @@ def replay(
 
     Example: `freshkeeper replay runs/mine --policy gain,plan --budget 1,2,5,10 --knowledge learned --target .9`
     """
-    from simulator.replay import cheapest, replay_of
+    from freshkeeper.simulator.experiment.replay import cheapest, replay_of
 
     if target is not None and not 0 <= target <= 1:
         raise ConfigError(f"--target {target:g}: it must be a freshness from 0 to 1")

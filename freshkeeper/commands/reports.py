@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from freshkeeper.screen import print_json, say, show, table
+from freshkeeper.commands.screen import print_json, say, show, table
 
 
 def report(
@@ -17,7 +17,7 @@ def report(
 
     Example: `freshkeeper report runs/fig2a --png plots`
     """
-    from simulator.report import write_report
+    from freshkeeper.simulator.report import write_report
 
     print(write_report(run, out, png))
 
@@ -31,8 +31,8 @@ def compare(
 
     Example: `freshkeeper compare runs/a runs/b`
     """
-    from simulator.compare import HEADS
-    from simulator.compare import compare as differences
+    from freshkeeper.simulator.experiment.compare import HEADS
+    from freshkeeper.simulator.experiment.compare import compare as differences
 
     found = differences(first, second)
     if as_json:
@@ -55,7 +55,7 @@ def check(
 
     Example: `freshkeeper check runs/fig2a --warn .95 --error .90`
     """
-    from simulator.check import check as verdict
+    from freshkeeper.simulator.experiment.check import check as verdict
 
     code, lines = verdict(run, warn, error, policy, last)
     if as_json:

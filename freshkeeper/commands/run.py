@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshkeeper.options import duration, lists, pairs, shares
-from freshkeeper.screen import say
-from maintenance.durations import to_delay
-from policies.errors import ConfigError
+from freshkeeper.commands.options import duration, lists, pairs, shares
+from freshkeeper.commands.screen import say
+from freshkeeper.maintenance.settings.durations import to_delay
+from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from maintenance.engine.config import RunConfig
-    from maintenance.query import Query
+    from freshkeeper.maintenance.query import Query
+    from freshkeeper.maintenance.run.run_config import RunConfig
 
 
 def run(
@@ -72,7 +72,7 @@ def run(
     `freshkeeper run reach.rspql --stream http://example.org/s=- --source http://example.org/blog=blog.yaml --budget 5`,
     `freshkeeper run reach.yaml --policy plan --metrics :9100`
     """
-    from maintenance.engine.config import config_of
+    from freshkeeper.maintenance.run.run_config import config_of
 
     options = {
         "streams": pairs("stream", stream),
@@ -125,14 +125,14 @@ def is_config(query: str) -> bool:
 
 def configured(file: str, given: "Mapping[str, Any]") -> "RunConfig":
     """A run from its file, with what was given beside it."""
-    from maintenance.engine.config import read_config
+    from freshkeeper.maintenance.run.run_config import read_config
 
     return read_config(Path(file), given)
 
 
 def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
     """The volatile predicates of every source that has some, whoever says them."""
-    from maintenance.service.config import read_config
+    from freshkeeper.maintenance.service.source_config import read_config
 
     said = {
         name: read_config(Path(source)) if isinstance(source, str) else source
@@ -144,10 +144,10 @@ def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
 
 def _carry_out(config: "RunConfig") -> None:
     """Answers to standard output, everything else to standard error."""
-    from maintenance import logs
-    from maintenance.engine.output import writer
-    from maintenance.engine.session import Session
-    from maintenance.metrics import Metrics, address_of
+    from freshkeeper.maintenance.observe import logs
+    from freshkeeper.maintenance.observe.metrics import Metrics, address_of
+    from freshkeeper.maintenance.rsp.output import writer
+    from freshkeeper.maintenance.run.run_session import Session
 
     if config.journal and Path(config.journal).is_file():
         raise ConfigError(f"--journal {config.journal} is a file: name a directory")
@@ -202,6 +202,6 @@ def read_query(written: str) -> str:
 
 def parsed(text: str, dialect: str) -> "Query":
     """The query object."""
-    from maintenance.query import parse
+    from freshkeeper.maintenance.query import parse
 
     return parse(text, dialect or None)

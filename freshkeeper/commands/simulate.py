@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from freshkeeper.experiments import Chosen, carry_out, free
-from freshkeeper.options import changed, numbers
+from freshkeeper.commands.experiments import Chosen, carry_out, free
+from freshkeeper.commands.options import changed, numbers
 
 
 def simulate(
@@ -39,7 +39,7 @@ def simulate(
     Examples: `freshkeeper simulate configs/fig2a.yaml`,
     `freshkeeper simulate --trace DIR --window 7d --step 6h --budget 5 --policy lru,ibm,gain --knowledge learned`
     """
-    from simulator.config import load, resolve
+    from freshkeeper.simulator.experiment.experiment_config import load, resolve
 
     options = {
         "trace": str(trace) if trace else None,

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from freshkeeper.options import assignments
-from freshkeeper.screen import print_json, say, show, table
-from policies.errors import ConfigError
+from freshkeeper.commands.options import assignments
+from freshkeeper.commands.screen import print_json, say, show, table
+from freshkeeper.policies.errors import ConfigError
 
 app = typer.Typer(help="Traces: who arrived, who needs whom, what changed.", no_args_is_help=True)
 
@@ -27,9 +27,9 @@ def generate(
 
     Example: `freshkeeper trace generate out/skewed --set degree_skew=0.7 --set edges=500`
     """
-    from simulator import config as configs
-    from simulator.trace import write_trace
-    from simulator.workload import generate as draw
+    from freshkeeper.simulator.experiment import experiment_config as configs
+    from freshkeeper.simulator.trace.trace import write_trace
+    from freshkeeper.simulator.trace.workload import generate as draw
 
     written = {f"workload.{key.removeprefix('workload.')}": value for key, value in assignments(change).items()}
     changes = {"sweep": {}, **written}  # what a config varies is nothing to a single draw
@@ -50,10 +50,10 @@ def describe(
 
     Example: `freshkeeper trace describe out/skewed --window 4s --step 1s`
     """
-    from freshkeeper.options import duration
-    from simulator.describe import describe as measure
-    from simulator.describe import text
-    from simulator.trace import read_trace
+    from freshkeeper.commands.options import duration
+    from freshkeeper.simulator.trace.describe import describe as measure
+    from freshkeeper.simulator.trace.describe import text
+    from freshkeeper.simulator.trace.trace import read_trace
 
     found = measure(read_trace(directory), duration("window", window), duration("step", step))
     if as_json:
@@ -77,10 +77,10 @@ def convert(
     """
     from pydantic import ValidationError
 
-    from maintenance.yaml_file import read_yaml
-    from simulator.convert import Conversion
-    from simulator.convert import convert as translate
-    from simulator.trace import write_trace
+    from freshkeeper.maintenance.settings.yaml_file import read_yaml
+    from freshkeeper.simulator.trace.convert import Conversion
+    from freshkeeper.simulator.trace.convert import convert as translate
+    from freshkeeper.simulator.trace.trace import write_trace
 
     try:
         wanted = Conversion.model_validate(read_yaml(mapping))

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from maintenance.budget import Amount, BudgetRule
-from maintenance.durations import to_delay, to_ms
-from maintenance.pipeline.enrichment.arrivals import Tabular, check_columns, counted
-from maintenance.pipeline.enrichment.batches import Step
-from maintenance.pipeline.enrichment.on_driver import Shape, shape_of
-from maintenance.pipeline.enrichment.settings import Settings, on_the_driver
-from maintenance.pipeline.enrichment.sinks import Files, Sink
-from maintenance.pipeline.enrichment.warm import Warm
-from maintenance.service.endpoint import Endpoint, Remote
-from maintenance.view.changes import ChangeModel
-from maintenance.view.learned import Learned
-from maintenance.window import WindowSpec
-from policies.base import Case, Policy
-from policies.errors import ConfigError, nearest
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Tabular, check_columns, counted
+from freshkeeper.maintenance.pipeline.enrichment.enrichment_settings import Settings, on_the_driver
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape, shape_of
+from freshkeeper.maintenance.pipeline.enrichment.sinks import Files, Sink
+from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
+from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
+from freshkeeper.maintenance.settings.durations import to_delay, to_ms
+from freshkeeper.maintenance.view.changes import ChangeModel
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.base import Case, Policy
+from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.policies.registry import make
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -122,8 +122,8 @@ def _process(
 
     if graph is None:
         return on_the_driver(settings, source, state, shape, from_driver, reached).process
-    from maintenance.pipeline.enrichment.cluster import on_the_cluster
-    from maintenance.pipeline.enrichment.parts import WindowParts
+    from freshkeeper.maintenance.pipeline.enrichment.cluster import on_the_cluster
+    from freshkeeper.maintenance.pipeline.enrichment.window_parts import WindowParts
 
     parts = WindowParts(spark, graph.shared)
     return on_the_cluster(settings, source, state, shape, from_cluster, reached, parts).process

@@ -17,9 +17,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from maintenance.streams.batch import Batch
-from maintenance.streams.lines import Mistakes, OnError, TimedLines
-from policies.errors import ConfigError, InputError, nearest
+from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
+from freshkeeper.policies.errors import ConfigError, InputError, nearest
 
 SCHEMA = "t_ms BIGINT, event_time TIMESTAMP, subject STRING, predicate STRING, object STRING"
 """Terms are written as in N-Triples; what graph a statement names does not matter, as everywhere in streams."""

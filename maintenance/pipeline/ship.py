@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from policies.errors import ConfigError
+from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

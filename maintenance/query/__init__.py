@@ -1,8 +1,9 @@
 """The language front end: text → shell → query object, the dialects, the way back to text, and what it all means."""
 
-from maintenance.query.errors import DialectError, QuerySyntaxError, SplitError
-from maintenance.query.explain import explain, explain_text
-from maintenance.query.model import (
+from freshkeeper.maintenance.query.explain import explain, explain_text
+from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.federation.split import Split, split
+from freshkeeper.maintenance.query.model import (
     Closure,
     Dataset,
     EvaluationTimes,
@@ -14,11 +15,10 @@ from maintenance.query.model import (
     Window,
     WindowKind,
 )
-from maintenance.query.parser import DIALECTS, detect, parse
-from maintenance.query.printing import to_dialect, to_rspql
-from maintenance.query.prologue import DEFAULT_BASE, Prologue
-from maintenance.query.services import ServicePattern
-from maintenance.query.split import Split, split
+from freshkeeper.maintenance.query.parser import DIALECTS, detect, parse
+from freshkeeper.maintenance.query.printing import to_dialect, to_rspql
+from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue
+from freshkeeper.maintenance.query.syntax.query_errors import DialectError, QuerySyntaxError, SplitError
 
 __all__ = [
     "DEFAULT_BASE",

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping
 from textwrap import indent
 
-from maintenance.durations import to_iso
-from maintenance.query.errors import SplitError
-from maintenance.query.model import Closure, Operator, Query, Report, Window, WindowKind
-from maintenance.query.services import ServicePattern
-from maintenance.query.splitting import split_of
+from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.federation.splitting import split_of
+from freshkeeper.maintenance.query.model import Closure, Operator, Query, Report, Window, WindowKind
+from freshkeeper.maintenance.query.syntax.query_errors import SplitError
+from freshkeeper.maintenance.settings.durations import to_iso
 
 Volatile = Mapping[str, Collection[str]]
 """Per endpoint IRI, its volatile predicates."""

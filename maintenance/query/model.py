@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from maintenance.query.around import Surroundings, surroundings
-from maintenance.query.patterns import Element, read_group
-from maintenance.query.prologue import Prologue
-from maintenance.query.rewrite import to_sparql
-from maintenance.query.services import ServicePattern, find_services, find_window_variables
-from maintenance.query.tokens import Tokens, tokenize
-from maintenance.query.traced import Traced
+from freshkeeper.maintenance.query.federation.context import Surroundings, surroundings
+from freshkeeper.maintenance.query.federation.service_patterns import (
+    ServicePattern,
+    find_services,
+    find_window_variables,
+)
+from freshkeeper.maintenance.query.syntax.patterns import Element, read_group
+from freshkeeper.maintenance.query.syntax.prologue import Prologue
+from freshkeeper.maintenance.query.syntax.rewrite import to_sparql
+from freshkeeper.maintenance.query.syntax.source_map import SourceMap
+from freshkeeper.maintenance.query.syntax.tokens import Tokens, tokenize
 
 
 class Form(StrEnum):
@@ -132,7 +136,7 @@ class Query:
     dialect: str = field(default="RSP-QL", compare=False)
 
     @cached_property
-    def rewritten(self) -> Traced:
+    def rewritten(self) -> SourceMap:
         """The SPARQL 1.1 text, traced to head + where + tail of the expression."""
         e = self.expression
         names = [window.name for window in self.dataset.named_windows]

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from maintenance.query import cqels, csparql, rspql, sparqlstream
-from maintenance.query.cursor import Cursor
-from maintenance.query.dialect import Dialect
-from maintenance.query.lowering import lower
-from maintenance.query.model import Query
-from maintenance.query.prologue import DEFAULT_BASE
-from maintenance.query.shell import Shell
-from maintenance.query.tokens import Token, Tokens, check_size, tokenize
-from policies.errors import ConfigError, nearest
+from freshkeeper.maintenance.query.dialects import cqels, csparql, rspql, sparqlstream
+from freshkeeper.maintenance.query.dialects.dialect import Dialect
+from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.lowering import lower
+from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE
+from freshkeeper.maintenance.query.syntax.shell import Shell
+from freshkeeper.maintenance.query.syntax.tokens import Token, Tokens, check_size, tokenize
+from freshkeeper.policies.errors import ConfigError, nearest
 
 DIALECTS: dict[str, Dialect] = {
     "rspql": rspql.DIALECT,

@@ -2,15 +2,24 @@
 
 from collections.abc import Iterator
 
-from maintenance.durations import to_iso, to_unit
-from maintenance.query.dialect import CQELS, CSPARQL, RSPQL, SPARQLSTREAM, Dialect, Feature, cannot, fitted_report
-from maintenance.query.errors import DialectError
-from maintenance.query.model import Form, Query, Window
-from maintenance.query.parser import DIALECTS, dialect_of
-from maintenance.query.rewrite import blocks
-from maintenance.query.rspql import write, write_extent
-from maintenance.query.tokens import Kind
-from maintenance.query.traced import Edit, Weaver
+from freshkeeper.maintenance.query.dialects.dialect import (
+    CQELS,
+    CSPARQL,
+    RSPQL,
+    SPARQLSTREAM,
+    Dialect,
+    Feature,
+    cannot,
+    fitted_report,
+)
+from freshkeeper.maintenance.query.dialects.rspql import write, write_extent
+from freshkeeper.maintenance.query.model import Form, Query, Window
+from freshkeeper.maintenance.query.parser import DIALECTS, dialect_of
+from freshkeeper.maintenance.query.syntax.query_errors import DialectError
+from freshkeeper.maintenance.query.syntax.rewrite import blocks
+from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
+from freshkeeper.maintenance.query.syntax.tokens import Kind
+from freshkeeper.maintenance.settings.durations import to_iso, to_unit
 
 
 def to_rspql(query: Query) -> str:

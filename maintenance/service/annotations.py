@@ -12,13 +12,13 @@ from enum import StrEnum
 
 from pyoxigraph import Literal
 
-from maintenance.query.patterns import Element, read_group
-from maintenance.query.split import Split
-from maintenance.query.tokens import tokenize
-from maintenance.service.transport import Bound
-from maintenance.service.validity import Validity
-from maintenance.view.changes import UNKNOWN
-from policies.errors import ConfigError
+from freshkeeper.maintenance.query.federation.split import Split
+from freshkeeper.maintenance.query.syntax.patterns import Element, read_group
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.service.http.validity_headers import Validity
+from freshkeeper.maintenance.service.transport import Bound
+from freshkeeper.maintenance.view.changes import UNKNOWN
+from freshkeeper.policies.errors import ConfigError
 
 TMP = "http://example.org/temporal#"
 SINGLETON_OF = (

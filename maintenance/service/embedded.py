@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolution, QuerySolutions, Store
 
-from maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
-from policies.errors import ConfigError, EndpointError
+from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
+from freshkeeper.policies.errors import ConfigError, EndpointError
 
 Term: TypeAlias = NamedNode | BlankNode | Literal
 Row: TypeAlias = tuple[tuple[str, Term], ...]

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from maintenance.view.changes import UNKNOWN
-from policies.errors import ConfigError
+from freshkeeper.maintenance.view.changes import UNKNOWN
+from freshkeeper.policies.errors import ConfigError
 
 Key = Hashable
 

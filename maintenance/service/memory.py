@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
+from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
 
 
 @dataclass(eq=False)

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from maintenance.view.changes import UNKNOWN
-from policies.errors import EndpointError
+from freshkeeper.maintenance.view.changes import UNKNOWN
+from freshkeeper.policies.errors import EndpointError
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 Bound: TypeAlias = Mapping[str, Term]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from policies.errors import ConfigError
+from freshkeeper.policies.errors import ConfigError
 
 VERSION = 1
 FILE = "state.sqlite"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from queue import Empty, Queue
 from threading import Thread
 
-from maintenance.streams.batch import Batch, Stream
+from freshkeeper.maintenance.streams.batch import Batch, Stream
 
 AHEAD = 16
 """Batches that may wait to be taken."""

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
-from policies.errors import InputError
+from freshkeeper.policies.errors import InputError
 
 DEFAULT = DefaultGraph()
 

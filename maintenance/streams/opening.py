@@ -12,12 +12,12 @@ directory                its files by name; follow:directory goes on with those 
 from collections.abc import Callable
 from pathlib import Path
 
-from maintenance.streams.batch import Stream
-from maintenance.streams.documents import TimedGraphs
-from maintenance.streams.lines import Mistakes, TimedLines
-from maintenance.streams.live import Directory, online
-from maintenance.streams.tables import TimedRows
-from policies.errors import ConfigError
+from freshkeeper.maintenance.streams.batch import Stream
+from freshkeeper.maintenance.streams.live_streams import Directory, online
+from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
+from freshkeeper.maintenance.streams.timed_lines import Mistakes, TimedLines
+from freshkeeper.maintenance.streams.timed_rows import TimedRows
+from freshkeeper.policies.errors import ConfigError
 
 ADDRESSES = ("tcp://", "http://", "https://")
 FOLLOW = "follow:"

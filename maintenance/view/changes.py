@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import Knowledge
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.base import Knowledge
 
 UNKNOWN = -(2**62)
 """A time that the source did not tell."""
@@ -23,7 +23,7 @@ class Evidence:
     slots: Ids
     now: int
     previous: Ints
-    """when the copy that was replaced had been fetched; policies.base.NEVER where there was none"""
+    """when the copy that was replaced had been fetched; freshkeeper.policies.base.NEVER where there was none"""
     changed: Bools
     """the value differs from the replaced copy's; False where there was none"""
     modified: Ints

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maintenance.view.changes import UNKNOWN, Beliefs, Evidence
-from maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired, reaching
-from maintenance.view.schedule import Numbering
-from policies.arrays import Floats, Ids, Ints
-from policies.base import NEVER, Knowledge
-from policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
+from freshkeeper.maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired, reaching
+from freshkeeper.maintenance.view.schedule import Numbering
+from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.base import NEVER, Knowledge
+from freshkeeper.policies.errors import ConfigError, InputError
 
 
 class Learned:

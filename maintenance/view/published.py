@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from maintenance.view.changes import UNKNOWN, Beliefs, Evidence
-from maintenance.view.learned import checks, exponential
-from maintenance.view.rates import LastModified, grown, paired, reaching, span
-from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import NEVER, Knowledge
+from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
+from freshkeeper.maintenance.view.learned import checks, exponential
+from freshkeeper.maintenance.view.rates import LastModified, grown, paired, reaching, span
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.base import NEVER, Knowledge
 
 
 class Published:

@@ -18,8 +18,8 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from policies.arrays import Bools, Floats, Ids, Ints
-from policies.errors import ConfigError, InputError
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.errors import ConfigError, InputError
 
 PRIOR_INTERVAL = 60_000.0
 """The mean time between changes, in ms, that is believed before any check."""

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from maintenance.view.changes import Beliefs, Evidence
-from maintenance.view.rates import grown, paired, reaching, span
-from policies.arrays import Floats, Ids, Ints
-from policies.base import NEVER, Knowledge
-from policies.errors import InputError
+from freshkeeper.maintenance.view.changes import Beliefs, Evidence
+from freshkeeper.maintenance.view.rates import grown, paired, reaching, span
+from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.base import NEVER, Knowledge
+from freshkeeper.policies.errors import InputError
 
 BEFORE = NEVER + 1
 """The last change of an SR that has not changed as far back as is known: no copy is older, only a missing one is."""

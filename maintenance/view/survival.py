@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from maintenance.view.changes import UNKNOWN, Beliefs, Evidence
-from maintenance.view.rates import PRIOR_INTERVAL, expected_age, grown, paired, reaching, span
-from policies.arrays import Bools, Floats, Ids, Ints
-from policies.base import NEVER, Knowledge
-from policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
+from freshkeeper.maintenance.view.rates import PRIOR_INTERVAL, expected_age, grown, paired, reaching, span
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.base import NEVER, Knowledge
+from freshkeeper.policies.errors import ConfigError, InputError
 
 KNOTS = 256
 """A curve is thinned to so many pieces, so that looking it up stays cheap."""

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.arrays import Floats, Ints
-from policies.bound.flow import Network, budget_network
-from policies.bound.future import Allowance, Future
-from policies.bound.periods import Steps, steps_of
-from policies.bound.prices import dual_bound, nearest_to_best
-from policies.bound.program import Program, Solution
-from policies.bound.schedule import Schedule, filled, matched
-from policies.choose import SLACK
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.bound.flow import Network, budget_network
+from freshkeeper.policies.bound.future import Allowance, Future
+from freshkeeper.policies.bound.periods import Steps, steps_of
+from freshkeeper.policies.bound.prices import dual_bound, nearest_to_best
+from freshkeeper.policies.bound.program import Program, Solution
+from freshkeeper.policies.bound.schedule import Schedule, filled, matched
+from freshkeeper.policies.choose import SLACK
 
 EXACT_BELOW = 400_000
 """The most steps that one program may have: about a minute."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.arrays import Floats, Ints
-from policies.bound.future import Allowance
-from policies.bound.program import Program
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.bound.future import Allowance
+from freshkeeper.policies.bound.program import Program
 
 
 @dataclass(frozen=True, eq=False)

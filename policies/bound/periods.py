@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from policies.arrays import Bools, Floats, Ints
-from policies.bound.future import Future
+from freshkeeper.policies.arrays import Bools, Floats, Ints
+from freshkeeper.policies.bound.future import Future
 
 
 @dataclass(frozen=True, eq=False)

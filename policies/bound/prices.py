@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from policies.arrays import Floats, Ints
-from policies.bound.flow import rank_of
-from policies.bound.future import Allowance
-from policies.bound.periods import Steps
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.bound.flow import rank_of
+from freshkeeper.policies.bound.future import Allowance
+from freshkeeper.policies.bound.periods import Steps
 
 
 def dual_bound(steps: Steps, allowance: Allowance, prices: Floats) -> float:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies.arrays import Floats, Ids, Ints
-from policies.bound.future import Allowance
-from policies.bound.periods import Steps
-from policies.bound.prices import net_gain
-from policies.choose import SLACK
+from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.bound.future import Allowance
+from freshkeeper.policies.bound.periods import Steps
+from freshkeeper.policies.bound.prices import net_gain
+from freshkeeper.policies.choose import SLACK
 
 
 @dataclass(frozen=True, eq=False)

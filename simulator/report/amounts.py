@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from math import isfinite, isnan
 
-from simulator.report.intervals import Estimate
+from freshkeeper.simulator.report.intervals import Estimate
 
 GAP = "\N{NO-BREAK SPACE}"
 NOTHING = "–"

@@ -11,8 +11,8 @@ import altair as alt
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from policies.arrays import Floats
-from simulator.report.styles import Style, css
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.simulator.report.styles import Style, css
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 """The version that altair writes, for the libraries that draw it."""

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from policies.arrays import Floats, Ints
-from simulator.report.columns import BROKEN, Batch, batches, floats, has, integers, sums, words
-from simulator.report.intervals import Estimate, estimate
-from simulator.rundir import Run
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.simulator.experiment.run_directory import Run
+from freshkeeper.simulator.report.columns import BROKEN, Batch, batches, floats, has, integers, sums, words
+from freshkeeper.simulator.report.intervals import Estimate, estimate
 
 USED = ("setting", "policy", "seed", "k", "changed", "error")
 

@@ -6,12 +6,12 @@ from functools import cached_property
 from math import isnan
 from typing import Any, TypeVar
 
-from simulator.report.charts import apart
-from simulator.report.costs import Costs
-from simulator.report.groups import Group
-from simulator.report.scores import BOUND
-from simulator.report.staleness import Staleness
-from simulator.report.styles import Style
+from freshkeeper.simulator.report.charts import apart
+from freshkeeper.simulator.report.costs import Costs
+from freshkeeper.simulator.report.groups import Group
+from freshkeeper.simulator.report.scores import BOUND
+from freshkeeper.simulator.report.staleness import Staleness
+from freshkeeper.simulator.report.styles import Style
 
 T = TypeVar("T")
 Rows = dict[str, list[dict[str, Any]]]

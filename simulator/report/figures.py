@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from simulator.report import charts
-from simulator.report.amounts import duration, percent_with_interval
-from simulator.report.costs import Spread
-from simulator.report.drawing import Drawn, Figure, View, short
-from simulator.report.intervals import Estimate
-from simulator.report.over_time import over_time
-from simulator.report.panels import BUDGET, panels
-from simulator.report.sweeps import sweep
-from simulator.report.timeline import Measure
+from freshkeeper.simulator.report import charts
+from freshkeeper.simulator.report.amounts import duration, percent_with_interval
+from freshkeeper.simulator.report.costs import Spread
+from freshkeeper.simulator.report.drawing import Drawn, Figure, View, short
+from freshkeeper.simulator.report.intervals import Estimate
+from freshkeeper.simulator.report.over_time import over_time
+from freshkeeper.simulator.report.panels import BUDGET, panels
+from freshkeeper.simulator.report.sweeps import sweep
+from freshkeeper.simulator.report.timeline import Measure
 
 MOST, LEAST, TOGETHER = 200, 25, 25_000
 """How many points a line has at most and at least, and how many all lines have together at about 20 bytes each."""

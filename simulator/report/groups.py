@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from policies.arrays import Floats, Ints
-from simulator.report.amounts import GAP, value
-from simulator.report.intervals import Estimate, estimate, lifts, paired
-from simulator.report.scores import BOUND, Score, scores
-from simulator.rundir import Run
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.simulator.experiment.run_directory import Run
+from freshkeeper.simulator.report.amounts import GAP, value
+from freshkeeper.simulator.report.intervals import Estimate, estimate, lifts, paired
+from freshkeeper.simulator.report.scores import BOUND, Score, scores
 
 CASES = {
     "bgp": f"answers of single edges (case{GAP}1)",

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from simulator.report import charts
-from simulator.report.amounts import amount, percent
-from simulator.report.drawing import Drawn, Figure, Rows, View, framed, row, short
-from simulator.report.timeline import Line, Measure, are_dates, line, warmup_ends
+from freshkeeper.simulator.report import charts
+from freshkeeper.simulator.report.amounts import amount, percent
+from freshkeeper.simulator.report.drawing import Drawn, Figure, Rows, View, framed, row, short
+from freshkeeper.simulator.report.timeline import Line, Measure, are_dates, line, warmup_ends
 
 TITLES = {
     Measure.FRESHNESS: ("over-time", "Freshness over time", "of answers fresh", charts.PERCENT),

@@ -15,19 +15,20 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from maintenance import journal
-from simulator import rundir
-from simulator.report import figures, tables
-from simulator.report.amounts import listed
-from simulator.report.charts import VEGA_LITE, datasets
-from simulator.report.costs import Costs, costs
-from simulator.report.drawing import SETTING, Drawn, Figure, View
-from simulator.report.groups import Group, groups
-from simulator.report.png import write_pngs
-from simulator.report.scores import BOUND
-from simulator.report.staleness import Staleness, staleness
-from simulator.report.styles import styles
-from simulator.report.verdict import Verdict, verdict
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.report import figures
+from freshkeeper.simulator.report import report_tables as tables
+from freshkeeper.simulator.report.amounts import listed
+from freshkeeper.simulator.report.charts import VEGA_LITE, datasets
+from freshkeeper.simulator.report.costs import Costs, costs
+from freshkeeper.simulator.report.drawing import SETTING, Drawn, Figure, View
+from freshkeeper.simulator.report.groups import Group, groups
+from freshkeeper.simulator.report.png import write_pngs
+from freshkeeper.simulator.report.scores import BOUND
+from freshkeeper.simulator.report.staleness import Staleness, staleness
+from freshkeeper.simulator.report.styles import styles
+from freshkeeper.simulator.report.verdict import Verdict, verdict
 
 HERE = Path(__file__).parent
 
@@ -59,7 +60,7 @@ class Section:
 
 def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
     """Write the page of a run directory, and its plots as PNG where a directory is given."""
-    read = rundir.read(run)
+    read = run_directory.read(run)
     paid, stale = costs(read), staleness(read)
     sections = [_section(f"g{i}", group, paid, stale) for i, group in enumerate(groups(read))]
     notes = [*read.notes, *paid.notes, *stale.notes]
@@ -75,7 +76,7 @@ def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
 
 def figures_of(run: Path) -> list[Figure]:
     """Every figure of a run directory, group by group."""
-    read = rundir.read(run)
+    read = run_directory.read(run)
     paid, stale = costs(read), staleness(read)
     sections = [_section(f"g{i}", group, paid, stale) for i, group in enumerate(groups(read))]
     return [figure for section in sections for figure in (*section.along, *section.single)]
@@ -111,7 +112,7 @@ def _choices(group: Group, along: Sequence[Figure]) -> dict[str, Choices]:
     return found
 
 
-def _html(run: rundir.Run, sections: Sequence[Section], notes: Sequence[str]) -> str:
+def _html(run: run_directory.Run, sections: Sequence[Section], notes: Sequence[str]) -> str:
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
     policies = dict.fromkeys(series.policy for series in run.evaluations.series)

@@ -9,8 +9,8 @@ from itertools import pairwise
 from json import dumps
 from typing import Any
 
-from simulator.report.amounts import value
-from simulator.report.groups import Group, short
+from freshkeeper.simulator.report.amounts import value
+from freshkeeper.simulator.report.groups import Group, short
 
 BUDGET = "budget"
 TARGETS = (0.5, 0.8, 0.9, 0.95, 0.99)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.report.page import figures_of
-from simulator.report.png import svg
+from freshkeeper.simulator.report.page import figures_of
+from freshkeeper.simulator.report.png import svg
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any
 
 import vl_convert
 
-from maintenance.journal import writing
-from policies.errors import ConfigError
-from simulator.report.charts import CONFIG, VEGA_LITE
-from simulator.report.drawing import Figure, View, expanded
-from simulator.report.styles import LIGHT
+from freshkeeper.maintenance.journal.journal import writing
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.simulator.report.charts import CONFIG, VEGA_LITE
+from freshkeeper.simulator.report.drawing import Figure, View, expanded
+from freshkeeper.simulator.report.styles import LIGHT
 
 WIDTH = 640
 

@@ -11,10 +11,10 @@ from math import isnan
 
 import numpy as np
 
-from policies.arrays import Bools, Floats, Ints
-from simulator.report.columns import sums
-from simulator.report.intervals import Estimate, common, estimate
-from simulator.rundir import Evaluations, Run, Series
+from freshkeeper.policies.arrays import Bools, Floats, Ints
+from freshkeeper.simulator.experiment.run_directory import Evaluations, Run, Series
+from freshkeeper.simulator.report.columns import sums
+from freshkeeper.simulator.report.intervals import Estimate, common, estimate
 
 SLACK = 1e-9
 BOUND = "clairvoyant"

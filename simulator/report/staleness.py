@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from policies.arrays import Floats, Ints
-from policies.base import NEVER
-from simulator.report.columns import BROKEN, Batch, batches, floats, has, integers, words
-from simulator.report.costs import Spread, first_counted, index, series_of
-from simulator.rundir import Run
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.base import NEVER
+from freshkeeper.simulator.experiment.run_directory import Run
+from freshkeeper.simulator.report.columns import BROKEN, Batch, batches, floats, has, integers, words
+from freshkeeper.simulator.report.costs import Spread, first_counted, index, series_of
 
 USED = ("setting", "policy", "seed", "k", "t_ms", "sr", "weight", "refreshed_ms")
 BINS_PER_STEP = 20

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from simulator.rundir import Run
+from freshkeeper.simulator.experiment.run_directory import Run
 
 LIGHT = {
     "paper": "#ffffff",

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
-from simulator.report import charts
-from simulator.report.amounts import percent, percent_with_interval, value
-from simulator.report.drawing import Drawn, Figure, View, framed, short
-from simulator.report.groups import short as last_part
-from simulator.report.intervals import Estimate
-from simulator.report.panels import BUDGET, Panel
-from simulator.report.scores import BOUND
+from freshkeeper.simulator.report import charts
+from freshkeeper.simulator.report.amounts import percent, percent_with_interval, value
+from freshkeeper.simulator.report.drawing import Drawn, Figure, View, framed, short
+from freshkeeper.simulator.report.groups import short as last_part
+from freshkeeper.simulator.report.intervals import Estimate
+from freshkeeper.simulator.report.panels import BUDGET, Panel
+from freshkeeper.simulator.report.scores import BOUND
 
 
 def sweep(drawn: Drawn, key: str, found: Sequence[Panel]) -> Figure:

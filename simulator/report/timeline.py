@@ -5,9 +5,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from policies.arrays import Floats, Ints
-from simulator.report.intervals import halves
-from simulator.rundir import Evaluations
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.simulator.experiment.run_directory import Evaluations
+from freshkeeper.simulator.report.intervals import halves
 
 EPOCH_MS = 365 * 86_400_000
 """A later first instant is a date; an earlier one counts from some zero."""

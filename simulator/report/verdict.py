@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from markupsafe import Markup
 
-from simulator.audited import audited
-from simulator.report.amounts import (
+from freshkeeper.simulator.experiment.audited import audited
+from freshkeeper.simulator.report.amounts import (
     amount,
     listing,
     percent,
@@ -16,10 +16,10 @@ from simulator.report.amounts import (
     signed,
     signed_with_interval,
 )
-from simulator.report.groups import Group
-from simulator.report.intervals import Estimate
-from simulator.report.panels import BUDGET, Panel, budget_line, panels, reach
-from simulator.report.scores import BOUND
+from freshkeeper.simulator.report.groups import Group
+from freshkeeper.simulator.report.intervals import Estimate
+from freshkeeper.simulator.report.panels import BUDGET, Panel, budget_line, panels, reach
+from freshkeeper.simulator.report.scores import BOUND
 
 BASELINES = ("random", "lru", "sbm", "ibm")
 TARGET = 0.9

@@ -344,8 +344,8 @@ def test_policies_are_listed(freshkeeper: Command) -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two policies with seven evaluations, and another one."""
-    from simulator.config import resolve
-    from simulator.experiment import simulate
+    from freshkeeper.simulator.experiment.experiment import simulate
+    from freshkeeper.simulator.experiment.experiment_config import resolve
 
     there = tmp_path_factory.mktemp("runs")
     for name, budget in (("one", 10), ("two", 14)):

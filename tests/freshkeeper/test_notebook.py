@@ -3,9 +3,9 @@
 import pytest
 
 from freshkeeper.notebook import figure, freshness, told
-from policies.errors import ConfigError
-from simulator.config import resolve
-from simulator.experiment import simulate
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from maintenance.budget import BudgetRule
-from maintenance.manager import Manager
-from maintenance.service.memory import InMemory
-from maintenance.view.schedule import FixedSchedule
-from maintenance.window import WindowSpec
-from policies import registry
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.view.schedule import FixedSchedule
+from freshkeeper.policies import registry
 
 EDGES = {"jazz": ["ann", "bob"], "rock": ["bob", "cyd"], "folk": ["dan"]}
 USERS = ["ann", "bob", "cyd", "dan"]

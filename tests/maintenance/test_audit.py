@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from maintenance.audit import Measured
-from maintenance.budget import BudgetRule
-from maintenance.manager import Manager
-from maintenance.service.memory import InMemory
-from maintenance.view.learned import Learned
-from maintenance.window import WindowSpec
-from policies.base import Case
-from policies.errors import ConfigError
-from policies.registry import make
+from freshkeeper.maintenance.budget.audit import Measured
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.base import Case
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.registry import make
 
 
 class World:
@@ -107,7 +107,7 @@ def test_a_copy_that_cannot_be_had_leaves_the_answer_unknown():
 
 
 def failing(keys):
-    from maintenance.service.endpoint import Copy, Fetched
+    from freshkeeper.maintenance.service.endpoint import Copy, Fetched
 
     return Fetched([Copy(error="down") for _ in keys], float(len(keys)), len(keys))
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance.budget import BudgetRule, Ledger
-from policies.errors import BudgetError, ConfigError
+from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
+from freshkeeper.policies.errors import BudgetError, ConfigError
 
 
 def test_a_fractional_budget_is_paid_out_in_whole_units():

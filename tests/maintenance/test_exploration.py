@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from maintenance.budget import BudgetRule
-from maintenance.manager import Manager
-from maintenance.service.memory import InMemory
-from maintenance.view.learned import Learned
-from maintenance.window import WindowSpec
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.registry import make
 
 BUSY, QUIET = [f"busy{n}" for n in range(15)], [f"quiet{n}" for n in range(5)]
 

@@ -5,9 +5,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from maintenance.graph import MaintenanceGraph
-from maintenance.rows import Rows
-from maintenance.window import Window, WindowSpec
+from freshkeeper.maintenance.demand.adjacency import Rows
+from freshkeeper.maintenance.demand.graph import MaintenanceGraph
+from freshkeeper.maintenance.demand.window import Window, WindowSpec
 
 SNS, SRS = 5, 6
 

@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from maintenance.service.endpoint import Copy, Fetched, Price
-from maintenance.service.memory import InMemory
-from maintenance.view.learned import Learned
-from maintenance.view.table import Miss
-from policies.base import NEVER, Budget, Case, Selection
-from policies.errors import BadSelectionError, BudgetError, ConfigError, OverspentError, TimeError
-from policies.random import Random
+from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Price
+from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.base import NEVER, Budget, Case, Selection
+from freshkeeper.policies.errors import BadSelectionError, BudgetError, ConfigError, OverspentError, TimeError
+from freshkeeper.policies.random import Random
 
 USERS = ("ann", "bob", "cyd", "dan")
 
@@ -154,7 +154,7 @@ def test_the_same_seed_makes_the_same_choices(keeper):
 
 
 def test_counting_windows_evaluate_when_enough_elements_came(source, keeper):
-    from maintenance.window import WindowSpec
+    from freshkeeper.maintenance.demand.window import WindowSpec
 
     manager = keeper(budget=1)
     counting = type(manager)(

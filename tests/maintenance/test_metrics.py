@@ -7,17 +7,17 @@ from urllib.request import urlopen
 
 import pytest
 
-from maintenance import logs
-from maintenance.budget import BudgetRule
-from maintenance.manager import Manager
-from maintenance.metrics import Metrics, address_of
-from maintenance.service.endpoint import Copy, Fetched
-from maintenance.service.failures import kind_of
-from maintenance.service.memory import InMemory
-from maintenance.view.learned import Learned
-from maintenance.window import WindowSpec
-from policies.errors import ConfigError
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.observe import logs
+from freshkeeper.maintenance.observe.metrics import Metrics, address_of
+from freshkeeper.maintenance.service.endpoint import Copy, Fetched
+from freshkeeper.maintenance.service.failures import kind_of
+from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.registry import make
 
 
 class Flaky(InMemory):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from maintenance.budget import BudgetRule
-from maintenance.manager import Manager
-from maintenance.service.endpoint import Copy, Delivery, Expanded, Late, Price
-from maintenance.view.learned import Learned
-from maintenance.window import WindowSpec
-from policies.errors import ConfigError
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Late, Price
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.registry import make
 
 
 class Slow:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maintenance.rows import Rows, both_ways
+from freshkeeper.maintenance.demand.adjacency import Rows, both_ways
 
 steps = st.lists(
     st.one_of(

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance.budget import BudgetRule
-from maintenance.manager import Manager
-from maintenance.service.memory import InMemory
-from maintenance.sharing import SharedBudget
-from maintenance.view.learned import Learned
-from maintenance.window import WindowSpec
-from policies.errors import BudgetError, ConfigError
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.errors import BudgetError, ConfigError
+from freshkeeper.policies.registry import make
 
 
 def hungry(member, now):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maintenance.window import Closure, Window, WindowSpec
-from policies.errors import ConfigError, TimeError
+from freshkeeper.maintenance.demand.window import Closure, Window, WindowSpec
+from freshkeeper.policies.errors import ConfigError, TimeError
 
 
 def at(*times):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from policies.base import Case, Graph, Knowledge
-from policies.rounds import from_parts
+from freshkeeper.policies.base import Case, Graph, Knowledge
+from freshkeeper.policies.rounds_by_hand import from_parts
 
 
 @st.composite

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from policies import registry
-from policies.base import Budget, Case, Graph
-from policies.bound import edges, upper_bound
-from policies.bound.future import Future, headline_weight
-from policies.bound.periods import steps_of
-from policies.bound.prices import dual_bound
-from policies.clairvoyant import Clairvoyant
-from policies.errors import ConfigError, InputError, PolicyError
-from policies.rounds import from_parts, round_of
+from freshkeeper.policies import registry
+from freshkeeper.policies.base import Budget, Case, Graph
+from freshkeeper.policies.bound import edges, upper_bound
+from freshkeeper.policies.bound.future import Future, headline_weight
+from freshkeeper.policies.bound.periods import steps_of
+from freshkeeper.policies.bound.prices import dual_bound
+from freshkeeper.policies.clairvoyant import Clairvoyant
+from freshkeeper.policies.errors import ConfigError, InputError, PolicyError
+from freshkeeper.policies.rounds_by_hand import from_parts, round_of
 
 
 def future_of(seed, k=4, srs=3, sns=3, span=2, **given):

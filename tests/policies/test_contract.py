@@ -6,12 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from policies import registry
-from policies.base import Budget, Case, Knowledge, Selection
-from policies.bound.future import Future
-from policies.contract import check
-from policies.errors import PolicyError
-from policies.rounds import round_of
+from freshkeeper.policies import registry
+from freshkeeper.policies.base import Budget, Case, Knowledge, Selection
+from freshkeeper.policies.bound.future import Future
+from freshkeeper.policies.contract import check
+from freshkeeper.policies.errors import PolicyError
+from freshkeeper.policies.rounds_by_hand import round_of
 
 DECLARED = [
     pytest.param(name, case, knowledge, id=f"{name}-{case}-{knowledge}")

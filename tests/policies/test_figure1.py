@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from policies import registry
-from policies.base import Budget, Case
-from policies.rounds import round_of
+from freshkeeper.policies import registry
+from freshkeeper.policies.base import Budget, Case
+from freshkeeper.policies.rounds_by_hand import round_of
 
 EDGES = [(0, 0), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)]
 WINDOW = [1, 2, 1]

@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from policies import registry
-from policies.base import Budget, Case
-from policies.ibm import impact
+from freshkeeper.policies import registry
+from freshkeeper.policies.base import Budget, Case
+from freshkeeper.policies.ibm import impact
 
 
 def chosen(name, round, budget, **settings):

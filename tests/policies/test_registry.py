@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from policies import registry
-from policies.errors import ConfigError, UnknownPolicyError
-from policies.ibm import Ibm
-from policies.lru import Lru
+from freshkeeper.policies import registry
+from freshkeeper.policies.errors import ConfigError, UnknownPolicyError
+from freshkeeper.policies.ibm import Ibm
+from freshkeeper.policies.lru import Lru
 
 GOOD = '''
 """newest: the youngest copies first. Somebody else's."""
@@ -154,8 +154,8 @@ def test_every_name_of_ours_loads() -> None:
 
 
 def test_a_class_can_be_named_by_its_module() -> None:
-    assert registry.find("policies.lru:Lru") is Lru
-    assert registry.make("policies.ibm:Ibm", {"weighted": True}) == Ibm(weighted=True)
+    assert registry.find("freshkeeper.policies.lru:Lru") is Lru
+    assert registry.make("freshkeeper.policies.ibm:Ibm", {"weighted": True}) == Ibm(weighted=True)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,12 @@ def test_a_class_can_be_named_by_its_module() -> None:
         ("xyz", "there is no policy 'xyz'; there are: bundle, clairvoyant, "),
         ("", "there is no policy ''; there are: "),
         (":", "the policy ':' did not load: ValueError: Empty module name"),
-        ("policies.lru:", "the policy 'policies.lru:' did not load: AttributeError: "),
-        ("policies.lru:Lrv", "the policy 'policies.lru:Lrv' did not load: AttributeError: "),
-        ("policies.base:NEVER", "'policies.base:NEVER' is not a policy class: it lacks name, cases, "),
+        ("freshkeeper.policies.lru:", "the policy 'freshkeeper.policies.lru:' did not load: AttributeError: "),
+        ("freshkeeper.policies.lru:Lrv", "the policy 'freshkeeper.policies.lru:Lrv' did not load: AttributeError: "),
+        (
+            "freshkeeper.policies.base:NEVER",
+            "'freshkeeper.policies.base:NEVER' is not a policy class: it lacks name, cases, ",
+        ),
     ],
 )
 def test_an_unknown_name_is_an_error_of_one_line(name: str, message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from maintenance import journal
+from freshkeeper.maintenance.journal import journal
 
 RESULTS = 100.0
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from maintenance import journal
-from simulator.check import check
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.simulator.experiment.check import check
 
 Make = Callable[..., Path]
 DAY = 1_700_000_000_000

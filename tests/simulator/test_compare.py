@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.compare import HEADS, Changed, compare
-from simulator.rundir import RunError
+from freshkeeper.simulator.experiment.compare import HEADS, Changed, compare
+from freshkeeper.simulator.experiment.run_directory import RunError
 
 Make = Callable[..., Path]
 

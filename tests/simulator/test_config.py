@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.errors import ConfigError, UnknownPolicyError, UnknownSettingError
-from simulator.config import Experiment, load, resolve, settings_of
-from simulator.experiment import runnable
-from simulator.reference import reference
+from freshkeeper.policies.errors import ConfigError, UnknownPolicyError, UnknownSettingError
+from freshkeeper.simulator.experiment.experiment import runnable
+from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve, settings_of
+from freshkeeper.simulator.experiment.reference_config import reference
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SHIPPED = sorted(path.name for path in CONFIGS.glob("*.yaml") if not path.name.startswith(("source-", "run-", "demo")))

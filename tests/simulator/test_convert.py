@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from pydantic import ValidationError
 
-from policies.errors import InputError
-from simulator.convert import Conversion, convert, derived
-from simulator.trace import Trace, read_trace, write_trace
+from freshkeeper.policies.errors import InputError
+from freshkeeper.simulator.trace.convert import Conversion, convert, derived
+from freshkeeper.simulator.trace.trace import Trace, read_trace, write_trace
 
 CASES: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[1] / "cases" / "traces" / "conversions.yaml").read_text(encoding="utf-8")

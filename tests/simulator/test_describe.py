@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.describe import describe, rank_correlation, stale_answers, text
-from simulator.trace import Arrivals, Changes, Edges, Trace
-from simulator.workload import Workload, generate
+from freshkeeper.simulator.trace.describe import describe, rank_correlation, stale_answers, text
+from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Trace
+from freshkeeper.simulator.trace.workload import Workload, generate
 
 
 def by_hand() -> Trace:

@@ -17,10 +17,10 @@ import pytest
 import yaml
 from pyarrow import parquet
 
-from policies.errors import ConfigError
-from simulator.config import Experiment, resolve, settings_of
-from simulator.experiment import runnable, simulate
-from simulator.summary import Row, read_summary
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.simulator.experiment.experiment import runnable, simulate
+from freshkeeper.simulator.experiment.experiment_config import Experiment, resolve, settings_of
+from freshkeeper.simulator.experiment.summary import Row, read_summary
 
 TIMINGS = {"decide_us", "fetch_ms", "latency_ms"}
 SMALL = {"sns": 20, "srs": 20, "edges": 120}

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from maintenance.pipeline.ship import packed
-from policies.errors import ConfigError, FreshkeeperError
-from simulator.config import resolve
-from simulator.experiment import simulate
-from simulator.trace import write_trace
-from simulator.workload import Workload, generate
+from freshkeeper.maintenance.pipeline.ship import packed
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.trace.trace import write_trace
+from freshkeeper.simulator.trace.workload import Workload, generate
 
 pytestmark = pytest.mark.filterwarnings("default")
 TIMINGS = ("decide_us", "fetch_ms", "latency_ms")
 SMALL = {"sns": 10, "srs": 10, "edges": 40}
 PLUGIN = """
 import numpy as np
-from policies.base import Honest, Selection
+from freshkeeper.policies.base import Honest, Selection
 
 class First(Honest):
     name = "first"
@@ -41,7 +41,7 @@ def content(run):
 
 @pytest.fixture(scope="module")
 def on_spark(spark):
-    from simulator.on_spark import OnSpark
+    from freshkeeper.simulator.experiment.spark_tasks import OnSpark
 
     return OnSpark(spark)
 
@@ -104,8 +104,8 @@ def test_the_same_code_is_the_same_zip_and_runs_from_it(tmp_path):
     archive = packed(names, tmp_path)
     assert packed(names, tmp_path) == archive
     program = (
-        f"import sys; sys.path.insert(0, {str(archive)!r}); import simulator.experiment as e; print(e.__file__);"
-        "from simulator.config import resolve; from pathlib import Path;"
+        f"import sys; sys.path.insert(0, {str(archive)!r}); import freshkeeper.simulator.experiment.experiment as e; print(e.__file__);"
+        "from freshkeeper.simulator.experiment.experiment_config import resolve; from pathlib import Path;"
         f"e.simulate(resolve({{'evaluations': 3, 'seeds': 1}}), Path({str(tmp_path / 'run')!r}))"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)

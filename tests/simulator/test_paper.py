@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from policies.errors import InputError
-from simulator.config import resolve
-from simulator.experiment import simulate
-from simulator.paper import Runs, freshness_table, lifts
-from simulator.summary import read_summary
+from freshkeeper.policies.errors import InputError
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.paper import Runs, freshness_table, lifts
+from freshkeeper.simulator.experiment.summary import read_summary
 
 KEYS = {"workload": {"edges": 200}, "evaluations": 12, "seeds": 1, "budget": [3, 5], "bank": "window"}
 

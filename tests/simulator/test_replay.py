@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from maintenance import journal
-from maintenance.window import WindowSpec
-from policies.errors import ConfigError, FreshkeeperError, InputError
-from simulator.config import resolve
-from simulator.counted import Counts, arrivals_from
-from simulator.experiment import simulate
-from simulator.foresight import profiles
-from simulator.recorded import recorded
-from simulator.replay import cheapest, replay_of
-from simulator.summary import read_summary
-from simulator.trace import read_trace, write_trace
-from simulator.workload import Workload, generate
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError, InputError
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.replay import cheapest, replay_of
+from freshkeeper.simulator.experiment.summary import read_summary
+from freshkeeper.simulator.trace.recorded_trace import recorded
+from freshkeeper.simulator.trace.trace import read_trace, write_trace
+from freshkeeper.simulator.trace.window_arrivals import Counts, arrivals_from
+from freshkeeper.simulator.trace.workload import Workload, generate
+from freshkeeper.simulator.world.foresight import profiles
 
 RUN = {
     "workload": {"sns": 15, "srs": 12, "edges": 60, "change_interval_ms": [2000, 20_000]},

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from policies.errors import FreshkeeperError
-from simulator import rundir
-from simulator.rundir import RunError, Series
+from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.experiment.run_directory import RunError, Series
 
 Make = Callable[..., Path]
 
 
 def test_evaluations_come_by_series_in_the_order_of_run_json(make_run: Make) -> None:
-    run = rundir.read(make_run({"sbm": [0.4, 0.5], "ibm": [0.6, 0.7]}, evaluations=3))
+    run = run_directory.read(make_run({"sbm": [0.4, 0.5], "ibm": [0.6, 0.7]}, evaluations=3))
     assert run.evaluations.series == [
         Series("bgp", "exact", "default", "sbm"),
         Series("bgp", "exact", "default", "ibm"),
@@ -29,7 +29,7 @@ def test_evaluations_come_by_series_in_the_order_of_run_json(make_run: Make) -> 
 def test_a_production_journal_has_neither_run_json_nor_the_truth(make_run: Make) -> None:
     path = make_run({"ibm": [0.9]}, expected=True)
     (path / "run.json").unlink()
-    run = rundir.read(path)
+    run = run_directory.read(path)
     assert run.evaluations.expected.all()
     assert run.evaluations.fresh[-1] == pytest.approx(90)
     assert len(run.notes) == 2
@@ -40,7 +40,7 @@ def test_a_production_journal_has_neither_run_json_nor_the_truth(make_run: Make)
 def test_bounds_are_known_by_name_where_run_json_does_not_say(make_run: Make) -> None:
     path = make_run({"ibm": [0.9], "clairvoyant": [0.95]})
     (path / "run.json").unlink()
-    run = rundir.read(path)
+    run = run_directory.read(path)
     assert run.contender("clairvoyant").is_bound
     assert not run.contender("ibm").is_bound
 
@@ -49,25 +49,25 @@ def test_the_order_of_a_journal_is_that_of_time_though_k_begins_anew(make_run: M
     path = make_run({"ibm": [0.9]})
     rows = [{"policy": "ibm", "k": k, "t_ms": t, "results": 1.0, "fresh": 1.0} for k, t in ((1, 30), (1, 10), (2, 20))]
     write_table(path, "evaluations", rows)
-    assert rundir.read(path).evaluations.t_ms.tolist() == [10, 20, 30]
+    assert run_directory.read(path).evaluations.t_ms.tolist() == [10, 20, 30]
 
 
-@pytest.mark.parametrize("column", sorted(rundir.MEANINGS))
+@pytest.mark.parametrize("column", sorted(run_directory.MEANINGS))
 def test_a_missing_column_is_a_note(make_run: Make, column: str) -> None:
-    run = rundir.read(make_run({"ibm": [0.9]}, without=[column]))
-    assert any(rundir.MEANINGS[column] in note for note in run.notes)
+    run = run_directory.read(make_run({"ibm": [0.9]}, without=[column]))
+    assert any(run_directory.MEANINGS[column] in note for note in run.notes)
 
 
-@pytest.mark.parametrize("column", rundir.NEEDED)
+@pytest.mark.parametrize("column", run_directory.NEEDED)
 def test_a_column_that_nothing_works_without_is_an_error(make_run: Make, column: str) -> None:
     path = make_run({"ibm": [0.9]}, without=[column])
     with pytest.raises(RunError, match=f"no column '{column}'.*another version"):
-        rundir.read(path)
+        run_directory.read(path)
 
 
 def test_freshness_must_be_there_counted_or_expected(make_run: Make) -> None:
     with pytest.raises(RunError, match="no column 'fresh'"):
-        rundir.read(make_run({"ibm": [0.9]}, without=["fresh", "expected_fresh"]))
+        run_directory.read(make_run({"ibm": [0.9]}, without=["fresh", "expected_fresh"]))
 
 
 def test_what_is_no_run_directory_is_said_in_one_line(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_is_no_run_directory_is_said_in_one_line(tmp_path: Path) -> None:
     file.write_text("")
     for path, words in ((tmp_path / "nowhere", "does not exist"), (file, "is a file"), (tmp_path, "neither")):
         with pytest.raises(RunError, match=words) as caught:
-            rundir.read(path)
+            run_directory.read(path)
         assert "\n" not in str(caught.value)
         assert isinstance(caught.value, FreshkeeperError)
 
@@ -84,14 +84,14 @@ def test_a_run_without_evaluations_did_not_finish(make_run: Make) -> None:
     path = make_run({"ibm": [0.9]})
     (path / "evaluations.parquet").unlink()
     with pytest.raises(RunError, match="no evaluations: the run did not finish"):
-        rundir.read(path)
+        run_directory.read(path)
 
 
 def test_a_broken_table_is_named(make_run: Make) -> None:
     path = make_run({"ibm": [0.9]})
     (path / "evaluations.parquet").write_bytes(b"PAR1 but not really")
     with pytest.raises(RunError, match=r"evaluations\.parquet is not readable") as caught:
-        rundir.read(path)
+        run_directory.read(path)
     assert "\n" not in str(caught.value)
 
 
@@ -107,7 +107,7 @@ def test_a_broken_run_json_is_named(make_run: Make, text: str, words: str) -> No
     path = make_run({"ibm": [0.9]})
     (path / "run.json").write_text(text)
     with pytest.raises(RunError, match=words) as caught:
-        rundir.read(path)
+        run_directory.read(path)
     assert "\n" not in str(caught.value)
 
 
@@ -115,13 +115,13 @@ def test_unknown_keys_of_a_newer_version_do_no_harm(make_run: Make) -> None:
     path = make_run({"ibm": [0.9]})
     about = json.loads((path / "run.json").read_text()) | {"weather": "fine"}
     (path / "run.json").write_text(json.dumps(about))
-    assert rundir.read(path).about.freshkeeper == "0.1.0"
+    assert run_directory.read(path).about.freshkeeper == "0.1.0"
 
 
 def test_nulls_are_not_a_number(make_run: Make, write_table: Make) -> None:
     path = make_run({"ibm": [0.9]})
     write_table(path, "evaluations", [{"policy": "ibm", "k": 1, "results": None, "fresh": None, "warmup": None}])
-    evaluations = rundir.read(path).evaluations
+    evaluations = run_directory.read(path).evaluations
     assert evaluations.results.tolist() == [0]
     assert np.isnan(evaluations.fresh).all()
     assert evaluations.counted.all()

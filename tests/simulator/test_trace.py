@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from policies.errors import InputError, TimeError
-from simulator.trace import (
+from freshkeeper.policies.errors import InputError, TimeError
+from freshkeeper.simulator.trace.trace import (
     FORMATS,
     Arrivals,
     Changes,
@@ -31,7 +31,7 @@ from simulator.trace import (
     read_trace,
     write_trace,
 )
-from simulator.workload import Workload, generate
+from freshkeeper.simulator.trace.workload import Workload, generate
 
 PROJECT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", PROJECT.parent / "shared" / "data"))

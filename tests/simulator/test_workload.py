@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from simulator.describe import change_intervals, rank_correlation
-from simulator.trace import Trace
-from simulator.workload import Workload, arrival_blocks, generate
+from freshkeeper.simulator.trace.describe import change_intervals, rank_correlation
+from freshkeeper.simulator.trace.trace import Trace
+from freshkeeper.simulator.trace.workload import Workload, arrival_blocks, generate
 
 
 def degrees(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
@@ -271,7 +271,7 @@ def test_churn_replaces_sns_and_keeps_the_number_alive() -> None:
 
 
 def test_blocks_are_the_trace_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulator.workload.BLOCK", 200)
+    monkeypatch.setattr("freshkeeper.simulator.trace.workload.BLOCK", 200)
     workload = Workload(modulation=(1.0, 0.95), bursts_per_minute=10, churn_per_minute=1)
     blocks = list(arrival_blocks(workload, 20))
     trace = generate(workload, 20)

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from maintenance.service.pattern import UNDER_WAY
-from maintenance.view.table import Miss
-from policies.base import Budget, Case, Honest, Policy, Round, Selection
-from policies.registry import make
-from simulator.config import PolicySettings, Setting, resolve, settings_of
-from simulator.run import Task
-from simulator.trace import Trace
-from simulator.workload import generate
-from simulator.world import World
+from freshkeeper.maintenance.service.pattern_endpoint import UNDER_WAY
+from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Policy, Round, Selection
+from freshkeeper.policies.registry import make
+from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting, resolve, settings_of
+from freshkeeper.simulator.trace.trace import Trace
+from freshkeeper.simulator.trace.workload import generate
+from freshkeeper.simulator.world.task import Task
+from freshkeeper.simulator.world.world import World
 
 SMALL = {"sns": 25, "srs": 30, "edges": 140}
 EVALUATIONS = 24
@@ -30,7 +30,7 @@ def rank(key: object) -> tuple[bool, Any]:
 
 
 @dataclass(frozen=True)
-class Steady(Honest):
+class Steady(BasePolicy):
     """One of 002's orders for case 1, equal scores by key: a choice without chance, that can be done again by hand."""
 
     name: ClassVar[str] = "steady"

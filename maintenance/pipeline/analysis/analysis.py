@@ -11,10 +11,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from maintenance.pipeline.analysis import audits, entries, on_spark, refreshes, spending, tables
-from maintenance.pipeline.analysis import evaluations as instants
-from maintenance.pipeline.analysis.tables import SPARK_FAILED, AnalysisError, Tables, located
-from policies.errors import ConfigError
+from freshkeeper.maintenance.pipeline.analysis import audit_analysis as audits
+from freshkeeper.maintenance.pipeline.analysis import entries, on_spark, spending
+from freshkeeper.maintenance.pipeline.analysis import journal_tables as tables
+from freshkeeper.maintenance.pipeline.analysis import over_evaluations as instants
+from freshkeeper.maintenance.pipeline.analysis import refresh_analysis as refreshes
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import SPARK_FAILED, AnalysisError, Tables, located
+from freshkeeper.policies.errors import ConfigError
 
 DIGEST = "analysis.json"
 LARGE = ("over_time", "evaluations")

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from maintenance.pipeline.analysis.on_spark import ENTRY, EVALUATION, NEVER_STALE, RUN
+from freshkeeper.maintenance.pipeline.analysis.on_spark import ENTRY, EVALUATION, NEVER_STALE, RUN
 
 SUBS = 64
 """Ages are kept to one part in so many, so that memory does not grow with the answers."""

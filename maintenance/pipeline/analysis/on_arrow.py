@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from maintenance.pipeline.analysis.intervals import quantiles
+from freshkeeper.maintenance.pipeline.analysis.student_t import quantiles
 
 Row = dict[str, Any]
 SERIES = ("setting", "policy", "case", "knowledge")

@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from maintenance.pipeline.analysis.intervals import quantiles
+from freshkeeper.maintenance.pipeline.analysis.student_t import quantiles
 
 SERIES = ["setting", "policy", "case", "knowledge"]
 RUN = ["setting", "policy", "seed"]

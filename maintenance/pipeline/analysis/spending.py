@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from maintenance.pipeline.analysis.on_spark import SERIES
+from freshkeeper.maintenance.pipeline.analysis.on_spark import SERIES
 
 
 def budget_use(evaluations: DataFrame, per_evaluation: Mapping[str, float]) -> DataFrame:

@@ -9,22 +9,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
-from maintenance.budget import Ledger
-from maintenance.pipeline.enrichment import impact
-from maintenance.pipeline.enrichment.batches import Batches, State, Step, Write
-from maintenance.pipeline.enrichment.due import Due
-from maintenance.pipeline.enrichment.on_driver import Shape
-from maintenance.pipeline.enrichment.on_spark import OnSpark, Tables
-from maintenance.pipeline.enrichment.once import Once
-from maintenance.pipeline.enrichment.parts import WindowParts
-from maintenance.pipeline.enrichment.settings import Settings
-from maintenance.pipeline.enrichment.store import Store
-from maintenance.pipeline.enrichment.touched import Touched
-from maintenance.rounds import LONGEST_HORIZON
-from maintenance.selection import check_handles
-from maintenance.service.endpoint import Endpoint, Remote
-from policies.base import Case
-from policies.errors import ConfigError
+from freshkeeper.maintenance.budget.ledger import Ledger
+from freshkeeper.maintenance.budget.selection import check_handles
+from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON
+from freshkeeper.maintenance.pipeline.enrichment import impact
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
+from freshkeeper.maintenance.pipeline.enrichment.due import Due
+from freshkeeper.maintenance.pipeline.enrichment.enrichment_settings import Settings
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, State, Step, Write
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
+from freshkeeper.maintenance.pipeline.enrichment.on_executors import OnSpark, Tables
+from freshkeeper.maintenance.pipeline.enrichment.once import Once
+from freshkeeper.maintenance.pipeline.enrichment.touched import Touched
+from freshkeeper.maintenance.pipeline.enrichment.window_parts import WindowParts
+from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
+from freshkeeper.policies.base import Case
+from freshkeeper.policies.errors import ConfigError
 
 
 def on_the_cluster(

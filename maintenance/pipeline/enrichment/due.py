@@ -8,9 +8,9 @@ Spark's own watermark is not used: it moves one micro-batch later, and `foreachB
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from maintenance.pipeline.enrichment.arrivals import Arrivals
-from maintenance.window import WindowSpec
-from policies.errors import InputError
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals
+from freshkeeper.policies.errors import InputError
 
 MOST_DUE = 1_000_000
 """Evaluations that one micro-batch may make due; more is a mistake in the unit of time."""

@@ -1,7 +1,7 @@
 """Scores as a Spark plan, for graphs that no driver holds: window ⋈ edges → demand, with the copies → score.
 
 The columns are those of a Round: w0, w1, ... are its demand, and what is known of changes is one expression for every
-m, so nothing but the best rows leaves the executors. The choice among them is `policies.choose.best`, as everywhere.
+m, so nothing but the best rows leaves the executors. The choice among them is `freshkeeper.policies.choose.best`, as everywhere.
 """
 
 import operator
@@ -13,15 +13,15 @@ from typing import TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from maintenance.pipeline.enrichment.arrivals import COUNT, FIRST, LAST
-from maintenance.view.changes import ChangeModel
-from maintenance.view.learned import Learned
-from policies.base import Knowledge, Policy
-from policies.errors import ConfigError
-from policies.gain import Gain
-from policies.ibm import Ibm
-from policies.lru import Lru
-from policies.sbm import Sbm
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, FIRST, LAST
+from freshkeeper.maintenance.view.changes import ChangeModel
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.base import Knowledge, Policy
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.gain import Gain
+from freshkeeper.policies.ibm import Ibm
+from freshkeeper.policies.lru import Lru
+from freshkeeper.policies.sbm import Sbm
 
 Columns: TypeAlias = list[Column]
 """one for every evaluation ahead, the present one first"""
@@ -37,7 +37,7 @@ class Rates:
     """columns that the copies of a warm start must have"""
 
     def beliefs(self, instants: Sequence[int]) -> tuple[Columns, Columns]:
-        """As `maintenance.view.learned.exponential`."""
+        """As `freshkeeper.maintenance.view.learned.exponential`."""
         rate, now = F.col("rate"), instants[0]
         refreshed = [F.exp(-rate * float(at - now)) for at in instants]
         survived = F.exp(-rate * F.greatest(F.lit(now) - F.col("refreshed_ms"), F.lit(0)))
@@ -51,7 +51,7 @@ class Schedule:
     needs: tuple[str, ...] = ("interval_ms", "phase_ms")
 
     def beliefs(self, instants: Sequence[int]) -> tuple[Columns, Columns]:
-        """As `maintenance.view.schedule.FixedSchedule`."""
+        """As `freshkeeper.maintenance.view.schedule.FixedSchedule`."""
         now, interval = F.lit(instants[0]), F.col("interval_ms")
         last = now - F.pmod(now - F.col("phase_ms"), interval)
         refreshed = [(last + interval > at).cast("double") for at in instants]

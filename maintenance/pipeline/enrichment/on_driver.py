@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from maintenance.evaluation import Answers, Evaluation
-from maintenance.manager import Manager
-from maintenance.pipeline.enrichment.arrivals import Arrivals, Tabular, collected, key_columns
-from maintenance.pipeline.enrichment.batches import Step
-from policies.arrays import Floats, Ints
-from policies.errors import ConfigError, nearest
+from freshkeeper.maintenance.evaluation import Answers, Evaluation
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected, key_columns
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

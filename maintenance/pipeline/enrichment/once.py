@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from maintenance.pipeline.enrichment.store import Log
-from maintenance.service.endpoint import Copy, Delivery, Endpoint, Expanded, Order, Price, Remote, deliver
-from policies.errors import InputError
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import Log
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Endpoint, Expanded, Order, Price, Remote, deliver
+from freshkeeper.policies.errors import InputError
 
 LOST = "the query was stopped before the answer was recorded"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from policies.errors import ConfigError, nearest
+from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from maintenance.service.endpoint import Copy
-from maintenance.view.changes import ChangeModel, Evidence
-from maintenance.view.learned import Learned
-from maintenance.view.slots import Slots
-from policies.arrays import Bools, Floats
+from freshkeeper.maintenance.service.endpoint import Copy
+from freshkeeper.maintenance.view.changes import ChangeModel, Evidence
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.slots import Slots
+from freshkeeper.policies.arrays import Bools, Floats
 
 
 @dataclass(eq=False)

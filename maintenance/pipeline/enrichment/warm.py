@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from maintenance.pipeline.enrichment.arrivals import Tabular, here
-from policies.errors import InputError
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Tabular, here
+from freshkeeper.policies.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,19 +6,19 @@ from typing import Any
 import pyoxigraph as ox
 import pytest
 
-from maintenance.budget import BudgetRule
-from maintenance.engine.answers import Result
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.engine import Engine
-from maintenance.engine.services import Fetch
-from maintenance.engine.sources import EmbeddedSource, Source
-from maintenance.engine.wiring import Upkeep, answering
-from maintenance.query import parse
-from maintenance.service.endpoint import Price
-from maintenance.service.transport import AtOnce, Bound
-from maintenance.streams.batch import Elements
-from policies.errors import EndpointError
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.service.endpoint import Price
+from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
+from freshkeeper.maintenance.service.transport import AtOnce, Bound
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.policies.errors import EndpointError
+from freshkeeper.policies.registry import make
 
 E = "http://e/"
 Written = Iterable[tuple[int, str]]
@@ -119,7 +119,7 @@ class World:
         volatile = options.get("volatile", (f"{E}followers",))
         self.seen: list[Any] = []
         policy = options.get("policy", "lru")
-        upkeep = Upkeep(
+        upkeep = MaintenanceSettings(
             lambda _: policy() if callable(policy) else make(policy),
             BudgetRule.of(options.get("budget", 100)),
             fetch=Fetch(options.get("fetch", "view")),

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from maintenance.engine.config import RunConfig, config_of, read_config
-from policies.errors import ConfigError
-from simulator.scene import CONFIG
+from freshkeeper.maintenance.run.run_config import RunConfig, config_of, read_config
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.simulator.demo.scene import CONFIG
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 E = "http://example.org/"

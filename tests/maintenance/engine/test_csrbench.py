@@ -8,10 +8,10 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.engine import Engine
-from maintenance.query import parse
-from maintenance.streams.batch import Elements
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.streams.batch import Elements
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", ROOT.parent / "shared" / "data")) / "csrbench"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from maintenance.service.endpoint import Price
+from freshkeeper.maintenance.service.endpoint import Price
 
 World = Callable[..., Any]
 FROM = "FROM NAMED WINDOW :w ON :s [RANGE PT9S STEP PT1S]"

@@ -2,13 +2,13 @@
 
 import pyoxigraph as ox
 
-from maintenance.budget import BudgetRule
-from maintenance.engine.embedding import continuous_query
-from maintenance.engine.engine import Engine, run
-from maintenance.engine.sources import Source
-from maintenance.engine.wiring import Shares
-from maintenance.sharing import SharedBudget
-from maintenance.streams.batch import Elements
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.rsp.engine import Engine, run
+from freshkeeper.maintenance.run.embedded_query import continuous_query
+from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service_join.build import Shares
+from freshkeeper.maintenance.streams.batch import Elements
 
 E = "http://example.org/"
 BLOG = f"PREFIX : <{E}> :jazz :discussedBy :ann, :bob . :ann :followers 10 . :bob :followers 20 ."

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maintenance.query import SplitError
-from policies.errors import ConfigError
+from freshkeeper.maintenance.query import SplitError
+from freshkeeper.policies.errors import ConfigError
 
 World = Callable[..., Any]
 E = "http://e/"

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance import journal
-from maintenance.engine.answers import Freshness, Result
-from maintenance.engine.config import config_of
-from maintenance.engine.evaluator import LazyRows
-from maintenance.engine.output import NdJson, writer
-from maintenance.engine.session import Session
-from maintenance.query import Form, Operator, QuerySyntaxError, parse
-from policies.errors import ConfigError, FreshkeeperError
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.query import Form, Operator, QuerySyntaxError, parse
+from freshkeeper.maintenance.rsp.evaluator import LazyRows
+from freshkeeper.maintenance.rsp.output import NdJson, writer
+from freshkeeper.maintenance.rsp.r2s import Freshness, Result
+from freshkeeper.maintenance.run.run_config import config_of
+from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 E = "http://example.org/"
 POSTS = "".join(f"{at}\t<{E}{p}> <{E}topic> <{E}{t}> .\n" for at, p, t in [(1000, "p1", "jazz"), (2000, "p2", "rock")])

@@ -11,12 +11,12 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, QueryTriples, Store, Triple
 
 from freshkeeper import Source, continuous_query, run
-from maintenance.budget import BudgetRule
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.services import Fetch
-from maintenance.engine.wiring import DEFAULTS, Upkeep, answering
-from maintenance.query import SplitError, parse
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.query import SplitError, parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.policies.registry import make
 
 E = "http://example.org/"
 RANGE = 4000
@@ -222,7 +222,7 @@ def test_without_a_view_every_shape_is_answered(name: str) -> None:
     for seed in range(3):
         elements, data, changes = world(seed)
         sources = {E + "b": Source.embedded(data, volatile=[E + "followers"], changes=changes)}
-        upkeep = Upkeep(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=Fetch.ALWAYS)
+        upkeep = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=Fetch.ALWAYS)
         running = ContinuousQuery(parse(query(body)), {}, answering=answering(sources, upkeep))
         for result in run(running, {E + "s": elements}):
             assert Counter(answer for answer, _ in said(result)) == truth(body, seed, result.t), (seed, result.t)

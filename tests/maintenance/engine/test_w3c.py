@@ -14,17 +14,17 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from maintenance.budget import BudgetRule
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.engine import Engine
-from maintenance.engine.services import Fetch
-from maintenance.engine.sources import EmbeddedSource, Source
-from maintenance.engine.wiring import Upkeep, answering
-from maintenance.query import parse
-from maintenance.query.tokens import Tokens, tokenize
-from maintenance.service.transport import AtOnce
-from maintenance.streams.batch import Elements
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.syntax.tokens import Tokens, tokenize
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
+from freshkeeper.maintenance.service.transport import AtOnce
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.policies.registry import make
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", ROOT.parent / "shared" / "data")) / "w3c-sparql11"
@@ -137,7 +137,7 @@ def plain(case: Case) -> ox.Dataset:
 def ours(case: Case, endpoints: dict[str, Path] | None = None) -> ox.Dataset:
     """What the engine answers when the window closes."""
     sources = {iri: Source(AtOnce(EmbeddedSource(triples(path)))) for iri, path in (endpoints or {}).items()}
-    upkeep = Upkeep(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
+    upkeep = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
     query = ContinuousQuery(parse(over_window(case.text), base=BASE), answering=answering(sources, upkeep))
     engine = Engine([query])
     tick = ox.Quad(ox.NamedNode("urn:tick"), ox.NamedNode("urn:tick"), ox.Literal(1))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance.engine.literals import stored_quads, stored_term
+from freshkeeper.maintenance.rsp.stored_literals import stored_quads, stored_term
 
 Ask = Callable[..., dict[int, list[str]]]
 

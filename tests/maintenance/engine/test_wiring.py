@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.wiring import spec_of
-from maintenance.query import parse
-from maintenance.window import WindowSpec
-from policies.base import Budget, Round, Selection
-from policies.registry import make
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.service_join.build import spec_of
+from freshkeeper.policies.base import Budget, Round, Selection
+from freshkeeper.policies.registry import make
 
 SERVICE = "SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n }"
 

@@ -16,21 +16,21 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from maintenance.budget import BudgetRule
-from maintenance.manager import Manager
-from maintenance.pipeline.enrich import enrich
-from maintenance.pipeline.enrichment.arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
-from maintenance.pipeline.enrichment.on_driver import Shape
-from maintenance.pipeline.enrichment.settings import Settings, on_the_driver
-from maintenance.pipeline.enrichment.sinks import Files
-from maintenance.pipeline.enrichment.warm import Warm
-from maintenance.pipeline.session import SETTINGS as USUAL
-from maintenance.pipeline.session import spark_session
-from maintenance.service.endpoint import Copy, Expanded, Fetched, Price
-from maintenance.view.learned import Learned
-from maintenance.view.schedule import FixedSchedule
-from maintenance.window import WindowSpec
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.pipeline.enrich import enrich
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
+from freshkeeper.maintenance.pipeline.enrichment.enrichment_settings import Settings, on_the_driver
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
+from freshkeeper.maintenance.pipeline.enrichment.sinks import Files
+from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
+from freshkeeper.maintenance.pipeline.spark_session import SETTINGS as USUAL
+from freshkeeper.maintenance.pipeline.spark_session import spark_session
+from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Price
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.schedule import FixedSchedule
+from freshkeeper.policies.registry import make
 
 WINDOW = WindowSpec(4000, 1000)
 GAMMA = 3

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from freshkeeper.__main__ import main
-from simulator.config import resolve
-from simulator.experiment import simulate
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
 
 pytestmark = pytest.mark.filterwarnings("default")
 SMALL = {"workload": {"sns": 5, "srs": 4, "edges": 10}, "evaluations": 10, "seeds": 1, "policies": "ibm"}

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from maintenance import journal
-from simulator.config import resolve
-from simulator.experiment import simulate
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
 
 pytestmark = pytest.mark.filterwarnings("default")
 SIMULATED = {
@@ -34,7 +34,7 @@ def simulated(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def digest(spark, simulated):
-    from maintenance.pipeline.analysis import analyse
+    from freshkeeper.maintenance.pipeline.analysis import analyse
 
     return analyse(spark, str(simulated))
 
@@ -52,7 +52,7 @@ def test_the_headline_equals_what_the_simulator_reported(simulated, digest):
 
 
 def test_the_plain_reference_and_spark_give_equal_numbers(simulated, digest):
-    from maintenance.pipeline.analysis import on_arrow
+    from freshkeeper.maintenance.pipeline.analysis import on_arrow
 
     answers, changes, evaluations = (journal.read(simulated, name) for name in ("answers", "changes", "evaluations"))
     judged = on_arrow.judged(answers, on_arrow.copies(answers, changes))
@@ -129,7 +129,7 @@ def by_hand(spark, tmp_path_factory):
 
     Beside it, in the setting `whole`, an aggregate of a and b and one of b and c; a changes.
     """
-    from maintenance.pipeline.analysis import analyse
+    from freshkeeper.maintenance.pipeline.analysis import analyse
 
     run = write(
         tmp_path_factory.mktemp("hand") / "run",

@@ -5,8 +5,8 @@ import json
 import pytest
 from pyarrow import parquet
 
-from maintenance import journal
-from policies.errors import ConfigError, FreshkeeperError
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 pytestmark = pytest.mark.filterwarnings("default")
 WHOSE = {"setting": "", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0}
@@ -27,7 +27,7 @@ ROWS = {
 @pytest.fixture
 def analysed(spark, tmp_path):
     """Analyse a run made of these tables, without some columns (table.column) and some tables."""
-    from maintenance.pipeline.analysis import analyse
+    from freshkeeper.maintenance.pipeline.analysis import analyse
 
     def run(*without, rows=ROWS, **more):
         for name, table in rows.items():

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from maintenance.pipeline.enrich import enrich
-from maintenance.pipeline.enrichment.arrivals import FIRST, LAST, counted
-from maintenance.pipeline.enrichment.journal import read_journal
-from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
-from maintenance.window import Closure, WindowSpec
-from policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+from freshkeeper.maintenance.pipeline.enrich import enrich
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import FIRST, LAST, counted
+from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
+from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
+from freshkeeper.policies.errors import ConfigError, InputError
 
 sys.path.append(str(Path(__file__).parent))
 import enriched
@@ -134,7 +134,7 @@ def test_a_state_of_another_checkpoint_is_refused(spark, dropped):
 
 
 def test_the_journal_of_a_query_can_be_analysed(spark, dropped):
-    from maintenance.pipeline.analysis import analyse
+    from freshkeeper.maintenance.pipeline.analysis import analyse
 
     enriched.finish(enriched.query(spark, dropped))
     found = analyse(spark, str(dropped / "state" / "journal"))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance.pipeline.enrichment.arrivals import collected
-from maintenance.pipeline.enrichment.due import Due
-from maintenance.window import WindowSpec
-from policies.errors import InputError
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import collected
+from freshkeeper.maintenance.pipeline.enrichment.due import Due
+from freshkeeper.policies.errors import InputError
 
 sys.path.append(str(Path(__file__).parent))
 import enriched

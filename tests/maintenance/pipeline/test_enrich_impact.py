@@ -6,13 +6,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from maintenance.pipeline.enrich import OnCluster
-from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
-from policies.errors import ConfigError
-from policies.gain import Gain
-from policies.ibm import Ibm
-from policies.lru import Lru
-from policies.sbm import Sbm
+from freshkeeper.maintenance.pipeline.enrich import OnCluster
+from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.gain import Gain
+from freshkeeper.policies.ibm import Ibm
+from freshkeeper.policies.lru import Lru
+from freshkeeper.policies.sbm import Sbm
 
 sys.path.append(str(Path(__file__).parent))
 import enriched
@@ -33,9 +33,9 @@ def spark():
 
 def on_the_cluster(spark, place, policy, model):
     """The steps of the first seconds, in two micro-batches with a restart between them, and answers as rows."""
-    from maintenance.pipeline.enrichment.cluster import on_the_cluster
-    from maintenance.pipeline.enrichment.on_driver import Shape
-    from maintenance.pipeline.enrichment.parts import WindowParts
+    from freshkeeper.maintenance.pipeline.enrichment.cluster import on_the_cluster
+    from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
+    from freshkeeper.maintenance.pipeline.enrichment.window_parts import WindowParts
 
     done, answers = [], []
 

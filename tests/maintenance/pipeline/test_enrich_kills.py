@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from maintenance.pipeline.enrichment.journal import read_journal
-from maintenance.pipeline.enrichment.once import LOST
-from maintenance.pipeline.enrichment.store import FORMAT, Log, Store
-from maintenance.pipeline.session import LEAST_JAVA, java_version
-from policies.errors import InputError
+from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import FORMAT, Log, Store
+from freshkeeper.maintenance.pipeline.enrichment.once import LOST
+from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version
+from freshkeeper.policies.errors import InputError
 
 sys.path.append(str(Path(__file__).parent))
 import enriched

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from maintenance.pipeline.enrichment.once import LOST, Once
-from maintenance.pipeline.enrichment.store import Log
-from maintenance.service.endpoint import Copy, Delivery, Endpoint, Expanded, Late, Order, Price
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import Log
+from freshkeeper.maintenance.pipeline.enrichment.once import LOST, Once
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Endpoint, Expanded, Late, Order, Price
 
 
 class Remote:

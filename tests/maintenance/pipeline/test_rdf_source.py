@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 
-from maintenance.pipeline.session import LEAST_JAVA, java_version, spark_session
+from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 
 pytestmark = [
     pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it"),
@@ -15,7 +15,7 @@ SETTINGS = {"spark.sql.shuffle.partitions": "1"}
 
 @pytest.fixture(scope="module")
 def spark():
-    from maintenance.pipeline.rdf_source import TimedRdf
+    from freshkeeper.maintenance.pipeline.rdf_source import TimedRdf
 
     session = spark_session("local[2]", SETTINGS)
     session.dataSource.register(TimedRdf)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from maintenance.pipeline.session import java_version, spark_session
-from policies.errors import ConfigError
+from freshkeeper.maintenance.pipeline.spark_session import java_version, spark_session
+from freshkeeper.policies.errors import ConfigError
 
 
 @pytest.mark.filterwarnings("default")

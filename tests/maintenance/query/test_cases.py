@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from maintenance.query import QuerySyntaxError, detect, explain_text, parse, to_dialect, to_rspql
+from freshkeeper.maintenance.query import QuerySyntaxError, detect, explain_text, parse, to_dialect, to_rspql
 
 Golden = Callable[[Path, str, str], None]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from maintenance.query import QuerySyntaxError, parse, to_rspql
+from freshkeeper.maintenance.query import QuerySyntaxError, parse, to_rspql
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", ROOT.parent / "shared" / "data"))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from maintenance.query import (
+from freshkeeper.maintenance.query import (
     Closure,
     DialectError,
     Operator,
@@ -14,7 +14,7 @@ from maintenance.query import (
     parse,
     to_dialect,
 )
-from policies.errors import ConfigError
+from freshkeeper.policies.errors import ConfigError
 
 NAMED = parse(
     "PREFIX : <http://e/> SELECT * FROM NAMED WINDOW :l ON :in [RANGE PT2H STEP PT10M] "

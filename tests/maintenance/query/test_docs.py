@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from pyoxigraph import NamedNode, Triple
 
-from maintenance.budget import BudgetRule
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.engine import run
-from maintenance.engine.services import Fetch
-from maintenance.engine.sources import EmbeddedSource, Source
-from maintenance.engine.wiring import Upkeep, answering
-from maintenance.query import QuerySyntaxError, detect, parse
-from maintenance.service.transport import AtOnce
-from maintenance.streams.batch import Elements
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.query import QuerySyntaxError, detect, parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
+from freshkeeper.maintenance.service.transport import AtOnce
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.policies.registry import make
 
 TEXT = (Path(__file__).parents[3] / "docs" / "query-language.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(rspql|cqels|csparql|sparqlstream)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
@@ -37,7 +37,7 @@ def test_an_example_runs(dialect: str, text: str) -> None:
     streams = {window.stream: Elements(elements) for window in query.windows}
     graphs = dict.fromkeys((*query.dataset.default_graphs, *query.dataset.named_graphs), ())
     sources = {str(service.endpoint): Source(AtOnce(EmbeddedSource([]))) for service in query.services}
-    upkeep = Upkeep(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
+    upkeep = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
     assert list(run(ContinuousQuery(query, graphs, answering=answering(sources, upkeep)), streams))
 
 

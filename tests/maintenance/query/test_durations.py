@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance.durations import LONGEST_MS, to_delay, to_instant, to_iso, to_ms, to_unit
+from freshkeeper.maintenance.settings.durations import LONGEST_MS, to_delay, to_instant, to_iso, to_ms, to_unit
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from maintenance.query import explain, explain_text, parse
+from freshkeeper.maintenance.query import explain, explain_text, parse
 
 TEXT = (
     "PREFIX : <http://e/> REGISTER RSTREAM :out AS SELECT ?n FROM :g FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S] "

@@ -6,7 +6,17 @@ from dataclasses import replace
 import pyoxigraph as ox
 import pytest
 
-from maintenance.query import Closure, Form, Operator, Query, QuerySyntaxError, Report, Window, WindowKind, parse
+from freshkeeper.maintenance.query import (
+    Closure,
+    Form,
+    Operator,
+    Query,
+    QuerySyntaxError,
+    Report,
+    Window,
+    WindowKind,
+    parse,
+)
 
 W = "PREFIX : <http://e/> SELECT * FROM NAMED WINDOW :w ON :s {} {}{{ WINDOW :w {{ ?a ?b ?c }} }}"
 

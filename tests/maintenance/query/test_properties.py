@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from maintenance.query import (
+from freshkeeper.maintenance.query import (
     Closure,
     Dataset,
     DialectError,

@@ -3,7 +3,8 @@
 import pyoxigraph as ox
 import pytest
 
-from maintenance.query import Split, SplitError, parse, split
+from freshkeeper.maintenance.query import Split, SplitError, parse
+from freshkeeper.maintenance.query.federation import split
 
 E = "http://e/"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from maintenance.query import QuerySyntaxError
-from maintenance.query.tokens import Kind, tokenize
+from freshkeeper.maintenance.query import QuerySyntaxError
+from freshkeeper.maintenance.query.syntax.tokens import Kind, tokenize
 
 
 def kinds(text: str) -> list[tuple[str, str]]:

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from maintenance.engine.sources import load_source, source_of
-from maintenance.service.config import Auth, SourceConfig, config_of, read_config
-from maintenance.service.courier import Courier
-from maintenance.service.transport import AtOnce, Stateful
-from maintenance.view.published import Published
-from policies.errors import ConfigError
+from freshkeeper.maintenance.service.dispatcher import Dispatcher
+from freshkeeper.maintenance.service.source_config import Auth, SourceConfig, config_of, read_config
+from freshkeeper.maintenance.service.sources import load_source, source_of
+from freshkeeper.maintenance.service.transport import AtOnce, Stateful
+from freshkeeper.maintenance.view.published import Published
+from freshkeeper.policies.errors import ConfigError
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SPARQL = "sparql: http://localhost:7878/query\n"
@@ -34,7 +34,7 @@ def test_the_reference_has_every_key_with_its_default_and_a_comment():
 
 def test_the_example_is_a_source():
     source = load_source(str(CONFIGS / "source-sparql.yaml"))
-    assert isinstance(source.transport, Courier)
+    assert isinstance(source.transport, Dispatcher)
     assert source.price.batch == 50
     assert source.transport.room(0) == 10
     source.transport.close()
@@ -90,7 +90,7 @@ def test_a_file_that_is_no_yaml_or_not_there_is_said_so(tmp_path):
 
 def test_an_address_alone_is_a_sparql_endpoint():
     source = load_source("http://localhost:7878/query")
-    assert isinstance(source.transport, Courier)
+    assert isinstance(source.transport, Dispatcher)
     assert isinstance(source.transport, Stateful)
     source.transport.close()
     with pytest.raises(ConfigError, match="the source: sparql: 'http://' is no address"):

@@ -12,23 +12,23 @@ import pytest
 from pyoxigraph import NamedNode
 from servers import eventually, numbered
 
-from maintenance.budget import BudgetRule
-from maintenance.manager import Manager
-from maintenance.query import parse
-from maintenance.query.split import split
-from maintenance.service.breaker import Breaker
-from maintenance.service.courier import PATIENCE, Courier, Manners
-from maintenance.service.endpoint import Price
-from maintenance.service.failures import kind_of
-from maintenance.service.gate import Gate
-from maintenance.service.http import Wire
-from maintenance.service.limits import Limit, Rate
-from maintenance.service.pattern import PatternEndpoint
-from maintenance.service.sparql import SparqlOverHttp
-from maintenance.service.transport import Request
-from maintenance.view.learned import Learned
-from maintenance.window import WindowSpec
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.federation.split import split
+from freshkeeper.maintenance.service.dispatcher import PATIENCE, Dispatcher, RequestOptions
+from freshkeeper.maintenance.service.endpoint import Price
+from freshkeeper.maintenance.service.failures import kind_of
+from freshkeeper.maintenance.service.http.exchange import ConnectionPool
+from freshkeeper.maintenance.service.http.sparql_over_http import SparqlOverHttp
+from freshkeeper.maintenance.service.limits.breaker import Breaker
+from freshkeeper.maintenance.service.limits.rate import Limit, Rate
+from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.transport import Request
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.registry import make
 
 E = "http://example.org/"
 QUERY = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
@@ -43,9 +43,9 @@ def parts():
 
 
 def courier_to(url, retries=0, breaker=None, limits=(), timeout=TIMEOUT, **more):
-    carrier = SparqlOverHttp(url, wire=Wire(max_bytes=more.pop("max_bytes", 300_000)))
-    gate = Gate(limits, breaker or Breaker(failures=10**6))
-    return Courier(carrier, gate, Manners(8, timeout, more.pop("deadline", DEADLINE), retries), **more)
+    carrier = SparqlOverHttp(url, wire=ConnectionPool(max_bytes=more.pop("max_bytes", 300_000)))
+    gate = RateLimiter(limits, breaker or Breaker(failures=10**6))
+    return Dispatcher(carrier, gate, RequestOptions(8, timeout, more.pop("deadline", DEADLINE), retries), **more)
 
 
 class Keeper:

@@ -7,10 +7,10 @@ import sys
 import pytest
 from pyarrow import parquet
 
-from maintenance.engine.config import config_of as run_config_of
-from maintenance.service.config import config_of
-from maintenance.service.credentials import Credentials
-from policies.errors import ConfigError
+from freshkeeper.maintenance.run.run_config import config_of as run_config_of
+from freshkeeper.maintenance.service.http.credentials import Credentials
+from freshkeeper.maintenance.service.source_config import config_of
+from freshkeeper.policies.errors import ConfigError
 
 E = "http://example.org/"
 TOKEN = "tok/en+8Zq=1x"

@@ -4,16 +4,16 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad, Store
 from servers import Documents, Oxigraph
 
-from maintenance.engine.sources import EmbeddedSource, source_of
-from maintenance.query import parse
-from maintenance.query.split import split
-from maintenance.service.config import config_of
-from maintenance.service.embedded import Embedded
-from maintenance.service.endpoint import Order, Price, deliver
-from maintenance.service.memory import InMemory
-from maintenance.service.pattern import PatternEndpoint
-from maintenance.service.transport import AtOnce
-from policies.errors import ConfigError, EndpointError
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.federation.split import split
+from freshkeeper.maintenance.service.embedded import Embedded
+from freshkeeper.maintenance.service.endpoint import Order, Price, deliver
+from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.source_config import config_of
+from freshkeeper.maintenance.service.sources import EmbeddedSource, source_of
+from freshkeeper.maintenance.service.transport import AtOnce
+from freshkeeper.policies.errors import ConfigError, EndpointError
 
 BASE = "http://example.org/"
 FOLLOWERS = NamedNode(BASE + "followers")

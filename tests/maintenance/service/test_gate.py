@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance.service.breaker import Breaker
-from maintenance.service.gate import Gate
-from maintenance.service.limits import Limit, Rate
-from policies.errors import ConfigError
+from freshkeeper.maintenance.service.limits.breaker import Breaker
+from freshkeeper.maintenance.service.limits.rate import Limit, Rate
+from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
+from freshkeeper.policies.errors import ConfigError
 
 
 class Clock:
@@ -21,7 +21,7 @@ class Clock:
 
 
 def gate(clock, *written, failures=3, cool_down=10.0):
-    return Gate([Limit(Rate.of(each)) for each in written], Breaker(failures, cool_down), clock)
+    return RateLimiter([Limit(Rate.of(each)) for each in written], Breaker(failures, cool_down), clock)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, QuerySolutions, RdfFormat, Store, parse
 
-from maintenance.query import parse as read_query
-from maintenance.query.split import split
-from maintenance.service.endpoint import Order, Price
-from maintenance.service.pattern import PatternEndpoint
-from maintenance.service.sparql import Method, SparqlOverHttp
-from maintenance.service.transport import Reply, Request, Sent
+from freshkeeper.maintenance.query import parse as read_query
+from freshkeeper.maintenance.query.federation.split import split
+from freshkeeper.maintenance.service.endpoint import Order, Price
+from freshkeeper.maintenance.service.http.sparql_over_http import Method, SparqlOverHttp
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.transport import Reply, Request, Sent
 
 E = "http://example.org/"
 QUERY = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]

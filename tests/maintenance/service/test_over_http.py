@@ -6,17 +6,17 @@ import pytest
 from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 from servers import BLOG, Oxigraph
 
-from maintenance.budget import BudgetRule
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.engine.engine import run
-from maintenance.engine.services import Fetch
-from maintenance.engine.sources import EmbeddedSource, Source, source_of
-from maintenance.engine.wiring import Upkeep, answering
-from maintenance.query import parse as read_query
-from maintenance.service.config import config_of
-from maintenance.service.transport import AtOnce
-from maintenance.streams.batch import Elements
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.query import parse as read_query
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.service.source_config import config_of
+from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, source_of
+from freshkeeper.maintenance.service.transport import AtOnce
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.policies.registry import make
 
 E = "http://example.org/"
 STEP, MARGIN = 1.0, 0.5
@@ -30,7 +30,7 @@ WHOLE = "SERVICE :blog { ?u :followers ?n }"
 def answers(source, service, fetch, budget=100, speed=1):
     """Per evaluation the answers, and the seconds that it took."""
     text = f"PREFIX : <{E}> SELECT * {WINDOW} WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {service} }}"
-    upkeep = Upkeep(lambda _: make("lru"), BudgetRule.of(budget), fetch=Fetch(fetch), speed=speed)
+    upkeep = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(budget), fetch=Fetch(fetch), speed=speed)
     query = ContinuousQuery(read_query(text), answering=answering({f"{E}blog": source}, upkeep))
     posts = [
         (at, Quad(NamedNode(f"{E}post{n}"), NamedNode(f"{E}topic"), NamedNode(E + topic)))

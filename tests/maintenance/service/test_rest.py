@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode
 from servers import eventually
 
-from maintenance.engine.sources import source_of
-from maintenance.query import parse
-from maintenance.query.split import split
-from maintenance.service.config import config_of
-from maintenance.service.documents import Template
-from maintenance.service.endpoint import Order
-from maintenance.service.pattern import PatternEndpoint
-from maintenance.service.transport import Request
-from maintenance.view.changes import UNKNOWN
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.federation.split import split
+from freshkeeper.maintenance.service.endpoint import Order
+from freshkeeper.maintenance.service.json_documents import Template
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.source_config import config_of
+from freshkeeper.maintenance.service.sources import source_of
+from freshkeeper.maintenance.service.transport import Request
+from freshkeeper.maintenance.view.changes import UNKNOWN
 
 E = "http://example.org/"
 TOPIC_AND_USER = "?topic :discussedBy ?user . ?user :followers ?n"

@@ -7,11 +7,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from pyoxigraph import Literal, NamedNode
 
-from maintenance.service.fault import FetchError
-from maintenance.service.http import Answer, Call, Trip, Wire
-from maintenance.service.sparql import LONGEST_URL, Method, SparqlOverHttp, rows_of
-from maintenance.service.transport import Request
-from maintenance.view.changes import UNKNOWN
+from freshkeeper.maintenance.service.fetch_errors import FetchError
+from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.service.http.sparql_over_http import LONGEST_URL, Method, SparqlOverHttp, rows_of
+from freshkeeper.maintenance.service.transport import Request
+from freshkeeper.maintenance.view.changes import UNKNOWN
 
 ALL = "SELECT * WHERE { ?s <http://example.org/followers> ?n }"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -33,7 +33,7 @@ def endpoint():
 
 def test_a_request_says_who_asks_and_what_is_understood(endpoint, proxied):
     proxy = proxied()
-    reply = endpoint(proxy.url).carry(Request(ALL), 0, Trip())
+    reply = endpoint(proxy.url).carry(Request(ALL), 0, Deadline())
     assert len(reply.rows) == 3
     head = proxy.heads[0]
     assert f"User-agent: freshkeeper/{version('freshkeeper')}\n" in head
@@ -45,7 +45,7 @@ def test_short_queries_go_by_get_and_long_ones_by_post(endpoint, proxied):
     proxy = proxied()
     asking = endpoint(proxy.url)
     for query in (ALL, ALL + " # " + "x" * LONGEST_URL):
-        assert len(asking.carry(Request(query), 0, Trip()).rows) == 3
+        assert len(asking.carry(Request(query), 0, Deadline()).rows) == 3
     assert [head.split()[0] for head in proxy.heads] == ["GET", "POST"]
 
 
@@ -96,21 +96,21 @@ def test_time_is_bounded_for_an_exchange_and_not_for_a_read(proxied, endpoint):
     asking = endpoint(proxied("drip").url)
     began = time.monotonic()
     with pytest.raises(FetchError, match="no answer in time"):
-        asking.carry(Request(ALL), 0, Trip(began + 0.3))
+        asking.carry(Request(ALL), 0, Deadline(began + 0.3))
     assert 0.25 < time.monotonic() - began < 3
 
 
 def test_an_error_body_is_bounded_too(proxied):
-    wire = Wire(max_bytes=50)
+    wire = ConnectionPool(max_bytes=50)
     with pytest.raises(FetchError, match="longer than 5e-05 MB"):
-        wire.exchange(Call("GET", proxied("html").url), Trip())
-    assert len(wire.exchange(Call("GET", proxied("echo").url), Trip()).body) <= 50
+        wire.exchange(Call("GET", proxied("html").url), Deadline())
+    assert len(wire.exchange(Call("GET", proxied("echo").url), Deadline()).body) <= 50
     wire.close()
 
 
 def test_tls_to_a_server_that_speaks_none_is_a_fault_and_leaves_nothing_open(oxigraph, endpoint):
     with pytest.raises(FetchError, match="connection: no way to 127"):
-        endpoint(oxigraph.url.replace("http:", "https:")).carry(Request(ALL), 0, Trip(time.monotonic() + 0.5))
+        endpoint(oxigraph.url.replace("http:", "https:")).carry(Request(ALL), 0, Deadline(time.monotonic() + 0.5))
 
 
 def test_headers_of_a_batch_say_until_when_it_holds_and_not_when_each_of_its_keys_changed(documents):
@@ -123,6 +123,6 @@ def test_headers_of_a_batch_say_until_when_it_holds_and_not_when_each_of_its_key
     for asked, modified in ((keys[:1], 9_000), (keys, UNKNOWN)):
         call = asking.call(ALL)
         server.documents[call.url.removeprefix(server.url)] = body
-        reply = asking.carry(Request(ALL, ("n",), asked), 10_000, Trip())
+        reply = asking.carry(Request(ALL, ("n",), asked), 10_000, Deadline())
         assert (reply.modified, reply.expires) == (modified, 70_000)
     asking.close()

@@ -3,24 +3,24 @@
 import pytest
 from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
 
-from maintenance.budget import BudgetRule
-from maintenance.engine.config import config_of
-from maintenance.engine.session import Session
-from maintenance.engine.sources import EmbeddedSource
-from maintenance.manager import Manager
-from maintenance.query import parse as read_query
-from maintenance.query.split import split
-from maintenance.service.annotations import Annotation, Told, instant_of, with_validity
-from maintenance.service.endpoint import Order, Price
-from maintenance.service.pattern import PatternEndpoint
-from maintenance.service.status import retry_after
-from maintenance.service.transport import AtOnce
-from maintenance.service.validity import of_headers
-from maintenance.view.changes import UNKNOWN
-from maintenance.view.published import Published
-from maintenance.window import WindowSpec
-from policies.errors import ConfigError
-from policies.registry import make
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.query import parse as read_query
+from freshkeeper.maintenance.query.federation.split import split
+from freshkeeper.maintenance.run.run_config import config_of
+from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.service.annotations import Annotation, Told, instant_of, with_validity
+from freshkeeper.maintenance.service.endpoint import Order, Price
+from freshkeeper.maintenance.service.http.status import retry_after
+from freshkeeper.maintenance.service.http.validity_headers import of_headers
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.sources import EmbeddedSource
+from freshkeeper.maintenance.service.transport import AtOnce
+from freshkeeper.maintenance.view.changes import UNKNOWN
+from freshkeeper.maintenance.view.published import Published
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.registry import make
 
 E = "http://example.org/"
 NOON = "Wed, 01 Jul 2015 12:00:00 GMT"

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from maintenance.engine.config import config_of
-from maintenance.engine.output import NdJson
-from maintenance.engine.session import Session
-from maintenance.query import parse
-from maintenance.state.database import Database
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.output import NdJson
+from freshkeeper.maintenance.run.run_config import config_of
+from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.state.database import Database
 
 E = "http://example.org/"
 PLAIN = f"""PREFIX : <{E}> REGISTER RSTREAM :out AS SELECT ?topic ?user ?n

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pandas  # noqa: F401  pyarrow imports it where it is installed, with the first table
 
-import maintenance.engine.journal as journals
-from maintenance.engine.config import config_of
-from maintenance.engine.output import writer
-from maintenance.engine.session import Session
-from maintenance.query import parse
+import freshkeeper.maintenance.journal.query_journal as journals
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.output import writer
+from freshkeeper.maintenance.run.run_config import config_of
+from freshkeeper.maintenance.run.run_session import Session
 
 
 def live(port: int, settings: dict[str, object]) -> None:

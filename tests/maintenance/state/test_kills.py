@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from maintenance import journal
-from maintenance.state.terms import decode
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.state.term_text import decode
 
 sys.path.append(str(Path(__file__).parent.parent / "service"))
 from servers import Oxigraph, Proxy

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance.state.learned import given as given_to
-from maintenance.state.learned import packed, taken, unpacked
-from maintenance.state.recorded import Recorded, tell
-from maintenance.view.changes import UNKNOWN, Evidence
-from maintenance.view.learned import Learned
-from maintenance.view.published import Published
-from maintenance.view.rates import ChangeBits, LastModified
-from maintenance.view.survival import Survival
-from policies.base import NEVER
-from policies.errors import ConfigError
+from freshkeeper.maintenance.state.change_model_state import given as given_to
+from freshkeeper.maintenance.state.change_model_state import packed, taken, unpacked
+from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
+from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.published import Published
+from freshkeeper.maintenance.view.rates import ChangeBits, LastModified
+from freshkeeper.maintenance.view.survival import Survival
+from freshkeeper.policies.base import NEVER
+from freshkeeper.policies.errors import ConfigError
 
 MODELS = {
     "bits": Learned,
@@ -55,7 +55,7 @@ def feed(model: Any, fetches: list[list[tuple[int, bool, bool, bool]]]) -> np.nd
 @pytest.mark.parametrize("name", MODELS)
 @given(FETCHES, st.integers(0, 25))
 def test_a_restored_model_believes_the_same(name: str, fetches: Any, whole: int) -> None:
-    recorded = Recorded(MODELS[name]())
+    recorded = EvidenceLog(MODELS[name]())
     read = feed(recorded, fetches)
     told, kept = MODELS[name](), MODELS[name]()
     entries = json.loads(json.dumps(recorded.entries))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from maintenance import journal
-from maintenance.engine import journal as journals
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.journal import query_journal as journals
 
 TIMED = ("decide_us", "fetch_ms")
 E = "http://example.org/"

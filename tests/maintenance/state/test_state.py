@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from maintenance import journal
-from maintenance.engine import journal as journals
-from maintenance.engine.edges import Edges
-from maintenance.state import kept
-from maintenance.state.terms import decode, encode
-from maintenance.view.table import Miss
-from policies.errors import ConfigError, InputError
-from simulator.check import check
-from simulator.compare import compare
-from simulator.report import write_report
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.journal import query_journal as journals
+from freshkeeper.maintenance.service_join.edge_refreshes import Edges
+from freshkeeper.maintenance.state import stored_view as kept
+from freshkeeper.maintenance.state.term_text import decode, encode
+from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.errors import ConfigError, InputError
+from freshkeeper.simulator.experiment.check import check
+from freshkeeper.simulator.experiment.compare import compare
+from freshkeeper.simulator.report import write_report
 
 sys.path.append(str(Path(__file__).parent.parent / "service"))
 from servers import Oxigraph
@@ -142,7 +142,7 @@ def test_with_a_live_stream_the_view_answers_at_once(world: Any) -> None:
 
 
 def test_a_policy_keeps_what_it_says(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from policies.lru import Lru
+    from freshkeeper.policies.lru import Lru
 
     seen: list[int] = []
     monkeypatch.setattr(Lru, "state", lambda _: {"seen": len(seen)}, raising=False)

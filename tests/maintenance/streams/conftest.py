@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from maintenance.streams.batch import Stream
-from maintenance.streams.lines import Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.streams.batch import Stream
+from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
 
 LINES = (
     '1\t<http://e/a> <http://e/p> "x\\ty" .\n2\t<http://e/b> <http://e/p> _:n .\n'

@@ -12,16 +12,16 @@ import numpy as np
 import pyoxigraph as ox
 import pytest
 
-from maintenance.engine.asynchronous import run_async
-from maintenance.engine.continuous import ContinuousQuery
-from maintenance.query import parse
-from maintenance.streams.batch import Elements
-from maintenance.streams.errors import StreamError
-from maintenance.streams.lines import LONGEST_LINE, Mistakes, OnError, TimedLines
-from maintenance.streams.live import Directory, Events
-from maintenance.streams.opening import open_stream
-from maintenance.streams.pace import Pace, Paced, speed_of
-from policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.run.asynchronous import run_async
+from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.maintenance.streams.live_streams import Directory, Events
+from freshkeeper.maintenance.streams.opening import open_stream
+from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
+from freshkeeper.maintenance.streams.stream_error import StreamError
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, OnError, TimedLines
+from freshkeeper.policies.errors import ConfigError, InputError
 
 TRIG = """PREFIX : <http://e/> PREFIX prov: <http://www.w3.org/ns/prov#> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>
 :g2 prov:generatedAtTime "1970-01-01T00:00:02Z"^^xsd:dateTime . :g2 { :b :p :c . :b :p :d }

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maintenance.streams.batch import Batch
-from maintenance.streams.errors import StreamError
-from maintenance.streams.lines import Mistakes, OnError, TimedLines
-from maintenance.streams.order import Order
+from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.maintenance.streams.event_order import Order
+from freshkeeper.maintenance.streams.stream_error import StreamError
+from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
 
 
 def test_timestamped_nquads_keep_blank_nodes_and_lose_graphs(lines, read, three, expected):

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maintenance.view.changes import UNKNOWN, Evidence
-from maintenance.view.learned import Learned, Poisson
-from maintenance.view.published import Published
-from maintenance.view.rates import ChangeBits, LastModified
-from maintenance.view.schedule import FixedSchedule, RecordedChanges
-from maintenance.view.survival import Survival
-from policies.base import NEVER, Knowledge
-from policies.errors import InputError
+from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
+from freshkeeper.maintenance.view.learned import Learned, Poisson
+from freshkeeper.maintenance.view.published import Published
+from freshkeeper.maintenance.view.rates import ChangeBits, LastModified
+from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
+from freshkeeper.maintenance.view.survival import Survival
+from freshkeeper.policies.base import NEVER, Knowledge
+from freshkeeper.policies.errors import InputError
 
 SLOTS = 6
 STEP = 700

@@ -5,11 +5,11 @@ from math import exp
 import numpy as np
 import pytest
 
-from maintenance.view.changes import UNKNOWN, Evidence
-from maintenance.view.learned import Learned, Poisson, checks
-from maintenance.view.rates import ChangeBits, LastModified
-from policies.base import NEVER, Knowledge
-from policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
+from freshkeeper.maintenance.view.learned import Learned, Poisson, checks
+from freshkeeper.maintenance.view.rates import ChangeBits, LastModified
+from freshkeeper.policies.base import NEVER, Knowledge
+from freshkeeper.policies.errors import ConfigError, InputError
 
 
 def ints(*values):

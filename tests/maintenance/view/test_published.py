@@ -5,10 +5,10 @@ from math import exp
 import numpy as np
 import pytest
 
-from maintenance.view.changes import UNKNOWN, Evidence
-from maintenance.view.published import Published
-from maintenance.view.rates import LastModified
-from policies.base import NEVER
+from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
+from freshkeeper.maintenance.view.published import Published
+from freshkeeper.maintenance.view.rates import LastModified
+from freshkeeper.policies.base import NEVER
 
 
 def ints(*values):

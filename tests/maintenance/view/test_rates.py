@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maintenance.view.rates import ChangeBits, Checks, LastModified, exact_rate, expected_age, solve
-from policies.errors import ConfigError
+from freshkeeper.maintenance.view.rates import ChangeBits, Checks, LastModified, exact_rate, expected_age, solve
+from freshkeeper.policies.errors import ConfigError
 
 
 def checks(slots, tau, changed, age=None):

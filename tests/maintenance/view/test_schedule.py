@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maintenance.view.schedule import BEFORE, FOREVER, FixedSchedule, RecordedChanges
-from policies.base import NEVER
-from policies.errors import InputError
+from freshkeeper.maintenance.view.schedule import BEFORE, FOREVER, FixedSchedule, RecordedChanges
+from freshkeeper.policies.base import NEVER
+from freshkeeper.policies.errors import InputError
 
 
 def ints(*values: int) -> np.ndarray:

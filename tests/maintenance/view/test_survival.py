@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maintenance.view.changes import UNKNOWN, Evidence
-from maintenance.view.survival import KNOTS, Curve, Curves, Survival
-from policies.base import NEVER
-from policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
+from freshkeeper.maintenance.view.survival import KNOTS, Curve, Curves, Survival
+from freshkeeper.policies.base import NEVER
+from freshkeeper.policies.errors import ConfigError, InputError
 
 ALMOST_NOTHING = 1e-9
 

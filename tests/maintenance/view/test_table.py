@@ -5,11 +5,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from maintenance.graph import MaintenanceGraph
-from maintenance.view.schedule import FixedSchedule
-from maintenance.view.table import Miss, View
-from maintenance.window import Window, WindowSpec
-from policies.base import NEVER
+from freshkeeper.maintenance.demand.graph import MaintenanceGraph
+from freshkeeper.maintenance.demand.window import Window, WindowSpec
+from freshkeeper.maintenance.view.local_view import Miss, View
+from freshkeeper.maintenance.view.schedule import FixedSchedule
+from freshkeeper.policies.base import NEVER
 
 TRUTH = {sn: [f"r{(sn * 7 + n) % 9}" for n in range(sn % 4)] for sn in range(8)}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from simulator.report import write_report
+from freshkeeper.simulator.report import write_report
 
 END = "</body>\n</html>"
 PROBE = """

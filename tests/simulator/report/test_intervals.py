@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from simulator.report.intervals import common, estimate, halves, lifts, paired, unpaired
+from freshkeeper.simulator.report.intervals import common, estimate, halves, lifts, paired, unpaired
 
 
 def test_a_mean_of_two_seeds_has_the_interval_of_one_degree_of_freedom() -> None:

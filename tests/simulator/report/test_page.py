@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from policies.errors import FreshkeeperError
-from simulator.report import write_report
-from simulator.report.drawing import expanded
-from simulator.report.figures import points_each
+from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.simulator.report import write_report
+from freshkeeper.simulator.report.drawing import expanded
+from freshkeeper.simulator.report.figures import points_each
 
 Make = Callable[..., Path]
 SCRIPT = re.compile(r"<script>.*?</script>", re.DOTALL)

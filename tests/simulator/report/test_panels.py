@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator import rundir
-from simulator.report.groups import groups
-from simulator.report.panels import Panel, Reach, panels, reach
+from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.report.groups import groups
+from freshkeeper.simulator.report.panels import Panel, Reach, panels, reach
 
 Make = Callable[..., Path]
 
@@ -15,7 +15,9 @@ Make = Callable[..., Path]
 def along(make_run: Make, *varied: dict) -> dict[str, list[Panel]]:
     """The panels of settings that vary so."""
     settings = {str(i): {"varied": values} for i, values in enumerate(varied)}
-    return panels(groups(rundir.read(make_run({name: {"ibm": [0.5]} for name in settings}, settings=settings)))[0])
+    return panels(
+        groups(run_directory.read(make_run({name: {"ibm": [0.5]} for name in settings}, settings=settings)))[0]
+    )
 
 
 def test_one_swept_key_is_one_panel_in_the_order_of_its_values(make_run: Make) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator import rundir
-from simulator.report.groups import groups
-from simulator.report.scores import scores
+from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.report.groups import groups
+from freshkeeper.simulator.report.scores import scores
 
 Make = Callable[..., Path]
 
@@ -28,7 +28,7 @@ def test_the_headline_is_a_mean_over_evaluations_and_then_over_seeds(make_run: M
     answers = [(1, True, 5.0, 5.0), (2, False, 2.0, 1.0), (3, False, 0.0, 0.0), (4, False, 10.0, 1.0)]
     rows = [{"policy": "ibm", "k": k, "warmup": w, "results": r, "fresh": f, "spent": 3.0} for k, w, r, f in answers]
     write_table(path, "evaluations", rows)
-    (score,) = scores(rundir.read(path))
+    (score,) = scores(run_directory.read(path))
     assert score.freshness.mean == pytest.approx(0.3)
     assert score.pooled == pytest.approx(2 / 12)
     assert score.stale.tolist() == [10]
@@ -37,14 +37,14 @@ def test_the_headline_is_a_mean_over_evaluations_and_then_over_seeds(make_run: M
 
 
 def test_a_share_of_the_bound_comes_from_its_rows(make_run: Make) -> None:
-    found = scores(rundir.read(make_run({"ibm": [0.4, 0.2], "clairvoyant": [0.5, 0.3]})))
+    found = scores(run_directory.read(make_run({"ibm": [0.4, 0.2], "clairvoyant": [0.5, 0.3]})))
     assert found[0].share_of_bound == pytest.approx(0.3 / 0.4)
 
 
 def test_or_from_the_summary_which_then_tells_the_bound(make_run: Make) -> None:
     path = make_run({"ibm": [0.4]})
     summary(path, [{"setting": "default", "policy": "ibm", "share_of_bound": 0.8}])
-    (group,) = groups(rundir.read(path))
+    (group,) = groups(run_directory.read(path))
     assert group.scores["default", "ibm"].share_of_bound == pytest.approx(0.8)
     assert group.headline("default", "clairvoyant").mean == pytest.approx(0.5)
     assert np.isnan(group.headline("default", "unlimited").mean)
@@ -52,7 +52,7 @@ def test_or_from_the_summary_which_then_tells_the_bound(make_run: Make) -> None:
 
 def test_cases_and_levels_of_knowledge_are_groups_of_their_own(make_run: Make) -> None:
     settings = {"c": {"case": "aggregate"}, "b": {"knowledge": "learned"}, "a": {"knowledge": "exact"}}
-    found = groups(rundir.read(make_run({name: {"ibm": [0.5]} for name in settings}, settings=settings)))
+    found = groups(run_directory.read(make_run({name: {"ibm": [0.5]} for name in settings}, settings=settings)))
     assert [(g.case, g.knowledge, g.settings) for g in found] == [
         ("bgp", "exact", ["a"]),
         ("bgp", "learned", ["b"]),
@@ -63,7 +63,7 @@ def test_cases_and_levels_of_knowledge_are_groups_of_their_own(make_run: Make) -
 def test_bounds_and_those_over_the_budget_are_not_ranked(make_run: Make) -> None:
     fresh = {"lru": [0.3], "literal": [0.9], "ibm": [0.5], "liar": [0.8], "clairvoyant": [0.6]}
     path = make_run(fresh, spent={"literal": 21.0}, policies={"liar": {"honest": False}})
-    (group,) = groups(rundir.read(path))
+    (group,) = groups(run_directory.read(path))
     assert group.ranked == ["ibm", "lru"]
     assert group.overspent == ["literal", "liar"]
     assert group.policies[-1] == "clairvoyant"
@@ -72,19 +72,19 @@ def test_bounds_and_those_over_the_budget_are_not_ranked(make_run: Make) -> None
 def test_what_the_summary_calls_over_budget_is(make_run: Make) -> None:
     path = make_run({"ibm": [0.5], "odd": [0.9]})
     summary(path, [{"setting": "default", "policy": "odd", "over_budget": "true"}])
-    assert groups(rundir.read(path))[0].ranked == ["ibm"]
+    assert groups(run_directory.read(path))[0].ranked == ["ibm"]
 
 
 def test_a_policy_that_was_not_run_everywhere_is_not_ranked(make_run: Make) -> None:
     path = make_run({"a": {"ibm": [0.5], "new": [0.9]}, "b": {"ibm": [0.6]}})
-    (group,) = groups(rundir.read(path))
+    (group,) = groups(run_directory.read(path))
     assert group.ranked == ["ibm"]
     assert group.overall("ibm").mean == pytest.approx(0.55)
 
 
 def test_a_setting_without_answers_does_not_hide_the_others(make_run: Make) -> None:
     path = make_run({"a": {"ibm": [0.5], "lru": [0.2]}, "b": {"ibm": [None], "lru": [None]}})
-    (group,) = groups(rundir.read(path))
+    (group,) = groups(run_directory.read(path))
     assert group.ranked == ["ibm", "lru"]
     assert group.mean_lift("ibm", "lru").mean == pytest.approx(1.5)
 
@@ -92,4 +92,4 @@ def test_a_setting_without_answers_does_not_hide_the_others(make_run: Make) -> N
 def test_settings_are_named_by_what_was_varied_and_not_by_what_tells_groups_apart(make_run: Make) -> None:
     varied = {"budget": 5, "workload.change_interval_ms": [100, 3000], "knowledge": "exact"}
     path = make_run({"x": {"ibm": [0.5]}}, settings={"x": {"varied": varied}})
-    assert groups(rundir.read(path))[0].text("x") == "budget 5 · change interval ms 100 to 3000"
+    assert groups(run_directory.read(path))[0].text("x") == "budget 5 · change interval ms 100 to 3000"

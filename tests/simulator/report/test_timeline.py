@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import rundir
-from simulator.report.charts import HEIGHT, LABEL_PX, apart, frame
-from simulator.report.timeline import Measure, are_dates, line, warmup_ends
+from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.report.charts import HEIGHT, LABEL_PX, apart, frame
+from freshkeeper.simulator.report.timeline import Measure, are_dates, line, warmup_ends
 
 Make = Callable[..., Path]
 DAY = 86_400_000
 
 
 def test_freshness_is_the_mean_over_seeds_with_its_band(make_run: Make) -> None:
-    evaluations = rundir.read(make_run({"ibm": [0.4, 0.6]}, evaluations=3)).evaluations
+    evaluations = run_directory.read(make_run({"ibm": [0.4, 0.6]}, evaluations=3)).evaluations
     found = line(evaluations, 0, Measure.FRESHNESS, points=10)
     assert found.x.tolist() == [1, 2, 3]
     assert found.mean == pytest.approx([1, 0.5, 0.5])
@@ -25,7 +25,7 @@ def test_freshness_is_the_mean_over_seeds_with_its_band(make_run: Make) -> None:
 
 
 def test_stale_answers_accumulate_from_the_end_of_the_warm_up(make_run: Make) -> None:
-    evaluations = rundir.read(make_run({"ibm": [0.4]}, evaluations=4, warmup=2)).evaluations
+    evaluations = run_directory.read(make_run({"ibm": [0.4]}, evaluations=4, warmup=2)).evaluations
     found = line(evaluations, 0, Measure.STALE, points=10)
     assert (found.x.tolist(), found.mean.tolist()) == ([3, 4], [60, 120])
     assert warmup_ends(evaluations, evaluations.rows(0), dates=False) == 2.5
@@ -35,7 +35,7 @@ def test_a_long_run_is_thinned_by_means(make_run: Make, write_table: Make) -> No
     path = make_run({"ibm": [0.5]})
     rows = [{"policy": "ibm", "k": k, "results": 1.0, "fresh": float(k % 2), "spent": float(k)} for k in range(1, 8)]
     write_table(path, "evaluations", rows)
-    evaluations = rundir.read(path).evaluations
+    evaluations = run_directory.read(path).evaluations
     assert line(evaluations, 0, Measure.SPENT, points=4).mean.tolist() == [1.5, 3.5, 5.5, 7]
     assert line(evaluations, 0, Measure.STALE, points=4).mean.tolist() == [1, 2, 3, 3]
 
@@ -44,15 +44,15 @@ def test_evaluations_without_answers_leave_a_gap(make_run: Make, write_table: Ma
     path = make_run({"ibm": [0.5]})
     rows = [{"policy": "ibm", "k": k, "results": float(k != 2), "fresh": 0.0} for k in (1, 2, 3)]
     write_table(path, "evaluations", rows)
-    assert line(rundir.read(path).evaluations, 0, Measure.FRESHNESS, points=9).x.tolist() == [1, 3]
+    assert line(run_directory.read(path).evaluations, 0, Measure.FRESHNESS, points=9).x.tolist() == [1, 3]
 
 
 def test_instants_are_dates_in_production_alone(make_run: Make) -> None:
-    production = rundir.read(make_run({"ibm": [0.5]}, t0=20_000 * DAY)).evaluations
+    production = run_directory.read(make_run({"ibm": [0.5]}, t0=20_000 * DAY)).evaluations
     assert are_dates(production)
     assert line(production, 0, Measure.FRESHNESS, 50, dates=True).x[0] == 20_000 * DAY + 1000
-    assert not are_dates(rundir.read(make_run({"ibm": [0.5]}, "b")).evaluations)
-    assert not are_dates(rundir.read(make_run({"ibm": [0.5, 0.6]}, "c", t0=20_000 * DAY)).evaluations)
+    assert not are_dates(run_directory.read(make_run({"ibm": [0.5]}, "b")).evaluations)
+    assert not are_dates(run_directory.read(make_run({"ibm": [0.5, 0.6]}, "c", t0=20_000 * DAY)).evaluations)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=25))

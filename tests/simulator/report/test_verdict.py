@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from maintenance import journal
-from simulator import rundir
-from simulator.report.groups import groups
-from simulator.report.verdict import Verdict, verdict
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.report.groups import groups
+from freshkeeper.simulator.report.verdict import Verdict, verdict
 
 Make = Callable[..., Path]
 
 
 def said(path: Path) -> tuple[Verdict, str]:
     """The verdict of the only group, and all its sentences as plain text."""
-    (group,) = groups(rundir.read(path))
+    (group,) = groups(run_directory.read(path))
     found = verdict(group)
     sentences = [found.lead, *found.sentences]
     return found, " ".join(sentence.striptags().replace("\N{NO-BREAK SPACE}", " ") for sentence in sentences)

@@ -1,0 +1,204 @@
+"""An experiment from a command: where it runs, its standings while it goes on, and what is printed in the end."""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from freshkeeper.commands.screen import Bar, print_json, say, show, table
+from freshkeeper.policies.errors import ConfigError, StoppedError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from freshkeeper.simulator.experiment.experiment import Part, Performed
+    from freshkeeper.simulator.experiment.experiment_config import Experiment
+    from freshkeeper.simulator.experiment.summary import Row
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a command says beside the experiment."""
+
+    out: Path
+    jobs: int = 0
+    resume: bool = False
+    report: bool = True
+    as_json: bool = False
+    on: str = "local"
+    master: str = ""
+
+
+def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
+    """Run it, write the page, print what came of it."""
+    from freshkeeper.simulator.experiment.experiment import simulate
+
+    live = Live(experiment)
+    performed = _where(experiment, chosen)
+    try:
+        with live.bar.running():
+            rows = simulate(
+                experiment, chosen.out, _command(), _processes(experiment, chosen.jobs), chosen.resume, live.update,
+                performed,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        raise StoppedError(f"stopped; what is finished is kept: go on with --out {chosen.out} --resume") from None
+    page = _page(chosen.out) if chosen.report else None
+    for line in [*notes, *(live.notes() if live.parts else _notes(chosen.out))]:
+        say(line)
+    if chosen.as_json:
+        print_json({"run": str(chosen.out), "rows": [_row(experiment, row) for row in rows]})
+        return rows
+    for group in _groups(rows):
+        show(_table(experiment, group))
+    say(f"run directory: {chosen.out}" + (f"\npage: {page}" if page else ""))
+    return rows
+
+
+def free(name: str) -> Path:
+    """runs/NAME, with a number where there is one already."""
+    for n in range(1, 10_000):
+        place = Path("runs") / (name if n == 1 else f"{name}-{n}")
+        if not place.exists():
+            return place
+    return Path("runs") / f"{name}-{os.getpid()}"
+
+
+def _where(experiment: "Experiment", chosen: Chosen) -> "Performed | None":
+    """Spark, where it was asked for."""
+    if chosen.on == "local":
+        if chosen.master:
+            raise ConfigError(f"--master {chosen.master} is of Spark; say --on spark too")
+        return None
+    if chosen.on != "spark":
+        raise ConfigError(f"--on {chosen.on}: it is local or spark")
+    from freshkeeper.maintenance.pipeline.spark_session import spark_session
+
+    settings = experiment.spark_settings
+    master = chosen.master or settings.pop("spark.master", "local[*]")
+    spark = spark_session(master, settings)
+    from freshkeeper.simulator.experiment.spark_tasks import OnSpark
+
+    return OnSpark(spark)
+
+
+def _page(place: Path) -> Path:
+    from freshkeeper.simulator.report import write_report
+
+    return write_report(place)
+
+
+class Live:
+    """The standings so far, while the run goes on, and what there is to say of it in the end."""
+
+    def __init__(self, experiment: "Experiment") -> None:
+        """Nothing is done yet."""
+        from freshkeeper.simulator.experiment.experiment_config import settings_of
+
+        self.bar = Bar("simulating")
+        self._settings = settings_of(experiment)
+        self._seen: dict[tuple[int, str], list[float]] = {}
+        self.parts: list[Part] = []
+
+    def update(self, part: "Part", done: int, of: int) -> None:
+        """One more task is done; the table shows what moved last."""
+        self.parts.append(part)
+        for policy, result in part.numbers.items():
+            if result["freshness"] is not None:
+                seen = self._seen.pop((part.index, policy), [])
+                self._seen[part.index, policy] = [*seen, result["freshness"]]
+        last = sorted(list(self._seen)[-self.bar.room :], key=lambda key: key[0])
+        means = {key: sum(self._seen[key]) / len(self._seen[key]) for key in last}
+        rows = [
+            [self._settings[index].name, policy, f"{means[index, policy]:.3f}", str(len(self._seen[index, policy]))]
+            for index, policy in last
+        ]
+        self.bar.update(done, of, table("", ["setting", "policy", "freshness so far", "seeds"], rows, words=2))
+
+    def notes(self) -> list[str]:
+        """Why the bound was left out, and how many refreshes came late."""
+        without = [part for part in self.parts if part.bound is None]
+        some = len({part.index for part in without})
+        where = "" if len(without) == len(self.parts) else f" in {some} of {len(self._settings)} settings"
+        reasons = dict.fromkeys(part.why_no_bound for part in without)
+        late, sent = (sum(n[what] for p in self.parts for n in p.numbers.values()) for what in ("late", "requests"))
+        came = [f"{late:,} of {sent:,} refreshes came after their deadline"] if late else []
+        return [f"the clairvoyant bound is left out{where}: {reason}" for reason in reasons] + came
+
+
+def _notes(place: Path) -> list[str]:
+    """What a run that was finished already says of its bound."""
+    from freshkeeper.simulator.experiment.run_directory import read
+
+    bound = read(place).about.bound
+    return [f"the clairvoyant bound is left out: {bound.reason}"] if bound and not bound.included else []
+
+
+def _groups(rows: "list[Row]") -> "list[list[Row]]":
+    """By case and knowledge, which no table mixes."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.case, row.knowledge), []).append(row)
+    return list(found.values())
+
+
+def _table(experiment: "Experiment", rows: "list[Row]") -> "Table":
+    """One row per setting and policy of a case and knowledge; what is the same in all of them is said once, above."""
+    from freshkeeper.simulator.experiment.experiment_config import settings_of
+
+    swept = {setting.name: setting.swept for setting in settings_of(experiment)}
+    columns = {
+        "setting": [swept[row.setting] for row in rows],
+        "policy": [row.policy for row in rows],
+        "γ": [f"{row.budget:g}" for row in rows],
+        "bank": [f"{row.bank:g}" for row in rows],
+        "freshness": [_number(row.freshness) for row in rows],
+        "± 95 %": [_number(row.ci95) for row in rows],
+        "of bound": ["" if row.over_budget else _number(row.share_of_bound) for row in rows],
+        "requests": [f"{row.requests_per_evaluation:.2f}" for row in rows],
+        "": ["over budget" if row.over_budget else "" for row in rows],
+    }
+    same = [head for head in ("γ", "bank") if len(set(columns[head])) == 1]
+    said = [f"case {rows[0].case}", f"knowledge {rows[0].knowledge}", *(f"{head} {columns[head][0]}" for head in same)]
+    shown = {head: cells for head, cells in columns.items() if any(cells) and head not in same}
+    title = f"Mean freshness, and requests per evaluation\n{', '.join(said)}"
+    words = sum(head in shown for head in ("setting", "policy"))
+    return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _row(experiment: "Experiment", row: "Row") -> dict[str, Any]:
+    from freshkeeper.simulator.experiment.experiment_config import settings_of
+
+    varied = {setting.name: setting.varied for setting in settings_of(experiment)}
+    return {**asdict(row), "setting": varied[row.setting]}
+
+
+def _processes(experiment: "Experiment", jobs: int) -> int:
+    """A process of its own pays where it has a second or more of work."""
+    if jobs:
+        return jobs
+    from freshkeeper.simulator.experiment.experiment_config import settings_of
+
+    runs = len(settings_of(experiment)) * len(experiment.seed_list) * len(experiment.policies)
+    small = experiment.trace is None and (experiment.evaluations or 50) * experiment.workload.edges <= 100_000
+    if len(experiment.seed_list) * len(settings_of(experiment)) == 1 or (small and runs < 150):
+        return 1
+    return os.cpu_count() or 1
+
+
+def _command() -> str:
+    """The command that does it again: from the beginning, and in a place that is free."""
+    written, kept = iter(sys.argv[1:]), ["freshkeeper"]
+    for word in written:
+        if word == "--out":
+            next(written, None)
+        elif word != "--resume" and not word.startswith("--out="):
+            kept.append(word)
+    return shlex.join(kept)

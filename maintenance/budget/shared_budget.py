@@ -1,0 +1,141 @@
+"""One budget for several views: by weights, with a part that nobody else can take, and nothing left lying about.
+
+Every period the budget is paid once and parted: each member's minimum first, the rest by weights. What a member leaves
+when it has evaluated is there for those that come after it in the period, and then for the common bank.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger, exact
+from freshkeeper.policies.base import Budget
+from freshkeeper.policies.errors import BudgetError, ConfigError
+
+
+@dataclass(eq=False)
+class SharedBudget:
+    """γ per period of event time, for all members together."""
+
+    rule: BudgetRule
+    period: int
+    """milliseconds"""
+    members: list["Member"] = field(default_factory=list)
+    _whole: Ledger = field(init=False)
+    _now: int | None = None
+
+    def __post_init__(self) -> None:
+        """Nothing is paid before somebody evaluates."""
+        if self.period < 1:
+            raise ConfigError(f"a budget is shared per period of at least 1 ms, not {self.period}")
+        self._whole = Ledger(self.rule)
+
+    def member(self, name: str, weight: Amount = 1, minimum: Amount = 0) -> "Member":
+        """The ledger of one view; `minimum` is the share of the budget that is its own whatever the others want."""
+        share = exact(minimum, f"the minimum share of {name}")
+        if sum((one.minimum for one in self.members), share) > 1:
+            raise ConfigError(f"the minimum shares up to that of {name} are more than the whole budget")
+        if exact(weight, f"the weight of {name}") == 0 and share == 0:
+            raise ConfigError(f"{name} has neither weight nor a minimum share: it would starve")
+        added = Member(self.rule, shared=self, name=name, weight=exact(weight), minimum=share)
+        self.members.append(added)
+        return added
+
+    def move(self, now: int) -> None:
+        """Pay and part anew if a period has begun."""
+        period = now // self.period
+        if self._now is not None and period <= self._now:
+            return
+        for _ in range(1 if self._now is None else period - self._now):
+            self._whole.open()
+        self._now = period
+        self._part()
+
+    def free(self, member: "Member") -> Fraction:
+        """What nobody who has not evaluated in this period has a right to."""
+        others = sum((one.own for one in self.members if one is not member and not one.done), Fraction(0))
+        return max(Fraction(0), self._whole.available - others)
+
+    def spend(self, cost: Fraction, overdraft: bool) -> None:
+        """Out of the common purse."""
+        self._whole.overdraft |= overdraft
+        self._whole.spend(cost)
+
+    def check(self) -> None:
+        """All together spent no more than was paid."""
+        self._whole.check()
+
+    def state(self) -> dict[str, Any]:
+        """What must survive a restart, beside the members' own ledgers: the purse, and how it was parted."""
+        parts = [[str(one.own), str(one.due), one.done] for one in self.members]
+        return {"purse": self._whole.state(), "period": self._now, "parts": parts}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from an earlier run, when all members are there."""
+        self._whole.restore(state["purse"])
+        self._now = state["period"]
+        for one, (own, due, done) in zip(self.members, state["parts"], strict=False):
+            one.own, one.due, one.done = Fraction(own), Fraction(due), done
+
+    def _part(self) -> None:
+        """Whole units; whoever was given least of what was due comes first with what cannot be divided."""
+        unit, available = self.rule.unit, self._whole.available
+        weights = sum((one.weight for one in self.members), Fraction(0))
+        kept = sum((one.minimum for one in self.members), Fraction(0)) if weights else Fraction(1)
+        for one in self.members:
+            part = one.minimum + (one.weight / weights * (1 - kept) if weights else 0)
+            one.due = min(one.due, unit) + part * available
+            one.own = max(Fraction(0), one.due // unit * unit)
+            one.done = False
+        spare = available - sum((one.own for one in self.members), Fraction(0))
+        for one in _neediest(self.members, most=spare < 0):
+            if abs(spare) < unit:
+                break
+            step = unit if spare > 0 else -min(unit, one.own)
+            one.own, spare = one.own + step, spare - step
+        for one in self.members:
+            one.due -= one.own
+
+
+@dataclass(eq=False)
+class Member(Ledger):
+    """A ledger that draws on the common purse."""
+
+    shared: SharedBudget = field(kw_only=True)
+    name: str = field(kw_only=True)
+    weight: Fraction = field(kw_only=True)
+    minimum: Fraction = field(kw_only=True)
+    own: Fraction = Fraction(0)
+    """what is left of its part of this period"""
+    due: Fraction = Fraction(0)
+    """what it was given too little or too much, below one unit"""
+    done: bool = False
+
+    def open(self, now: int = 0) -> Budget:
+        """Its own part, and what is free."""
+        self.shared.move(now)
+        self.evaluations += 1
+        self.available, self.paid = self.shared.free(self), self.own
+        self.carried = max(Fraction(0), self.available - self.paid)
+        self.done = True
+        return Budget(float(self.available), float(self.own), float(self.rule.bank))
+
+    def spend(self, amount: Amount) -> None:
+        """Its own part first."""
+        cost = exact(amount, "spending")
+        if cost > self.available and not self.overdraft:
+            raise BudgetError(f"{self.name} has {self.available} cost units of the shared budget left, not {cost}")
+        self.shared.spend(cost, self.overdraft)
+        self.own = max(Fraction(0), self.own - cost)
+        self.available -= cost
+        self.spent += cost
+
+    def check(self) -> None:
+        """A member may spend what others leave, so only the whole can be checked."""
+        self.shared.check()
+
+
+def _neediest(members: Sequence[Member], most: bool) -> list[Member]:
+    """By what they are due beyond their part; the other way round where something is to be taken back."""
+    return sorted(members, key=lambda one: one.due - one.own, reverse=not most)

@@ -1,0 +1,1 @@
+"""What happened, as Parquet tables and a run.json: one format for production and simulations."""

@@ -1,0 +1,175 @@
+"""The journal: what happened, as Parquet tables with one schema for production and for simulations.
+
+A journal is a directory; every table is one file, or in a long run a directory of parts, as Spark writes them. A file
+is written whole under another name and then moved into place, so that a reader never sees half of it.
+`setting` names what was varied (run.json says what it means); in production it is the source.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.errors import ConfigError
+
+Column = Sequence[object] | Ints | Ids | Floats | Bools
+
+WHOSE = [("setting", pa.string()), ("policy", pa.string())]
+SCHEMAS: dict[str, "pa.Schema"] = {
+    "evaluations": pa.schema(
+        [
+            *WHOSE,
+            ("case", pa.string()),
+            ("knowledge", pa.string()),
+            ("seed", pa.int64()),
+            ("k", pa.int64()),
+            ("t_ms", pa.int64()),
+            ("warmup", pa.bool_()),
+            ("results", pa.float64()),
+            ("fresh", pa.float64()),
+            ("expected_fresh", pa.float64()),
+            ("window_mappings", pa.int64()),
+            ("candidates", pa.int64()),
+            ("stale", pa.int64()),
+            ("budget", pa.float64()),
+            ("spent", pa.float64()),
+            ("carried", pa.float64()),
+            ("decide_us", pa.float64()),
+            ("fetch_ms", pa.float64()),
+            ("errors", pa.int64()),
+        ]
+    ),
+    "refreshes": pa.schema(
+        [
+            *WHOSE,
+            ("seed", pa.int64()),
+            ("k", pa.int64()),
+            ("t_ms", pa.int64()),
+            ("sr", pa.string()),
+            ("changed", pa.bool_()),
+            ("requests", pa.int64()),
+            ("latency_ms", pa.float64()),
+            ("error", pa.string()),
+            ("gain", pa.float64()),
+            ("late", pa.bool_()),
+        ]
+    ),
+    "answers": pa.schema(
+        [
+            *WHOSE,
+            ("case", pa.string()),
+            ("seed", pa.int64()),
+            ("k", pa.int64()),
+            ("t_ms", pa.int64()),
+            ("sn", pa.string()),
+            ("sr", pa.string()),
+            ("weight", pa.int64()),
+            ("refreshed_ms", pa.int64()),
+        ]
+    ),
+    "changes": pa.schema([("setting", pa.string()), ("seed", pa.int64()), ("sr", pa.string()), ("t_ms", pa.int64())]),
+    "audits": pa.schema(
+        [
+            *WHOSE,
+            ("seed", pa.int64()),
+            ("k", pa.int64()),
+            ("t_ms", pa.int64()),
+            ("sn", pa.string()),
+            ("fresh", pa.bool_()),
+        ]
+    ),
+}
+
+
+def table(name: str, columns: Mapping[str, Column]) -> "pa.Table":
+    """A table of the journal; a column that is left out is null."""
+    schema = SCHEMAS[name]
+    rows = max((len(column) for column in columns.values()), default=0)
+    arrays = [pa.array(columns.get(part.name, [None] * rows), part.type) for part in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def write(directory: Path, name: str, tables: Sequence["pa.Table"]) -> None:
+    """Write one table whole; nothing of it is visible before it is complete."""
+    whole = pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table()
+    _place(whole, directory / f"{name}.parquet")
+
+
+def write_part(directory: Path, name: str, number: int, rows: "pa.Table") -> None:
+    """Rows of a table that is a directory of parts; a part of the same number is replaced."""
+    _place(rows, directory / f"{name}.parquet" / f"part-{number:010}.parquet", durable=True)
+
+
+def read(directory: Path, name: str) -> "pa.Table | None":
+    """One table, or None where the journal has none."""
+    found = files(directory / f"{name}.parquet")
+    return pa.concat_tables([parquet.read_table(file, partitioning=None) for file in found]) if found else None
+
+
+def files(path: Path) -> list[Path]:
+    """The files of a table, in the order of writing."""
+    if path.is_dir():
+        return sorted(path.glob("part-*.parquet"))
+    return [path] if path.exists() else []
+
+
+def remove(directory: Path, name: str) -> None:
+    """Make room for another run's table."""
+    path = directory / f"{name}.parquet"
+    with writing(path):
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A disk that is full or cannot be written to is one clear error."""
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError(f"{path} cannot be written: {why}") from None
+
+
+def _place(rows: "pa.Table", path: Path, durable: bool = False) -> None:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.part")
+        parquet.write_table(rows, unfinished, compression="zstd")
+        if durable:
+            with unfinished.open("rb") as written:
+                os.fsync(written.fileno())
+        unfinished.replace(path)
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Columns that grow row by row, for one table."""
+
+    name: str
+    columns: dict[str, list[object]] = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, object]) -> None:
+        """One more row."""
+        for column, value in row.items():
+            self.columns.setdefault(column, []).append(value)
+
+    def extend(self, columns: Mapping[str, Sequence[object]]) -> None:
+        """Rows that were kept elsewhere."""
+        for column, values in columns.items():
+            self.columns.setdefault(column, []).extend(values)
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return max(map(len, self.columns.values()), default=0)
+
+    def table(self) -> "pa.Table":
+        """What was added, as a table."""
+        return table(self.name, self.columns)

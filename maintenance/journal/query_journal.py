@@ -1,0 +1,167 @@
+"""What the views of a query did, as the journal's tables: every analysis of simulations works on them.
+
+Rows wait in memory until there are enough for a part, or until they have waited long enough. With a state they are in
+its database as well, in the transaction that writes the copies they speak of, and may wait longer: what a killed run
+had said becomes a part when the next one begins, so the journal and the view never disagree.
+"""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write_part, writing
+from freshkeeper.maintenance.journal.run_json import About
+from freshkeeper.maintenance.journal.scripted_truth import Truth
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.state.run_state import State
+from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.errors import ConfigError
+
+TABLES = ("evaluations", "refreshes", "answers", "audits")
+PART_ROWS = 200_000
+PART_SECONDS = 60.0
+LONGEST_WAIT = 3600.0
+
+
+@dataclass(eq=False)
+class QueryJournal:
+    """Collects rows and writes them in parts; without a directory it does nothing. The setting is the source."""
+
+    seed: int
+    directory: Path | None
+    state: State | None = None
+    about: About | None = None
+    _tables: dict[str, Buffer] = field(default_factory=dict)
+    _goes_on: bool = False
+    _parts: int = 0
+    _since: float | None = None
+    _truths: dict[Manager, tuple[str, Truth]] = field(default_factory=dict)
+    _began: float = field(default_factory=lambda: time.monotonic())
+
+    def __post_init__(self) -> None:
+        """There is a place for it; what an earlier run left in the state goes to it first."""
+        self._tables = {name: Buffer(name) for name in TABLES}
+        if self.directory is None:
+            return
+        with writing(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+        if self.state is not None:
+            self._go_on(self.directory, self.state)
+
+    def observe(self, source: str, manager: Manager, evaluation: Evaluation, fresh: float | None = None) -> None:
+        """One evaluation of one view, with the number of fresh answers where somebody knows it."""
+        if self.directory is None:
+            return
+        self._begin(self.directory)
+        self._know(source, manager).see(evaluation)
+        for name, rows in _rows(source, self.seed, manager, evaluation, fresh).items():
+            self._tables[name].extend(rows.columns)
+            if self.state is not None:
+                self.state.pend(name, rows.columns)
+
+    def tick(self) -> None:
+        """Between evaluations: write parts if it is time."""
+        if self.directory is None:
+            return
+        waited = 0.0 if self._since is None else time.monotonic() - self._since
+        if waited >= self._patience() or max(map(len, self._tables.values())) >= PART_ROWS:
+            self._write_parts()
+
+    def close(self) -> None:
+        """Write what is left: whole tables, where there are no parts."""
+        if self.directory is None:
+            return
+        self._begin(self.directory)
+        self._write_truth(self.directory)
+        if self.about is not None:
+            self.about.write(self.directory, complete=True)
+        if self._parts or self.state is not None:
+            self._write_parts()
+            return
+        for name, buffer in self._tables.items():
+            if name != "audits" or len(buffer):
+                write(self.directory, name, [buffer.table()])
+
+    def _patience(self) -> float:
+        """How long rows may wait; where the state has them too, longer as the run grows, so that its parts stay few."""
+        if self.state is None:
+            return PART_SECONDS
+        return min(max(PART_SECONDS, (time.monotonic() - self._began) / 100), LONGEST_WAIT)
+
+    def _go_on(self, directory: Path, state: State) -> None:
+        pending = state.pending()
+        self._goes_on = state.begun
+        if self._goes_on and any((directory / f"{name}.parquet").is_file() for name in TABLES):
+            raise ConfigError(f"{directory} holds the journal of a run that had no state: give another directory")
+        for name, columns in pending:
+            self._tables[name].extend(columns)
+        self._write_parts()
+
+    def _begin(self, directory: Path) -> None:
+        """A run that does not go on with an earlier one takes its place."""
+        self._since = time.monotonic() if self._since is None else self._since
+        if not self._goes_on:
+            self._goes_on = True
+            for name in TABLES:
+                remove(directory, name)
+
+    def _know(self, source: str, manager: Manager) -> Truth:
+        """What is known of a source; run.json has every view from its first evaluation on."""
+        if manager not in self._truths:
+            self._truths[manager] = source, Truth.of(manager)
+        if self.about is not None and self.directory is not None and self.about.add(source, manager):
+            self.about.write(self.directory, complete=False)
+        return self._truths[manager][1]
+
+    def _write_truth(self, directory: Path) -> None:
+        """changes.parquet, if all sources are known: a reader takes an SR that is not in it for one without changes."""
+        remove(directory, "changes")
+        if not self._truths or not all(truth.known for _, truth in self._truths.values()):
+            return
+        rows = Buffer("changes")
+        for source, truth in self._truths.values():
+            for key, t in truth.changes():
+                rows.add({"setting": source, "seed": self.seed, "sr": written(key), "t_ms": t})
+        write(directory, "changes", [rows.table()])
+
+    def _write_parts(self) -> None:
+        """One part of each table that has rows; killed before the state knows of them, they are written again."""
+        assert self.directory is not None
+        self._parts += 1
+        first, last = (self._parts, 0) if self.state is None else self.state.waiting()
+        for name, buffer in self._tables.items():
+            if len(buffer):
+                write_part(self.directory, name, first, buffer.table())
+                self._tables[name] = Buffer(name)
+        if self.state is not None:
+            self.state.settled(last)
+        self._since = None
+
+
+def _rows(source: str, seed: int, manager: Manager, evaluation: Evaluation, fresh: float | None) -> dict[str, Buffer]:
+    """The rows of one evaluation, by table."""
+    tables = {name: Buffer(name) for name in TABLES}
+    record = evaluation.record
+    own = {"setting": source, "policy": manager.policy.name, "seed": seed, "k": record.k, "t_ms": record.t_ms}
+    case, knowledge = manager.case.value, manager.model.knowledge.value
+    what = {"case": case, "knowledge": knowledge, "warmup": False, "fresh": fresh}
+    tables["evaluations"].add(vars(record) | own | what)
+    refreshes = evaluation.refreshes
+    columns = (refreshes.changed.tolist(), refreshes.errors, refreshes.gain.tolist(), refreshes.read_at.tolist())
+    for key, changed, error, gain, read_at in zip(refreshes.keys, *columns, strict=True):
+        row = {"sr": written(key), "changed": changed, "requests": 1, "error": error, "gain": gain}
+        tables["refreshes"].add(own | row | {"late": read_at < record.t_ms})
+    for answer in evaluation.answers or ():
+        row = {"sn": written(answer.sn), "sr": written(answer.sr), "weight": answer.weight}
+        tables["answers"].add(own | row | {"case": case, "refreshed_ms": answer.refreshed})
+    for audit in evaluation.audits:
+        tables["audits"].add(own | {"sn": written(audit.sn), "fresh": audit.fresh})
+    return tables
+
+
+def written(key: object) -> str:
+    """A key as text: the terms of a tuple with blanks between."""
+    if isinstance(key, Miss):
+        return f"miss {written(key.sn)}"
+    return " ".join(str(term) for term in key) if isinstance(key, tuple) else str(key)

@@ -1,0 +1,102 @@
+"""The truth, where it is known: when the SRs of a scripted source changed, as the journal's table of changes.
+
+Only a source inside this process is known at every instant. An SR changes when what a refresh of it would bring
+changes; a statement that says again what held already changes nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeAlias
+
+from pyoxigraph import Quad
+
+from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.endpoint import Key, Order
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.sources import EmbeddedSource
+from freshkeeper.maintenance.service.transport import AtOnce
+from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
+from freshkeeper.maintenance.view.local_view import Miss
+
+Change: TypeAlias = tuple[Key, int]
+
+
+@dataclass(eq=False)
+class Truth:
+    """The SRs of one view, and when they changed; nothing where nobody can know."""
+
+    endpoint: PatternEndpoint | None = None
+    keys: dict[Key, None] = field(default_factory=dict)
+    until: int = 0
+
+    @classmethod
+    def of(cls, manager: Manager) -> "Truth":
+        """Of a view; edges that change over time have no place in the table, so their truth is not told."""
+        endpoint = manager.endpoint
+        known = isinstance(endpoint, PatternEndpoint) and _scripted(endpoint) is not None
+        if not known or isinstance(endpoint, KeepingEdges):
+            return cls()
+        assert isinstance(endpoint, PatternEndpoint)
+        held = [key for key in manager.view.srs.keys if key is not None and not isinstance(key, Miss)]
+        return cls(endpoint, dict.fromkeys(held))
+
+    @property
+    def known(self) -> bool:
+        """Whether the source is known at every instant."""
+        return self.endpoint is not None
+
+    def see(self, evaluation: Evaluation) -> None:
+        """One evaluation: the SRs that its answers are made of."""
+        self.until = evaluation.record.t_ms
+        if self.endpoint is not None and evaluation.answers is not None:
+            self.keys.update(dict.fromkeys(evaluation.answers.sr_keys))
+
+    def changes(self) -> list[Change]:
+        """Every change of every SR that was seen, up to the last evaluation."""
+        source = None if self.endpoint is None else _scripted(self.endpoint)
+        if self.endpoint is None or source is None or not source.changes or not self.keys:
+            return []
+        split = self.endpoint.split
+        anew = PatternEndpoint(split, AtOnce(EmbeddedSource(source.data, list(source.changes))))
+        keys = list(self.keys)
+        values = _values(anew, keys, source.changes[0][0] - 1)
+        mentioning = _mentioning(keys)
+        found = []
+        for t, changes in groupby(source.changes, key=lambda change: change[0]):
+            if t > self.until:
+                break
+            touched = _touched((quad for _, quad in changes), mentioning) or keys
+            for key, value in _values(anew, touched, t).items():
+                if values[key] != value:
+                    values[key] = value
+                    found.append((key, t))
+        return found
+
+
+def _scripted(endpoint: PatternEndpoint) -> EmbeddedSource | None:
+    transport = endpoint.transport
+    ask = transport.ask if isinstance(transport, AtOnce) else None
+    return ask if isinstance(ask, EmbeddedSource) else None
+
+
+def _values(endpoint: PatternEndpoint, keys: list[Key], now: int) -> dict[Key, object]:
+    """What a refresh would bring."""
+    copies = endpoint.deliver(Order(now, keys)).copies
+    return {key: copy.value for key, copy in zip(keys, copies, strict=True)}
+
+
+def _mentioning(keys: Iterable[Key]) -> dict[object, list[Key]]:
+    """The keys by the terms in them."""
+    found: dict[object, list[Key]] = {}
+    for key in keys:
+        for term in key if isinstance(key, tuple) else ():
+            found.setdefault(term, []).append(key)
+    return found
+
+
+def _touched(quads: Iterable[Quad], mentioning: dict[object, list[Key]]) -> list[Key]:
+    """The keys that some statements speak of; none where what they speak of lies behind a key."""
+    terms = [term for quad in quads for term in (quad.subject, quad.object)]
+    return list(dict.fromkeys(key for term in terms for key in mentioning.get(term, ())))

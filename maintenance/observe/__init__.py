@@ -1,0 +1,1 @@
+"""What is seen from outside while a query runs: metrics and logs."""

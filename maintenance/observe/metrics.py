@@ -1,0 +1,118 @@
+"""What a monitoring system asks a running query for, in Prometheus' text format: counters that only grow, and gauges.
+
+`answers_expected_fresh / answers` over any span is the estimated freshness; `audited_answers{verdict="fresh"}` over the
+checked ones is the measured one, and needs no trust in the estimate.
+"""
+
+from dataclasses import dataclass, field
+from threading import Thread
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.failures import kind_of
+from freshkeeper.policies.errors import ConfigError
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(eq=False)
+class Metrics:
+    """One registry for all sources of a run; `observe` takes every evaluation."""
+
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    _server: tuple[WSGIServer, Thread] | None = None
+
+    def __post_init__(self) -> None:
+        """Name them."""
+        self.evaluations = self._counter("evaluations", "evaluations done")
+        self.answers = self._counter("answers", "answers given, those of entries that the view lacks included")
+        self.expected = self._counter("answers_expected_fresh", "answers that were fresh as far as is known")
+        self.audited = self._counter("audited_answers", "answers fetched again to check them", "verdict")
+        self.requests = self._counter("requests", "requests sent, retries included")
+        self.spent = self._counter("spent", "cost units spent")
+        self.refreshes = self._counter("refreshes", "copies fetched again", "outcome")
+        self.errors = self._counter("errors", "entries that could not be fetched", "kind")
+        self.measured = self._gauge("measured_fresh_ratio", "share of audited answers that were fresh")
+        self.low = self._gauge("measured_fresh_ratio_low", "lower end of its 95 % interval")
+        self.high = self._gauge("measured_fresh_ratio_high", "upper end of its 95 % interval")
+        self.misses = self._gauge("misses", "entries that the windows need and the view lacks")
+        self.budget_left = self._gauge("budget_left", "cost units that the last evaluation left")
+        self.entries = self._gauge("view_entries", "entries that the view holds")
+        self.candidates = self._gauge("candidates", "entries that the windows need")
+        self.last = self._gauge("last_evaluation_seconds", "event time of the last evaluation, since 1970")
+        self.decide = self._histogram("decide_seconds", "time to choose what to fetch")
+        self.fetch = self._histogram("fetch_seconds", "time to fetch it")
+
+    def observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
+        """One evaluation of one view."""
+        record, refreshes = evaluation.record, evaluation.refreshes
+        self.evaluations.labels(source).inc()
+        self.answers.labels(source).inc(record.results)
+        self.expected.labels(source).inc(record.expected_fresh)
+        self.requests.labels(source).inc(refreshes.requests)
+        self.spent.labels(source).inc(record.spent)
+        for changed, error in zip(refreshes.changed.tolist(), refreshes.errors, strict=True):
+            outcome = "failed" if error is not None else "changed" if changed else "unchanged"
+            self.refreshes.labels(source, outcome).inc()
+            if error is not None:
+                self.errors.labels(source, kind_of(error)).inc()
+        self.misses.labels(source).set(len(manager.view.misses))
+        self.budget_left.labels(source).set(record.carried)
+        self.entries.labels(source).set(len(manager.view.srs) - len(manager.view.misses))
+        self.candidates.labels(source).set(record.candidates)
+        self.last.labels(source).set(record.t_ms / 1000)
+        self.decide.labels(source).observe(record.decide_us / 1e6)
+        self.fetch.labels(source).observe(record.fetch_ms / 1e3)
+        self._audits(source, manager, evaluation)
+
+    def serve(self, port: int, address: str = LOOPBACK) -> int:
+        """Answer at http://ADDRESS:PORT/metrics until `close`; port 0 is any free one. Returns the port."""
+        try:
+            server, thread = start_http_server(port, address, self.registry)
+        except OSError as error:
+            raise ConfigError(f"metrics cannot be served at {address}:{port}: {error.strerror}") from None
+        self._server = server, thread
+        return int(server.server_port)
+
+    def close(self) -> None:
+        """Stop serving."""
+        if self._server is not None:
+            server, thread = self._server
+            server.shutdown()
+            server.server_close()
+            thread.join()
+            self._server = None
+
+    def _audits(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
+        if manager.auditor is None:
+            return
+        for audit in evaluation.audits:
+            verdict = "unknown" if audit.fresh is None else "fresh" if audit.fresh else "stale"
+            self.audited.labels(source, verdict).inc()
+        measured = manager.auditor.measured
+        if measured.share is not None:
+            self.measured.labels(source).set(measured.share)
+            low, high = measured.interval
+            self.low.labels(source).set(low)
+            self.high.labels(source).set(high)
+
+    def _counter(self, name: str, help: str, *labels: str) -> Counter:
+        return Counter(name, help, ("source", *labels), "freshkeeper", registry=self.registry)
+
+    def _gauge(self, name: str, help: str) -> Gauge:
+        return Gauge(name, help, ("source",), "freshkeeper", registry=self.registry)
+
+    def _histogram(self, name: str, help: str) -> Histogram:
+        return Histogram(name, help, ("source",), "freshkeeper", registry=self.registry, buckets=SECONDS)
+
+
+def address_of(written: str) -> tuple[str, int]:
+    """`:9100`, `9100` or `0.0.0.0:9100`; without a host only this machine can ask."""
+    host, _, port = written.rpartition(":")
+    if not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(f"--metrics {written}: give a port, as :9100, or HOST:PORT")
+    return host or LOOPBACK, int(port)

@@ -1,0 +1,129 @@
+"""What a micro-batch brings, counted by Spark: elements per key, first and last evaluation, with integer columns alone.
+
+What reaches the driver is one row per key and pair of evaluations, however many elements there are.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FIRST, LAST, COUNT, EARLIEST, LATEST = "_first", "_last", "_count", "_earliest", "_latest"
+ORDER = [FIRST, EARLIEST]
+
+OURS = {"k", "t_ms", "sr", "value", "weight", "refreshed_ms", "fresh", "batch_id"}
+"""The columns of answers beside the keys."""
+
+Tabular: TypeAlias = "DataFrame | pa.Table"
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """Elements of one key each, in the order of their evaluations and then of time: the same whenever it is read."""
+
+    keys: list[Hashable]
+    first: Ints
+    """the first evaluation whose window holds them"""
+    earliest: Ints
+    latest: Ints
+    count: Ints
+
+    @property
+    def size(self) -> int:
+        """How many elements."""
+        return int(self.count.sum())
+
+    def by_evaluation(self) -> Iterator[tuple[int, "Arrivals"]]:
+        """Split by first evaluation."""
+        cuts = [0, *(np.flatnonzero(np.diff(self.first)) + 1).tolist(), len(self.keys)]
+        for start, stop in pairwise(cuts):
+            if start < stop:
+                yield int(self.first[start]), self._part(start, stop)
+
+    def _part(self, start: int, stop: int) -> "Arrivals":
+        part = slice(start, stop)
+        columns = (self.first, self.earliest, self.latest, self.count)
+        return Arrivals(self.keys[part], *(column[part] for column in columns))
+
+
+def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec) -> "DataFrame":
+    """Elements per key, first and last evaluation; elements without a time or a key join with nothing and are left."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    kind = dict(events.dtypes)[at]
+    millis = F.unix_millis(F.col(at).cast("timestamp")) if kind.startswith("timestamp") else F.col(at).cast("bigint")
+    timed = events.select(*on, millis.alias("_ms")).dropna()
+    placed = timed.withColumns({FIRST: F.expr(first(window)), LAST: F.expr(last(window))})
+    return placed.groupBy(*on, FIRST, LAST).agg(
+        F.count("*").alias(COUNT), F.min("_ms").alias(EARLIEST), F.max("_ms").alias(LATEST)
+    )
+
+
+def here(table: Tabular) -> pa.Table:
+    """A table on the driver."""
+    return table if isinstance(table, pa.Table) else table.toArrow()
+
+
+def collected(counts: Tabular, on: Sequence[str]) -> Arrivals:
+    """The counts on the driver."""
+    table = here(counts).sort_by([(name, "ascending") for name in (*ORDER, *on)])
+    parts = [table[name].to_pylist() for name in on]
+    keys: list[Hashable] = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+    first, earliest, latest, count = (_ints(table, name) for name in (FIRST, EARLIEST, LATEST, COUNT))
+    return Arrivals(keys, first, earliest, latest, count)
+
+
+def key_columns(keys: Sequence[Hashable], on: Sequence[str]) -> dict[str, list[object]]:
+    """SN keys as the columns that they came from."""
+    if len(on) == 1:
+        return {on[0]: list(keys)}
+    rows = [key for key in keys if isinstance(key, tuple)]
+    return {name: [row[n] for row in rows] for n, name in enumerate(on)}
+
+
+def first(window: WindowSpec) -> str:
+    """`WindowSpec.first` of the column _ms, in SQL."""
+    offset = f"(_ms - {window.start})"
+    if window.closure is Closure.LEFT_OPEN:
+        return _whole(f"({offset} + {window.step - 1})", window.step)
+    return f"{_whole(offset, window.step)} + 1"
+
+
+def last(window: WindowSpec) -> str:
+    """`WindowSpec.last` of the column _ms, in SQL."""
+    offset = f"(_ms - {window.start} + {window.range})"
+    if window.closure is Closure.LEFT_OPEN:
+        return f"{_whole(f'({offset} + {window.step - 1})', window.step)} - 1"
+    return _whole(offset, window.step)
+
+
+def check_columns(events: "DataFrame", on: Sequence[str], at: str) -> None:
+    """Refuse columns that are not there or have our names, and times that are none."""
+    kinds = dict(events.dtypes)
+    for name in on:
+        if name in OURS:
+            raise InputError(f"answers have a column {name!r} of their own: give the key column another name")
+    for name in (*on, at):
+        if name not in kinds:
+            raise InputError(f"the events have no column {name!r}; they have {', '.join(events.columns)}")
+    if not (kinds[at].startswith("timestamp") or kinds[at] in ("bigint", "int")):
+        raise InputError(f"the event time {at!r} is of type {kinds[at]}; it must be a timestamp, or milliseconds")
+
+
+def _whole(value: str, step: int) -> str:
+    """Floor division: SQL's `div` cuts towards zero."""
+    return f"(({value} - pmod({value}, {step})) div {step})"
+
+
+def _ints(table: pa.Table, name: str) -> Ints:
+    return np.asarray(table[name].to_numpy(), np.int64)

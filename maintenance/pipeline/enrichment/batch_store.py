@@ -1,0 +1,154 @@
+"""What must outlive a kill: a snapshot after every micro-batch, and a log of what was asked of the source within one.
+
+A snapshot is written under another name and moved into place; the log is appended, record by record, and a record that
+was cut off by a kill is as if it had never been written. Both reach the disk before the work goes on. They are pickles:
+a state directory is as trustworthy as whoever may write into it.
+"""
+
+import io
+import json
+import os
+import pickle
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from freshkeeper.policies.errors import InputError
+
+FORMAT = b"freshkeeper enrichment 1\n"
+KEPT = 2
+"""Snapshots that stay: the last one, and the one before it for those who look."""
+HEAD = struct.Struct("<II")
+
+
+@dataclass(eq=False)
+class Store:
+    """The state directory of one query; `outside` are objects that a snapshot names instead of holding them."""
+
+    place: Path
+    outside: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make the directory."""
+        self.place.mkdir(parents=True, exist_ok=True)
+
+    def save(self, batch: int, state: object) -> None:
+        """The state after a micro-batch."""
+        text = io.BytesIO()
+        text.write(FORMAT)
+        _Pickler(text, self.outside).dump(state)
+        unfinished = self.place / f".{batch}.state.part"
+        with unfinished.open("wb") as file:
+            file.write(text.getbuffer())
+            _to_disk(file)
+        unfinished.replace(self._snapshot(batch))
+        _directory_to_disk(self.place)
+        for old in self.batches()[:-KEPT]:
+            self._snapshot(old).unlink()
+            self.log(old).forget()
+
+    def tell(self, progress: Mapping[str, int | None]) -> None:
+        """progress.json, for people who watch; nothing is read from it."""
+        unfinished = self.place / ".progress.json.part"
+        unfinished.write_text(json.dumps(progress) + "\n")
+        unfinished.replace(self.place / "progress.json")
+
+    def load(self) -> tuple[int, Any] | None:
+        """The last micro-batch that is complete, and the state after it; None at the very beginning."""
+        known = self.batches()
+        if not known:
+            return None
+        path = self._snapshot(known[-1])
+        wrong = f"{path} is no state of this version of freshkeeper: go on with the version it is of"
+        with path.open("rb") as file:
+            if file.readline() != FORMAT:
+                raise InputError(wrong)
+            try:
+                return known[-1], _Unpickler(file, self.outside).load()
+            except (AttributeError, ImportError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
+                raise InputError(f"{wrong} ({error})") from None
+
+    def batches(self) -> list[int]:
+        """The micro-batches that have a snapshot."""
+        return sorted(int(path.stem) for path in self.place.glob("*.state") if path.stem.isdigit())
+
+    def log(self, batch: int) -> "Log":
+        """What was asked of the source within a micro-batch."""
+        return Log(self.place / f"{batch}.log")
+
+    def _snapshot(self, batch: int) -> Path:
+        return self.place / f"{batch}.state"
+
+
+@dataclass(eq=False)
+class Log:
+    """Records with their length and checksum, one behind the other."""
+
+    path: Path
+
+    def read(self) -> list[object]:
+        """All whole records; what is cut off behind them is removed."""
+        if not self.path.exists():
+            return []
+        text, at, found = self.path.read_bytes(), 0, []
+        while (record := _record(text, at)) is not None:
+            found.append(pickle.loads(record))
+            at += HEAD.size + len(record)
+        if at < len(text):
+            with self.path.open("r+b") as file:
+                file.truncate(at)
+                _to_disk(file)
+        return found
+
+    def append(self, record: object) -> None:
+        """One record more, on the disk when this returns."""
+        text = pickle.dumps(record)
+        with self.path.open("ab") as file:
+            file.write(HEAD.pack(len(text), zlib.crc32(text)) + text)
+            _to_disk(file)
+
+    def forget(self) -> None:
+        """Remove the log, if there is one."""
+        self.path.unlink(missing_ok=True)
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: BinaryIO, outside: Mapping[str, object]) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self._names = {id(thing): name for name, thing in outside.items()}
+
+    def persistent_id(self, thing: object) -> str | None:
+        return self._names.get(id(thing))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BinaryIO, outside: Mapping[str, object]) -> None:
+        super().__init__(file)
+        self._outside = outside
+
+    def persistent_load(self, name: str) -> object:
+        return self._outside[name]
+
+
+def _record(text: bytes, at: int) -> bytes | None:
+    if at + HEAD.size > len(text):
+        return None
+    length, checksum = HEAD.unpack_from(text, at)
+    record = text[at + HEAD.size : at + HEAD.size + length]
+    return record if len(record) == length and zlib.crc32(record) == checksum else None
+
+
+def _to_disk(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _directory_to_disk(place: Path) -> None:
+    number = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

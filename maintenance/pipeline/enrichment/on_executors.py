@@ -1,0 +1,186 @@
+"""Evaluations on Spark: window, edges and copies are tables of the cluster; the driver holds what was refreshed.
+
+An SR that was never refreshed is as the warm start left it, so the driver's part of the view grows with what was spent,
+not with the graph. Case 1, with a view that starts warm; keys that have no edge have no answers.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+
+from freshkeeper.maintenance.budget.ledger import Ledger
+from freshkeeper.maintenance.budget.selection import whole_requests
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.evaluation import Record, Refreshes
+from freshkeeper.maintenance.pipeline.enrichment import impact
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
+from freshkeeper.maintenance.pipeline.enrichment.once import Once
+from freshkeeper.maintenance.pipeline.enrichment.touched import Touched
+from freshkeeper.maintenance.pipeline.enrichment.window_parts import Span, WindowParts
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Order
+from freshkeeper.policies import choose
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import Policy, Selection
+from freshkeeper.policies.choose import SLACK
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What lies on the cluster: edges (keys, sr) and copies (sr, value, and what the knowledge needs)."""
+
+    on: Sequence[str]
+    edges: DataFrame
+    copies: DataFrame
+    at: int
+    """when the copies were fetched"""
+    parts: WindowParts
+
+
+@dataclass(eq=False)
+class OnSpark:
+    """One evaluation as a few Spark jobs."""
+
+    window: WindowSpec
+    policy: Policy
+    ledger: Ledger
+    touched: Touched
+    tables: Tables
+    source: Once
+    horizon: int
+    rng: np.random.Generator
+    k: int | None = None
+    needed: dict[int, Span] = field(default_factory=dict)
+    """the micro-batches whose counts are kept"""
+    held: list[DataFrame] = field(default_factory=list)
+    """what this micro-batch has in the executors' memory"""
+
+    def arrive(self, counts: Tabular, batch: int) -> Arrivals:
+        """They stay on the cluster, and only their numbers come to the driver."""
+        assert isinstance(counts, DataFrame)
+        arrivals, self.needed[batch] = self.tables.parts.write(counts, batch)
+        return arrivals
+
+    def settle(self) -> Callable[[], None]:
+        """Counts that no later evaluation needs are removed, once no restart can ask for them."""
+        over = [batch for batch, span in self.needed.items() if self.k is not None and span.until <= self.k]
+        for batch in over:
+            del self.needed[batch]
+        for joined in self.held:
+            joined.unpersist()
+        self.held.clear()
+        parts = self.tables.parts
+        return lambda: parts.remove(over)
+
+    def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step[DataFrame]:
+        """Choose by the plan, fetch, and join; the new elements are in the window's tables already."""
+        del arrivals
+        self.k = k
+        self.touched.believe()
+        began, now = time.perf_counter_ns(), self.window.instant(k)
+        joined = self._joined(k).persist(StorageLevel.MEMORY_AND_DISK)
+        self.held.append(joined)
+        available = min(self.ledger.open().available, self.source.room(now))
+        scored = self._scored(joined, now).persist()
+        sums = _sums(scored)
+        rows, scores = self._choose(scored, available)
+        scored.unpersist()
+        mappings = sum(span.mappings(k) for span in self.needed.values())
+        decided = time.perf_counter_ns()
+        refreshes, better = self._refresh(rows, scores, now, decided)
+        record = Record(
+            k, now, sums["results"], sums["expected"] + better, mappings, int(sums["candidates"]),
+            int(sums["stale"]), available, refreshes.spent, float(self.ledger.available),
+            (decided - began) / 1e3, refreshes.fetch_ms, refreshes.failed,
+        )  # fmt: skip
+        return Step(record, refreshes, self._answers(joined, k, now))
+
+    def _joined(self, k: int) -> DataFrame:
+        """Window ⋈ edges, the one join that is as large as the answers: demand and answers both come from it."""
+        window = impact.profile(self.tables.parts.read(sorted(self.needed)), self.tables.on, k, self.horizon)
+        return window.join(self.tables.edges, list(self.tables.on))
+
+    def _scored(self, joined: DataFrame, now: int) -> DataFrame:
+        instants = [now + m * self.window.step for m in range(self.horizon)]
+        needs = impact.demand(joined, self.horizon)
+        return impact.scored(needs, self._copies(), self.policy, impact.columns_of(self.touched.model), instants)
+
+    def _copies(self) -> DataFrame:
+        """The copies as they are now: those of the warm start, with what was fetched since."""
+        old = self.tables.copies.withColumns(
+            {"refreshed_ms": F.lit(self.tables.at), "rate": F.lit(self.touched.usual_rate)}
+        )
+        new = F.broadcast(self.tables.parts.spark.createDataFrame(self.touched.table()))
+        both = old.join(new, "sr", "left")
+        touched = F.col("new_refreshed_ms").isNotNull()
+        names = ("value", "refreshed_ms", "rate")
+        return both.withColumns({name: F.when(touched, F.col(f"new_{name}")).otherwise(F.col(name)) for name in names})
+
+    def _choose(self, scored: DataFrame, available: float) -> tuple[list[Row], Floats]:
+        """The best rows, and those equal to the last of them, come to the driver; the choice is made among these."""
+        price = self.source.price.each
+        most = int((available + SLACK) // price)
+        if most < 1:
+            return [], np.empty(0)
+        eligible = scored.filter("eligible")
+        best = eligible.orderBy(F.desc("score"), "sr").limit(most).collect()
+        if len(best) == most:
+            cut = F.col("score") >= best[-1]["score"]
+            best = eligible.filter(cut).collect()
+        best.sort(key=lambda row: row["sr"])
+        scores = np.array([row["score"] for row in best], np.float64)
+        size = scores.size
+        chosen = choose.best(scores, np.ones(size, bool), np.full(size, price), available, self.rng)
+        paid: Selection = whole_requests(chosen, np.zeros(len(chosen.chosen), bool), self.source.price, available)
+        return [best[n] for n in paid.chosen.tolist()], np.asarray(paid.scores, np.float64)
+
+    def _refresh(self, rows: list[Row], scores: Floats, now: int, began: int) -> tuple[Refreshes, float]:
+        """Fetch what was chosen; and how many answers more are expected to be fresh for it."""
+        keys = [row["sr"] for row in rows]
+        self.touched.admit(keys, [row["value"] for row in rows], [row["refreshed_ms"] for row in rows])
+        allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
+        delivery = self.source.deliver(Order(now, keys, (), allowance))
+        self.ledger.spend(delivery.spent)
+        self._receive_late(delivery)
+        changed = self.touched.store(keys, delivery.copies, now)
+        better = sum(
+            row["w0"] * (1.0 - row["kept"])
+            for row, copy in zip(rows, delivery.copies, strict=True)
+            if copy.error is None
+        )
+        errors = [copy.error for copy in delivery.copies]
+        taken = (time.perf_counter_ns() - began) / 1e6
+        slots = np.array([self.touched.slots.numbers[key] for key in keys], np.int32)
+        read_at = np.full(len(keys), now)
+        return Refreshes(
+            slots, keys, scores, changed, errors, read_at, delivery.requests, delivery.spent, taken
+        ), better
+
+    def _receive_late(self, delivery: Delivery) -> None:
+        for late in delivery.late:
+            if isinstance(late.outcome, Copy):
+                self.touched.store([late.key], [late.outcome], late.read_at)
+
+    def _answers(self, joined: DataFrame, k: int, now: int) -> DataFrame:
+        _, kept = impact.columns_of(self.touched.model).beliefs([now])
+        fresh: Column = F.when(F.col("refreshed_ms") >= now, 1.0).otherwise(kept[0])
+        found = impact.answers(joined, self._copies(), self.tables.on, fresh)
+        return found.select(F.lit(k).cast("bigint").alias("k"), F.lit(now).cast("bigint").alias("t_ms"), "*")
+
+
+def _sums(scored: DataFrame) -> dict[str, float]:
+    """What the record of an evaluation tells of all candidates."""
+    found = scored.agg(
+        F.count("*").alias("candidates"),
+        F.sum((F.col("kept") < 1).cast("int")).alias("stale"),
+        F.sum("w0").alias("results"),
+        F.sum(F.col("w0") * F.col("kept")).alias("expected"),
+    )
+    (row,) = found.collect()
+    return {name: float(value or 0) for name, value in row.asDict().items()}

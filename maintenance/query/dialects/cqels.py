@@ -1,0 +1,63 @@
+"""CQELS-QL: windows stand in the pattern, `STREAM <s> [RANGE 3s SLIDE 1s] {...}`, each with an implicit name.
+
+Defaults, seeds/001: the query is evaluated on every change of content, and works as ISTREAM only. A range without
+SLIDE moves with every element, as do TRIPLES, NOW and ALL. The windows are left-open: table 1 of seeds/000 (T = 2, the
+element of 0 is gone at 2) says so, against its formula with both ends closed. The grammar of seeds/000 puts the window
+before the stream's name and its five queries behind it: both are read.
+"""
+
+from freshkeeper.maintenance.query.dialects.dialect import CQELS, Declared, Dialect
+from freshkeeper.maintenance.query.model import Closure, Operator, Report, Window, WindowKind
+from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_extent
+from freshkeeper.maintenance.settings.durations import to_unit
+
+EXAMPLES = "write [RANGE 3s SLIDE 1s], [TRIPLES 100], [NOW] or [ALL]"
+UNITS = ("ms", "s", "m", "h", "d")
+
+
+def read(cursor: Cursor, _named: bool) -> None:
+    """There are no windows before WHERE."""
+    if cursor.now.is_word("STREAM", "WINDOW"):
+        cursor.fail(
+            f"CQELS-QL has no windows before WHERE: FROM {cursor.now.text.upper()}",
+            "write STREAM <stream> [RANGE 10s] { ... } inside WHERE",
+        )
+
+
+def read_block(cursor: Cursor) -> Declared:
+    """`STREAM <s> [...] {` or `STREAM [...] <s> {`, up to the bracket of the group."""
+    place = cursor.take()
+    extent = _extent(cursor) if cursor.now.is_mark("[") else None
+    stream = cursor.name("stream")
+    kind, span, step = extent or _extent(cursor)
+    if not cursor.now.is_mark("{"):
+        cursor.fail("the group of a STREAM block is missing", "write STREAM <stream> [RANGE 10s] { ... }")
+    if kind is WindowKind.ELEMENTS:
+        step = step or 1
+    return Declared(place, stream, kind, span, step, named=True)
+
+
+def _extent(cursor: Cursor) -> Extent:
+    cursor.expect_mark("[", EXAMPLES)
+    extent = read_extent(cursor, EXAMPLES)
+    cursor.expect_mark("]", EXAMPLES)
+    return extent
+
+
+def write(window: Window) -> str | None:
+    """The head of a STREAM block."""
+    extent = _write_extent(window)
+    return f"STREAM <{window.stream}> [{extent}]" if extent else None
+
+
+def _write_extent(window: Window) -> str | None:
+    if window.kind in (WindowKind.NOW, WindowKind.ALL):
+        return window.kind.name
+    if window.kind is WindowKind.ELEMENTS:
+        return f"TRIPLES {window.range}" if window.step == 1 else None
+    slide = "" if window.step is None else f" SLIDE {to_unit(window.step, UNITS)}"
+    return f"RANGE {to_unit(window.range or 0, UNITS)}{slide}"
+
+
+DIALECT = Dialect(CQELS, Operator.ISTREAM, (Report.ON_CONTENT_CHANGE,), Closure.LEFT_OPEN, read, write, read_block)

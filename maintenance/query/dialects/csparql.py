@@ -1,0 +1,53 @@
+"""C-SPARQL: `FROM STREAM <s> [RANGE 10m STEP 1m]`; the windows have no names and all join the default graph.
+
+Defaults, seeds/001: RSTREAM only; reports when a window closes and is not empty. Its engine reads TRIPLES n as a batch
+of n, so that such a window steps by n; a range needs STEP or TUMBLING. Windows are right-open, [o, c).
+"""
+
+from freshkeeper.maintenance.query.dialects.dialect import CSPARQL, Declared, Dialect, Feature, cannot
+from freshkeeper.maintenance.query.model import Closure, Operator, Report, Window, WindowKind
+from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.window_extent import read_extent
+from freshkeeper.maintenance.settings.durations import to_unit
+
+EXAMPLES = "write [RANGE 10m STEP 1m], [RANGE 10m TUMBLING] or [TRIPLES 100]"
+UNITS = ("ms", "s", "m", "h", "d")
+
+
+def read(cursor: Cursor, named: bool) -> Declared | None:
+    """A window after FROM."""
+    place = cursor.now
+    if cursor.now.is_word("WINDOW") or (named and cursor.now.is_word("STREAM")):
+        cursor.fail(cannot(CSPARQL, Feature.NAMED), "write FROM STREAM <stream> [RANGE 10m STEP 1m], or use RSP-QL")
+    if not cursor.took("STREAM"):
+        return None
+    stream = cursor.name("stream")
+    cursor.expect_mark("[", EXAMPLES)
+    first = cursor.now
+    kind, span, step = read_extent(cursor, EXAMPLES)
+    if kind in (WindowKind.NOW, WindowKind.ALL):
+        cursor.fail(f"C-SPARQL has no window [{first.text.upper()}]; RSP-QL and CQELS-QL have", EXAMPLES, first)
+    if kind is WindowKind.TIME and step is None:
+        cursor.fail("a C-SPARQL range needs a step", EXAMPLES)
+    cursor.expect_mark("]", EXAMPLES)
+    return Declared(place, stream, kind, span, step or span, named=False)
+
+
+def write(window: Window) -> str | None:
+    """The declaration of a window."""
+    if window.kind is WindowKind.ELEMENTS and window.step == window.range:
+        return f"FROM STREAM <{window.stream}> [TRIPLES {window.range}]"
+    if window.kind is not WindowKind.TIME or window.step is None:
+        return None
+    step = "TUMBLING" if window.step == window.range else f"STEP {to_unit(window.step, UNITS)}"
+    return f"FROM STREAM <{window.stream}> [RANGE {to_unit(window.range or 0, UNITS)} {step}]"
+
+
+DIALECT = Dialect(
+    CSPARQL,
+    Operator.RSTREAM,
+    (Report.NON_EMPTY, Report.ON_WINDOW_CLOSE),
+    Closure.RIGHT_OPEN,
+    read,
+    write,
+)

@@ -1,0 +1,1 @@
+"""The RSP-QL engine: window contents, the evaluation of one instant, R2S, output."""

@@ -1,0 +1,155 @@
+"""One continuous query from elements to results.
+
+elements ─▶ contents of windows ─▶ dataset ─▶ evaluator ─▶ R2S ─▶ result
+                   │                              ▲
+                   ╰──▶ clock and report ──▶ SERVICE from the view
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyoxigraph import NamedNode
+
+from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.rsp.evaluator import Evaluator, Snapshot
+from freshkeeper.maintenance.rsp.functions import functions
+from freshkeeper.maintenance.rsp.local_query import LocalQuery
+from freshkeeper.maintenance.rsp.r2s import Answers, Result, Streamer
+from freshkeeper.maintenance.rsp.report_policy import Clock
+from freshkeeper.maintenance.rsp.window_content import STILL, Content, Move
+from freshkeeper.maintenance.rsp.window_dataset import Graphs, WindowDataset, static_quads
+from freshkeeper.maintenance.rsp.window_kinds import content_of
+from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.policies.errors import ConfigError
+
+
+class Answering(Protocol):
+    """How the answers of one instant are found: from the dataset alone, or with SERVICE from the view."""
+
+    variables: tuple[str, ...]
+    errors: int
+
+    def answers(self, now: int, evaluator: Evaluator) -> Answers:
+        """All answers at `now`, as R2S compares them."""
+        ...
+
+    def rebuild(self, now: int, evaluator: Evaluator) -> None:
+        """An instant that an earlier run answered: only what the windows hold matters."""
+        ...
+
+    def emit(self, streamed: Answers) -> Answers:
+        """What goes out of what R2S left."""
+        ...
+
+
+@dataclass(eq=False)
+class ContinuousQuery:
+    """A registered query: give it elements and the watermark, and it gives results."""
+
+    query: Query
+    graphs: Graphs = field(default_factory=dict)
+    start: int = 0
+    """t0 of windows that do not say theirs"""
+    name: str = ""
+    answering: Callable[["ContinuousQuery"], Answering | None] = field(default=lambda _: None)
+    """what answers its SERVICE patterns"""
+    done: int | None = None
+    """an earlier run answered all evaluations up to this one: here they only fill the windows"""
+    now: int = 0
+
+    def __post_init__(self) -> None:
+        """Lay out the dataset."""
+        if self.query.times.every is not None and not self.query.windows:
+            raise ConfigError(
+                "COMPUTED EVERY needs a window: time passes with the elements of a stream, and this query reads none; "
+                "declare FROM WINDOW ON <stream> [RANGE ...], or leave the period out to evaluate it once"
+            )
+        named = self.query.dataset.named_windows
+        static = static_quads(self.query, self.graphs)
+        visible = [NamedNode(name) for name in (*self.query.dataset.named_graphs, *(w.name for w in named))]
+        self.contents = [content_of(window, self.start) for window in self.query.windows]
+        self.evaluator: Evaluator = Snapshot(static, list(visible))
+        self.functions = functions(self.contents, lambda: self.now)
+        self._dataset = WindowDataset.of(self.query, static, self.evaluator)
+        self._clock = Clock(self.query, self.contents, self.start)
+        self._by_stream: dict[str, list[Content]] = {}
+        for content in self.contents:
+            self._by_stream.setdefault(content.window.stream, []).append(content)
+        self._answering: Answering = self.answering(self) or LocalQuery(self.query, self.functions)
+        self.streamer = Streamer(self.query.operator)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams it reads."""
+        return tuple(self._by_stream)
+
+    def receive(self, stream: str, batch: Batch) -> None:
+        """Elements of a stream, in order."""
+        for content in self._by_stream.get(stream, ()):
+            content.receive(batch)
+
+    def begin(self, first: int) -> None:
+        """The earliest element of its streams has this time; until this is said nothing is evaluated."""
+        if not self._clock.begun:
+            self._clock.begin(first)
+
+    @property
+    def begun(self) -> bool:
+        """Whether evaluations have a beginning."""
+        return self._clock.begun
+
+    def advance(self, watermark: int) -> Iterator[Result]:
+        """Every evaluation before the watermark, in order."""
+        while (now := self._clock.next()) is not None and now < watermark:
+            result = self._evaluate(now)
+            self._clock.passed(now)
+            if result is not None:
+                yield result
+
+    def drain(self) -> Iterator[Result]:
+        """Go on until the windows are empty."""
+        while any(_drains(content) for content in self.contents) and (now := self._clock.next()) is not None:
+            yield from self.advance(now + 1)
+
+    def once(self, now: int = 0) -> Result:
+        """A query without windows is evaluated once."""
+        return self._answer(now)
+
+    def _evaluate(self, now: int) -> Result | None:
+        moves: Sequence[tuple[Content, Move]] = [(content, self._move(content, now)) for content in self.contents]
+        if not self._clock.reports(moves):
+            return None
+        if self.done is None or now > self.done:
+            return self._answer(now)
+        self.now = now
+        self._answering.rebuild(now, self.evaluator)
+        return None
+
+    def _move(self, content: Content, now: int) -> Move:
+        move = content.move(now)
+        self._dataset.apply(content, move)
+        while self.query.times.every is not None and (further := content.move(now)) is not STILL and further.changed:
+            self._dataset.apply(content, further)
+            move = further
+        return move
+
+    def _answer(self, now: int) -> Result:
+        self.now = now
+        streamed = self._answering.emit(self.streamer.stream(self._answering.answers(now, self.evaluator)))
+        return Result(
+            now,
+            self.query.form,
+            self.query.operator,
+            self._answering.variables,
+            streamed.items,
+            streamed.freshness,
+            {content.window.name: content.bounds() for content in self.contents},
+            self.name,
+            errors=self._answering.errors,
+        )
+
+
+def _drains(content: Content) -> bool:
+    """Whether time alone will empty the window."""
+    return content.window.step is not None and content.window.range is not None and not content.empty

@@ -1,0 +1,136 @@
+"""Queries over streams: elements in order to every query that wants them, results as the watermark passes."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from heapq import merge
+from typing import TypeAlias
+
+from pyoxigraph import Quad, Triple
+
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.rsp.stored_literals import as_stored
+from freshkeeper.maintenance.rsp.watermark import Inputs
+from freshkeeper.maintenance.streams.batch import Batch, Elements, Stream
+from freshkeeper.maintenance.streams.event_order import NEVER
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
+from freshkeeper.policies.errors import ConfigError, nearest
+
+
+@dataclass(eq=False)
+class Engine:
+    """Runs queries over streams in event time: the same input gives the same results, whatever the pace."""
+
+    queries: list[ContinuousQuery] = field(default_factory=list)
+    drain: bool = False
+    """whether to go on after the last element until the windows are empty"""
+    inputs: Inputs = field(default_factory=Inputs)
+    _first: dict[str, int] = field(default_factory=dict)
+
+    def register(self, query: ContinuousQuery) -> None:
+        """One more query."""
+        self.queries.append(query)
+
+    def listen(self, name: str, stream: Stream, delay: int = 0, idle: float | None = None) -> None:
+        """One more stream; elements may come `delay` milliseconds late.
+
+        With `idle`, the stream holds the others back no longer when it was silent for so many seconds.
+        """
+        self.inputs.add(name, stream, delay, idle)
+
+    def run(self) -> Iterator[Result]:
+        """Read everything; results come as soon as the watermark allows."""
+        self._check()
+        self._aim()
+        for query in self.queries:
+            if not query.query.windows:
+                yield query.once()
+        while (behind := self.inputs.next()) is not None:
+            self._hand_on(behind.name, behind.read())
+            yield from self.advance(self.inputs.watermark())
+        yield from self.finish()
+
+    def push(self, name: str, batch: Batch) -> Iterator[Result]:
+        """Elements of a stream that is not read but told; gives what they make due."""
+        self._hand_on(name, self.inputs.named(name).take(batch))
+        yield from self.advance(self.inputs.watermark())
+
+    def silent(self, name: str) -> Iterator[Result]:
+        """A stream that is told is silent for now; gives what the others were waiting with."""
+        self.inputs.named(name).idle = True
+        yield from self.advance(self.inputs.watermark())
+
+    def end(self, name: str) -> Iterator[Result]:
+        """A stream that is told has ended."""
+        self._hand_on(name, self.inputs.named(name).end())
+        yield from self.advance(self.inputs.watermark())
+
+    def advance(self, watermark: int) -> Iterator[Result]:
+        """Every evaluation before the watermark, in time and then in the order of registration."""
+        if watermark == NEVER:
+            return
+        for query in self.queries:
+            self._begin(query)
+        yield from self._late(_in_order([query.advance(watermark) for query in self.queries]))
+
+    def finish(self) -> Iterator[Result]:
+        """The streams have ended: evaluations up to the last element's time, or until nothing is left."""
+        yield from self.advance(self.inputs.latest + 1)
+        if self.drain:
+            yield from self._late(_in_order([query.drain() for query in self.queries]))
+
+    @property
+    def late(self) -> int:
+        """How many elements came too late, over all streams."""
+        return self.inputs.late
+
+    def _hand_on(self, name: str, batch: Batch) -> None:
+        if not len(batch):
+            return
+        self._first.setdefault(name, batch.times[0])
+        batch = as_stored(batch)
+        for query in self.queries:
+            if name in query.streams:
+                query.receive(name, batch)
+
+    def _begin(self, query: ContinuousQuery) -> None:
+        """A query begins with the earliest element of any of its streams."""
+        seen = [at for name, at in self._first.items() if name in query.streams]
+        if seen and not query.begun:
+            query.begin(min(seen))
+
+    def _late(self, results: Iterable[Result]) -> Iterator[Result]:
+        for result in results:
+            yield replace(result, late=self.late)
+
+    def _aim(self) -> None:
+        """Elements that one named window alone wants are read into its graph."""
+        for one in self.inputs:
+            wanting = [c for query in self.queries for c in query.contents if c.window.stream == one.name]
+            if len(wanting) == 1 and isinstance(one.stream, TimedLines):
+                one.stream.graph = wanting[0].graph
+
+    def _check(self) -> None:
+        known = [one.name for one in self.inputs]
+        for query in self.queries:
+            for name in query.streams:
+                if name not in known:
+                    near = f"; {nearest(name, known)}" if known else ""
+                    raise ConfigError(f"nothing feeds the stream <{name}>: give it as --stream '{name}=FILE'{near}")
+
+
+def _in_order(results: list[Iterator[Result]]) -> Iterator[Result]:
+    """By time; of one instant, in the order of registration."""
+    return results[0] if len(results) == 1 else merge(*results, key=lambda result: result.t)
+
+
+Feed: TypeAlias = Stream | Iterable[tuple[int, Triple | Quad]]
+"""A stream, or any iterable of (milliseconds, triple)"""
+
+
+def run(query: ContinuousQuery, streams: Mapping[str, Feed], delay: int = 0, drain: bool = False) -> Iterator[Result]:
+    """One query over its streams."""
+    engine = Engine([query], drain)
+    for name, feed in streams.items():
+        engine.listen(name, feed if isinstance(feed, Stream) else Elements(feed), delay)
+    return engine.run()

@@ -1,0 +1,39 @@
+"""Functions that queries may call: the time of an element, and the instant of the evaluation.
+
+    PREFIX fk: <freshkeeper:>
+    fk:timestamp(?s, ?p, ?o)        when the triple came last, over all windows, in milliseconds
+    fk:timestamp(?s, ?p, ?o, :w)    the same in one window
+    fk:now()                        the instant of this evaluation
+
+A triple that no window holds has no timestamp: the call is an error, as SPARQL errors are, and leaves its BIND unbound.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad
+
+from freshkeeper.maintenance.rsp.evaluator import Function, Term
+from freshkeeper.maintenance.rsp.stored_literals import stored_term
+from freshkeeper.maintenance.rsp.window_content import Content
+
+TIMESTAMP = "freshkeeper:timestamp"
+NOW = "freshkeeper:now"
+
+
+def functions(contents: Sequence[Content], now: Callable[[], int]) -> Mapping[str, Function]:
+    """The functions, by IRI, for these windows."""
+
+    def timestamp(s: Term, p: Term, o: Term, window: Term | None = None) -> Literal | None:
+        asked = [c for c in contents if window is None or c.graph == window]
+        found = [at for c in asked if (at := time_of(c, s, p, o)) is not None]
+        return Literal(max(found)) if found else None
+
+    return {TIMESTAMP: timestamp, NOW: lambda: Literal(now())}
+
+
+def time_of(content: Content, s: Term | None, p: Term | None, o: Term | None) -> int | None:
+    """When this triple came last, if the window holds it."""
+    if not (isinstance(s, NamedNode | BlankNode) and isinstance(p, NamedNode) and o is not None):
+        return None
+    at = content.latest.get(Quad(s, p, o, content.graph))
+    return content.latest.get(Quad(s, p, stored_term(o), content.graph)) if at is None else at

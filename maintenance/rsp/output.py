@@ -1,0 +1,203 @@
+"""Results as text: NDJSON with freshness, SPARQL-JSON, CSV, or timestamped N-Quads that another query can read."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from pyoxigraph import BlankNode, NamedNode, Triple
+
+from freshkeeper.maintenance.query.model import Form
+from freshkeeper.maintenance.rsp.evaluator import LazyRows, Term
+from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.policies.errors import ConfigError, nearest
+
+XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+REMEMBERED = 100_000
+"""Terms whose text is kept."""
+
+
+@dataclass(eq=False)
+class Terms:
+    """Terms as SPARQL-JSON text; the same terms come again and again."""
+
+    known: dict[Term, str] = field(default_factory=dict)
+
+    def text(self, term: Term) -> str:
+        """One term."""
+        found = self.known.get(term)
+        if found is None:
+            if len(self.known) >= REMEMBERED:
+                self.known.clear()
+            found = self.known[term] = json.dumps(term_json(term), ensure_ascii=False)
+        return found
+
+
+def term_json(term: Term) -> dict[str, object]:
+    """A term as the SPARQL 1.1 Query Results JSON Format writes it."""
+    if isinstance(term, NamedNode):
+        return {"type": "uri", "value": term.value}
+    if isinstance(term, BlankNode):
+        return {"type": "bnode", "value": term.value}
+    if isinstance(term, Triple):
+        parts = zip(("subject", "predicate", "object"), term, strict=True)
+        return {"type": "triple", "value": {name: term_json(part) for name, part in parts}}
+    if term.language is not None:
+        return {"type": "literal", "value": term.value, "xml:lang": term.language}
+    if term.datatype.value == XSD_STRING:
+        return {"type": "literal", "value": term.value}
+    return {"type": "literal", "value": term.value, "datatype": term.datatype.value}
+
+
+@dataclass(eq=False)
+class NdJson:
+    """One line of JSON per evaluation, each answer with its freshness."""
+
+    terms: Terms = field(default_factory=Terms)
+
+    def lines(self, result: Result) -> Iterator[str]:
+        """The line of one evaluation."""
+        head: dict[str, object] = {"t": result.t}
+        if result.query:
+            head["query"] = result.query
+        head |= {"windows": {n: list(b) for n, b in result.windows.items()}, "op": result.operator.value}
+        tail = {"late": result.late} | ({"errors": result.errors} if result.errors else {})
+        answers = _spliced(result) or ", ".join(self._answers(result))
+        yield f'{json.dumps(head, ensure_ascii=False)[:-1]}, "answers": [{answers}], {json.dumps(tail)[1:]}\n'
+
+    def _answers(self, result: Result) -> Iterator[str]:
+        if result.form is Form.SELECT:
+            yield from self._solutions(result)
+            return
+        for number, answer in enumerate(result.answers):
+            shown = {"boolean": answer} if isinstance(answer, bool) else {"triple": f"{answer} ."}
+            yield f"{json.dumps(shown, ensure_ascii=False)[:-1]}, {_freshness(result, number)}}}"
+
+    def _solutions(self, result: Result) -> Iterator[str]:
+        names = [f"{json.dumps(name)}: " for name in result.variables]
+        text, known = self.terms.text, self.terms.known
+        for number, row in enumerate(result.answers):
+            assert isinstance(row, tuple)
+            bindings = ", ".join(
+                [n + (known.get(t) or text(t)) for n, t in zip(names, row, strict=True) if t is not None]
+            )
+            yield f'{{"bindings": {{{bindings}}}, {_freshness(result, number)}}}'
+
+
+def _spliced(result: Result) -> str | None:
+    """Certain solutions as the library writes them, cut where one ends and the next begins.
+
+    In JSON text `}},{"` followed by a variable's name and `":{"type":"` is such a place and nothing else: a quote
+    inside a string has a backslash before it, and one that ends a string is followed by a comma or a bracket.
+    """
+    raw = result.answers.json() if isinstance(result.answers, LazyRows) and result.freshness is None else None
+    if raw is None:
+        return None
+    text = raw.decode()
+    rows = text[text.index(_ROWS) + len(_ROWS) : -len("]}}")]
+    if not rows:
+        return ""
+    if "{}" in rows:  # a solution that binds nothing has another boundary
+        each = [json.dumps(row, ensure_ascii=False) for row in json.loads(text)["results"]["bindings"]]
+        return ", ".join(f'{{"bindings": {row}, "fresh": 1.0}}' for row in each)
+    names = "|".join(re.escape(json.dumps(name)[1:-1]) for name in result.variables)
+    between = re.compile(rf'\}}\}},\{{"(?=(?:{names})":\{{"type":")')
+    return f'{{"bindings": {between.sub(_BETWEEN, rows)}, "fresh": 1.0}}'
+
+
+_ROWS = '"results":{"bindings":['
+_BETWEEN = '}}, "fresh": 1.0}, {"bindings": {"'
+
+
+def _freshness(result: Result, number: int) -> str:
+    if result.freshness is None:
+        return '"fresh": 1.0'
+    fresh = result.freshness[number]
+    age = "" if fresh.age is None else f', "age_ms": {fresh.age}'
+    return f'"fresh": {round(fresh.probability, 6)}{age}'
+
+
+@dataclass(eq=False)
+class SparqlJson:
+    """One SPARQL-JSON document per line, with the instant as `t`; SELECT and ASK alone have one."""
+
+    terms: Terms = field(default_factory=Terms)
+
+    def lines(self, result: Result) -> Iterator[str]:
+        """The line of one evaluation."""
+        if result.form is Form.ASK:
+            for answer in result.answers:  # none where ISTREAM or DSTREAM streams nothing
+                yield json.dumps({"t": result.t, "head": {}, "boolean": answer}) + "\n"
+            return
+        if result.form is not Form.SELECT:
+            raise ConfigError(f"--format sparql-json writes SELECT and ASK, not {result.form}: take nquads or ndjson")
+        rows = []
+        for row in result.answers:
+            assert isinstance(row, tuple)
+            pairs = zip(result.variables, row, strict=True)
+            rows.append("{" + ", ".join(f"{json.dumps(n)}: {self.terms.text(t)}" for n, t in pairs if t) + "}")
+        head = json.dumps({"t": result.t, "head": {"vars": list(result.variables)}})[:-1]
+        yield f'{head}, "results": {{"bindings": [{", ".join(rows)}]}}}}\n'
+
+
+@dataclass(eq=False)
+class Csv:
+    """One row per answer: the instant, the values of the variables, the freshness."""
+
+    headed: bool = False
+
+    def lines(self, result: Result) -> Iterator[str]:
+        """The rows of one evaluation, after the head of the table."""
+        if result.form not in (Form.SELECT, Form.ASK):
+            raise ConfigError(f"--format csv writes SELECT and ASK, not {result.form}: take nquads or ndjson")
+        names = ("boolean",) if result.form is Form.ASK else result.variables
+        if not self.headed and names:
+            self.headed = True
+            time, fresh = (f"_{own}" if own in names else own for own in ("t", "fresh"))
+            yield _csv([time, *names, fresh])
+        for number, row in enumerate(result.answers):
+            cells = ["" if t is None else _plain(t) for t in row] if isinstance(row, tuple) else [str(row).lower()]
+            yield _csv([str(result.t), *cells, str(round(result.fresh(number).probability, 6))])
+
+
+def _csv(cells: list[str]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerow(cells)
+    return written.getvalue()
+
+
+def _plain(term: Term) -> str:
+    """As SPARQL 1.1 CSV writes terms: values without types."""
+    if isinstance(term, BlankNode | Triple):
+        return str(term)
+    return term.value
+
+
+@dataclass(eq=False)
+class TimedQuads:
+    """The triples of CONSTRUCT as a stream: `<ms>` TAB `<triple> .`, which `--stream` reads again."""
+
+    def lines(self, result: Result) -> Iterator[str]:
+        """A line per triple."""
+        if result.form not in (Form.CONSTRUCT, Form.DESCRIBE):
+            raise ConfigError(f"--format nquads writes triples, and {result.form} gives none: take ndjson or csv")
+        for triple in result.answers:
+            yield f"{result.t}\t{triple} .\n"
+
+
+Writer = NdJson | SparqlJson | Csv | TimedQuads
+FORMATS: dict[str, Callable[[], Writer]] = {
+    "ndjson": NdJson,
+    "sparql-json": SparqlJson,
+    "csv": Csv,
+    "nquads": TimedQuads,
+}
+
+
+def writer(name: str) -> Writer:
+    """The writer of a format."""
+    if name not in FORMATS:
+        raise ConfigError(f"no format {name!r}: {nearest(name, list(FORMATS))}")
+    return FORMATS[name]()

@@ -1,0 +1,1 @@
+"""A run put together: its config, its session, and queries inside Python programs."""

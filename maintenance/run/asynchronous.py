@@ -1,0 +1,98 @@
+"""Queries over async iterables: elements are pushed as they come, results are awaited."""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+from pyoxigraph import Quad, Triple
+
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.streams.batch import Batch, Elements, checked
+
+Coming = AsyncIterable[tuple[int, Triple | Quad]]
+Came = Batch | Exception | None
+"""Elements, what broke the stream, or nothing at its end"""
+
+
+async def run_async(
+    query: ContinuousQuery,
+    streams: Mapping[str, Coming],
+    delay: int = 0,
+    drain: bool = False,
+    idle: float | None = None,
+) -> AsyncIterator[Result]:
+    """One query over streams that come on their own; several meet in the order in which they arrive.
+
+    With `idle`, a stream that is silent for so many seconds holds the others back no longer.
+    """
+    engine = Engine([query], drain)
+    for name in streams:
+        engine.listen(name, Elements(()), delay)
+    arrivals = _Arrivals(idle)
+    pumps = [asyncio.create_task(_pump(name, stream, arrivals)) for name, stream in streams.items()]
+    try:
+        for name in streams:
+            arrivals.expect(name)
+        while arrivals.expected:
+            for name in await arrivals.wait():
+                for result in engine.silent(name):
+                    yield result
+            if arrivals.came is None:
+                continue
+            name, came = arrivals.came
+            if isinstance(came, Exception):
+                raise came
+            for result in engine.end(name) if came is None else engine.push(name, came):
+                yield result
+    finally:
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+    for result in engine.finish():
+        yield result
+
+
+@dataclass(eq=False)
+class _Arrivals:
+    """What came, in order, and who was silent for too long."""
+
+    patience: float | None
+    expected: dict[str, float] = field(default_factory=dict)
+    """open streams, and when they are silent for too long"""
+    came: tuple[str, Came] | None = None
+    queue: asyncio.Queue[tuple[str, Came]] = field(default_factory=lambda: asyncio.Queue(maxsize=1_000))
+
+    def expect(self, name: str) -> None:
+        """A stream is open, and was heard of just now."""
+        self.expected[name] = asyncio.get_running_loop().time() + self.patience if self.patience else float("inf")
+
+    async def wait(self) -> list[str]:
+        """Until something came or somebody is silent for too long; `came` says what, the result is who."""
+        self.came = None
+        first = min(self.expected.values())
+        timeout = None if first == float("inf") else max(0.0, first - asyncio.get_running_loop().time())
+        try:
+            self.came = await asyncio.wait_for(self.queue.get(), timeout)
+        except TimeoutError:
+            now = asyncio.get_running_loop().time()
+            silent = [name for name, until in self.expected.items() if until <= now]
+            self.expected |= dict.fromkeys(silent, float("inf"))
+            return silent
+        name, came = self.came
+        if came is None:
+            del self.expected[name]
+        else:
+            self.expect(name)
+        return []
+
+
+async def _pump(name: str, stream: Coming, arrivals: _Arrivals) -> None:
+    try:
+        async for time, item in stream:
+            await arrivals.queue.put((name, Batch([checked(time)], [Quad(item.subject, item.predicate, item.object)])))
+    except Exception as error:
+        await arrivals.queue.put((name, error))
+    else:
+        await arrivals.queue.put((name, None))

@@ -1,0 +1,32 @@
+"""A continuous query inside a Python program: text in, a query to run out."""
+
+from collections.abc import Mapping
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.window_dataset import Graphs
+from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Shares, answering
+from freshkeeper.policies.registry import make
+
+
+def continuous_query(
+    text: str,
+    sources: Mapping[str, Source] | None = None,
+    graphs: Graphs | None = None,
+    policy: str = "",
+    budget: float | SharedBudget = 10,
+    bank: float = 0,
+    shares: Shares | None = None,
+    edges: bool = False,
+) -> ContinuousQuery:
+    """A query with what answers its SERVICE patterns and its graphs, by IRI; `run` and `run_async` feed it streams.
+
+    `policy` is a name, "" the best that handles the case; `budget` is per evaluation and SERVICE pattern, or one that
+    other queries share, with this query's `shares` of it; `edges` says whether they change over time.
+    """
+    rule = budget if isinstance(budget, SharedBudget) else BudgetRule.of(budget, bank)
+    upkeep = MaintenanceSettings(lambda case: make(policy or DEFAULTS[case]), rule, edges=edges, shares=shares)
+    return ContinuousQuery(parse(text), graphs or {}, answering=answering(sources or {}, upkeep))

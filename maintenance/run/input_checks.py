@@ -1,0 +1,59 @@
+"""What only a run can find: streams, graphs and sources that a query names and nobody gives, or the other way round."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.policies.errors import nearest
+
+
+def place_of(text: str, query: Query, iri: str) -> int:
+    """Where the text first names an IRI; its beginning where it does not."""
+    for token in tokenize(text).items:
+        if token.is_name and _resolves_to(query, token.text, iri):
+            return token.start
+    return 0
+
+
+def _resolves_to(query: Query, written: str, iri: str) -> bool:
+    try:
+        return query.expression.prologue.resolve(written) == iri
+    except (KeyError, ValueError):
+        return False
+
+
+def check_inputs(
+    text: str, query: Query, streams: Collection[str], graphs: Collection[str], sources: Collection[str]
+) -> None:
+    """Every stream, graph and source is given, or an error at the place where the query names it."""
+    for window in query.windows:
+        _check(text, query, window.stream, "nothing feeds the stream", "--stream", streams)
+    for name in (*query.dataset.default_graphs, *query.dataset.named_graphs):
+        _check(text, query, name, "there is no file for the graph", "--graph", graphs)
+    for service in query.services:
+        if service.endpoint is not None and not service.silent:
+            _check(text, query, service.endpoint, "there is no source", "--source", sources)
+
+
+def _check(text: str, query: Query, iri: str, problem: str, option: str, known: Collection[str]) -> None:
+    if iri not in known:
+        others = [name for name in known if name]
+        near = f"; {nearest(iri, others)}" if others else ""
+        place = place_of(text, query, iri)
+        raise QuerySyntaxError(f"{problem} <{iri}>", text, place, f"give it as {option} '{iri}=FILE'{near}")
+
+
+def unused(query: Query, streams: Iterable[str], graphs: Iterable[str], sources: Iterable[str]) -> Iterator[str]:
+    """What a run was given and its query does not ask for: a line for each."""
+    yield from _beside("stream", streams, {window.stream for window in query.windows})
+    yield from _beside("graph", filter(None, graphs), {*query.dataset.default_graphs, *query.dataset.named_graphs})
+    endpoints = {service.endpoint for service in query.services}
+    if None not in endpoints:  # SERVICE ?any asks them all
+        yield from _beside("source", sources, {name for name in endpoints if name is not None})
+
+
+def _beside(kind: str, given: Iterable[str], asked: set[str]) -> Iterator[str]:
+    for name in given:
+        if name not in asked:
+            yield f"the query asks for no {kind} <{name}>" + (f"; {nearest(name, sorted(asked))}" if asked else "")

@@ -1,0 +1,217 @@
+"""Requests to a remote source: several at once, within limits, with second tries, back by the deadline.
+
+What is not there by the deadline stays on its way and comes with a later send. A request counts as sent from the moment
+when there is a connection for it and the gate lets it through, every try anew; after the deadline nothing more is sent
+for it, because what was sent is paid by then. Every request of an order is sure of one try before any has a second.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from random import Random
+from threading import Event, Lock
+from typing import Any, Protocol
+
+from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
+from freshkeeper.maintenance.service.http.exchange import Deadline
+from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
+from freshkeeper.maintenance.service.transport import NOT_SENT, LateReply, Reply, Request, Sent
+
+PATIENCE = 0.1
+"""Seconds that a request may wait for the gate: as many as an evaluation may begin too early for a limit per step."""
+LONGEST_ERROR = 240
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
+"""Seconds before a second try: drawn between none and this, twice as many each time."""
+
+
+class Carrier(Protocol):
+    """How one request reaches the source."""
+
+    def carry(self, request: Request, now: int, trip: Deadline) -> Reply:
+        """One try; FetchError or NotSentError says why there is no reply."""
+        ...
+
+    def close(self) -> None:
+        """Close connections; tries under way fail."""
+        ...
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """How a source wants to be asked, in seconds."""
+
+    concurrency: int = 8
+    timeout: float = 10.0
+    deadline: float = math.inf
+    retries: int = 2
+
+
+@dataclass(eq=False)
+class Dispatcher:
+    """The transport of one source, shared by all who ask it; sends come from one thread."""
+
+    carrier: Carrier
+    gate: RateLimiter = field(default_factory=RateLimiter)
+    manners: RequestOptions = field(default_factory=RequestOptions)
+    mask: Callable[[str], str] = str
+    """takes secrets out of what is shown"""
+    clock: Callable[[], float] = time.monotonic
+    random: Random = field(default_factory=Random)
+    _late: list["_Job"] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Threads start when they are needed."""
+        self._closed = Event()
+        self._threads = ThreadPoolExecutor(self.manners.concurrency, "source")
+
+    def room(self, now: int) -> float:
+        """What the gate lets through; nothing while every thread waits for an answer that is late."""
+        del now
+        return 0 if self.busy >= self.manners.concurrency else self.gate.room(PATIENCE)
+
+    @property
+    def busy(self) -> int:
+        """How many requests of earlier sends still have a thread."""
+        return sum(not job.future.done() for job in self._late)
+
+    def send(
+        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
+    ) -> Sent:
+        """Send all, wait until all are back or time is up."""
+        until = self.clock() + min(within, self.manners.deadline)
+        errand = _Errand(until, max(0.0, allowance - len(requests)))
+        jobs = [
+            _Job(self, errand, request, now, owner) if n + 1 <= allowance else None
+            for n, request in enumerate(requests)
+        ]
+        for job in jobs:
+            if job is not None:
+                job.future = self._threads.submit(job.run)
+        started = [job.future for job in jobs if job is not None]
+        wait(started, None if until == math.inf else max(0.0, until - self.clock()))
+        replies = [NOT_SENT if job is None else self._settled(job) for job in jobs]
+        return Sent(replies, self._arrived(owner))
+
+    def state(self, ahead: int = 0) -> dict[str, Any]:
+        """Limits, pause and breaker."""
+        return self.gate.state(ahead)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As an earlier run left them."""
+        self.gate.restore(state)
+
+    def close(self) -> None:
+        """Let go of everything; what is under way fails."""
+        self._closed.set()
+        self.carrier.close()
+        self._threads.shutdown(cancel_futures=True)
+
+    def pause(self, seconds: float) -> bool:
+        """Wait; tells whether there is still something to wait for."""
+        return not self._closed.wait(seconds)
+
+    def _settled(self, job: "_Job") -> Reply:
+        """What is known of a job when time is up."""
+        sent = job.settle()
+        if job.future.done():
+            return job.future.result()
+        if not job.future.cancel():
+            self._late.append(job)
+        if not sent:
+            return Reply(error="not sent: there was no time left", sent=0)
+        return Reply(error="pending: the answer is late", sent=sent, pending=True)
+
+    def _arrived(self, owner: object) -> list[LateReply]:
+        """The late replies of an owner that are there now."""
+        here = [job for job in self._late if job.future.done() and (job.owner is owner or not job.awaited)]
+        self._late = [job for job in self._late if job not in here]
+        return [LateReply(job.request, job.future.result(), job.now) for job in here if job.awaited]
+
+
+def _shown(error: str) -> str:
+    """The beginning; cut when nothing secret is left in it, because half a secret would not be found."""
+    return error if len(error) <= LONGEST_ERROR else error[:LONGEST_ERROR] + " ..."
+
+
+@dataclass(eq=False)
+class _Errand:
+    """What the requests of one order share: the time, and what may be sent beside one try each."""
+
+    until: float
+    spare: float
+    lock: Lock = field(default_factory=Lock)
+
+
+@dataclass(eq=False)
+class _Job:
+    """One request on its way."""
+
+    courier: Dispatcher
+    errand: _Errand
+    request: Request
+    now: int
+    owner: object
+    future: Future[Reply] = field(default_factory=Future)
+    sent: int = 0
+    settled: bool = False
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody wants to know what comes of it."""
+        return self.owner is not None and self.sent > 0
+
+    def run(self) -> Reply:
+        """Try until there is an answer, or no more try is worth it."""
+        courier, tries = self.courier, self.courier.manners.retries + 1
+        error = ""
+        for n in range(tries):
+            try:
+                trip = Deadline(courier.clock() + courier.manners.timeout, self._may_go)
+                reply = courier.carrier.carry(self.request, self.now, trip)
+            except NotSentError as why:
+                return self._failed(error or str(why))
+            except FetchError as fault:
+                courier.gate.failed(fault.wait)
+                error = str(fault)
+                if not fault.again or n + 1 == tries or not self._rest(n):
+                    return self._failed(error)
+            else:
+                courier.gate.succeeded()
+                return replace(reply, sent=self.sent)
+        raise AssertionError("unreachable")
+
+    def settle(self) -> int:
+        """Nothing more is sent; tells how often it was."""
+        with self.errand.lock:
+            self.settled = True
+            return self.sent
+
+    def _failed(self, error: str) -> Reply:
+        return Reply(error=_shown(self.courier.mask(error)), sent=self.sent)
+
+    def _may_go(self) -> bool:
+        """Whether a request may be sent now; it waits a little for the gate."""
+        while True:
+            with self.errand.lock:
+                extra = self.sent > 0
+                if self.settled or (extra and self.errand.spare < 1):
+                    return False
+                if self.courier.gate.take():
+                    self.errand.spare -= extra
+                    self.sent += 1
+                    return True
+            wait = self.courier.gate.wait()
+            late = wait > PATIENCE or self.courier.clock() + wait >= self.errand.until
+            if late or not self.courier.pause(wait):
+                raise NotSentError(f"not sent: {self.courier.gate.why()}")
+
+    def _rest(self, tries: int) -> bool:
+        """Wait before the next try; tells whether there is time for it."""
+        longest = min(LONGEST_WAIT, FIRST_WAIT * 2**tries)
+        wait = self.courier.random.uniform(0, longest)
+        in_time = self.courier.clock() + wait < self.errand.until
+        with self.errand.lock:
+            paid = not self.settled and self.errand.spare >= 1
+        return in_time and paid and self.courier.pause(wait)

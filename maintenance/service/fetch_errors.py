@@ -1,0 +1,16 @@
+"""Why a try to ask a source failed, and what may be done about it; errors begin with their kind (`failures.py`)."""
+
+from freshkeeper.policies.errors import EndpointError
+
+
+class FetchError(EndpointError):
+    """A try that gave no answer."""
+
+    def __init__(self, text: str, again: bool = False, wait: float | None = None) -> None:
+        """`again`: another try may go better; `wait`: for so many seconds the source wants no request."""
+        super().__init__(text)
+        self.again, self.wait = again, wait
+
+
+class NotSentError(EndpointError):
+    """Nothing was sent, and nothing is to be paid: budget, limits or time did not allow it."""

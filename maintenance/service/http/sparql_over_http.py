@@ -1,0 +1,97 @@
+"""The SPARQL 1.1 Protocol: SPARQLWrapper says what a request looks like, `http` carries it within bounds.
+
+The query goes by GET where the address stays short, so that caches on the way may help, and else by POST.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.metadata import version
+
+from pyoxigraph import QueryResultsFormat, QuerySolutions, parse_query_results
+from SPARQLWrapper import GET, JSON, POST, SELECT, SPARQLWrapper
+
+from freshkeeper.maintenance.service.fetch_errors import FetchError
+from freshkeeper.maintenance.service.http.credentials import Credentials
+from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.service.http.status import check, media_type
+from freshkeeper.maintenance.service.http.validity_headers import Validity, of_headers
+from freshkeeper.maintenance.service.transport import Bound, Reply, Request
+from freshkeeper.maintenance.view.changes import UNKNOWN
+
+USER_AGENT = f"freshkeeper/{version('freshkeeper')}"
+LONGEST_URL = 2_000
+"""Characters that every server and proxy takes."""
+JSON_TYPES = ("application/sparql-results+json", "application/json")
+
+
+class Method(StrEnum):
+    """How queries are sent."""
+
+    AUTO = "auto"
+    GET = "get"
+    POST = "post"
+
+
+@dataclass(eq=False)
+class SparqlOverHttp:
+    """One SPARQL endpoint."""
+
+    url: str
+    credentials: Credentials = field(default_factory=Credentials)
+    method: Method = Method.AUTO
+    wire: ConnectionPool = field(default_factory=ConnectionPool)
+    dated: bool = False
+    """whether headers speak of the values; most endpoints date the whole dataset, or the moment"""
+    wall: Callable[[], float] = time.time
+
+    def carry(self, request: Request, now: int, trip: Deadline) -> Reply:
+        """One exchange."""
+        answer = self.wire.exchange(self.call(request.query), trip)
+        check(answer, self.wall)
+        told = of_headers(answer.headers, now, self.wall()) if self.dated else Validity()
+        modified = told.modified if len(request.keys) == 1 else UNKNOWN  # one date says nothing of several keys
+        return Reply(rows_of(answer), modified=modified, expires=told.expires)
+
+    def close(self) -> None:
+        """Close connections."""
+        self.wire.close()
+
+    def call(self, query: str) -> Call:
+        """The request as SPARQLWrapper builds it."""
+        built = self._built(query, POST if self.method is Method.POST else GET)
+        if self.method is Method.AUTO and len(built.url) > LONGEST_URL:
+            built = self._built(query, POST)
+        return built
+
+    def _built(self, query: str, method: str) -> Call:
+        address, _, fixed = self.url.partition("?")
+        wrapper = SPARQLWrapper(address, returnFormat=JSON, agent=USER_AGENT)
+        wrapper.setOnlyConneg(True)
+        wrapper.setMethod(method)
+        wrapper.queryString, wrapper.queryType = query, SELECT  # setQuery would guess the type from the text
+        if self.credentials.authorization:
+            wrapper.addCustomHttpHeader("Authorization", self.credentials.authorization)
+        made = wrapper._createRequest()
+        assert made.data is None or isinstance(made.data, bytes)
+        url = made.full_url + (("&" if "?" in made.full_url else "?") + fixed if fixed else "")
+        return Call(made.get_method(), url, dict(made.header_items()), made.data)
+
+
+def rows_of(answer: Answer) -> list[Bound]:
+    """The solutions in an answer; FetchError where it holds none."""
+    kind = media_type(answer)
+    if kind not in JSON_TYPES:
+        raise FetchError(
+            f"malformed: the source answered with {kind or 'no content type'}, not with SPARQL results in JSON"
+        )
+    try:
+        found = parse_query_results(answer.body, format=QueryResultsFormat.JSON)
+        if not isinstance(found, QuerySolutions):
+            raise FetchError("malformed: the source answered yes or no where solutions were asked for")
+        names = [variable.value for variable in found.variables]
+        return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
+    except SyntaxError as error:
+        said = " ".join(str(error.msg).split())
+        raise FetchError(f"malformed: the answer is no SPARQL result: {said}", again=True) from None

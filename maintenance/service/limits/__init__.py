@@ -1,0 +1,1 @@
+"""What keeps requests within bounds: rates, Retry-After, the circuit breaker."""

@@ -1,0 +1,193 @@
+"""A SERVICE pattern as a remote source: keys are tuples of terms, requests are the queries of its split.
+
+How a request reaches the source is the business of its transport.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+from freshkeeper.maintenance.query.federation.split import THERE, TIMES, Split
+from freshkeeper.maintenance.service.annotations import valid
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.service.transport import Bound, LateReply, Reply, Request, Term, Terms, Transport
+from freshkeeper.maintenance.view.changes import UNKNOWN
+from freshkeeper.maintenance.view.local_view import Miss
+
+UNDER_WAY = "pending: it was asked for already and is still on its way"
+NO_IRI = re.compile(r"[\x00-\x20<>\"{}|^`\\]")
+"""What would end an IRI in a query, or change what follows it."""
+UNREAD = Copy(error="not sent: its document was not read with those that lead to it")
+
+
+@dataclass(eq=False)
+class PatternEndpoint:
+    """One SERVICE pattern of one source; it remembers the edges of every SN that was fetched, with all they bind."""
+
+    split: Split
+    transport: Transport
+    price: Price = field(default_factory=Price)
+    within: float = math.inf
+    """how many seconds an evaluation waits for the source"""
+    requests: int = 0
+    edges: dict[Key, dict[Terms, list[Terms]]] = field(default_factory=dict)
+    """per SN and key, the rows of the static part"""
+    _under_way: set[Key] = field(default_factory=set)
+
+    @property
+    def edge(self) -> tuple[str, ...]:
+        """The variables of an edge."""
+        return self.split.edge or self.split.sn
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables of a whole row: edge, key, values."""
+        return tuple(dict.fromkeys((*self.edge, *self.split.key, *self.split.values)))
+
+    def room(self, now: int) -> float:
+        """The cost units of full requests that the source takes."""
+        requests = self.transport.room(now)
+        return requests * self.price.batch * self.price.each if requests < math.inf else requests
+
+    def deliver(self, order: Order) -> Delivery:
+        """Refresh queries and expansions, `batch` keys in each, all at once; a value is the rows of an SR."""
+        outcome: dict[Key, Copy | Expanded] = {}
+        asked = [*self._asked(order.keys, False, outcome), *self._asked(map(Miss, order.sns), True, outcome)]
+        sent = self.transport.send(
+            asked, order.now, len(asked) + self._retries(asked, order.allowance), self, self.within
+        )
+        for request, reply in zip(asked, sent.replies, strict=True):
+            results = self._outcome(request, reply, order.now)
+            outcome |= results
+            if reply.pending:
+                self._under_way |= results.keys()
+        late = [late for one in sent.late for late in self._late(one)]
+        requests = sum(reply.sent for reply in sent.replies)
+        self.requests += requests
+        keys = sum(reply.sent * len(request.keys) for request, reply in zip(asked, sent.replies, strict=True))
+        copies = [_copied(outcome[key]) for key in order.keys]
+        expanded = [_expanded(outcome[Miss(sn)]) for sn in order.sns]
+        return Delivery(copies, expanded, self.price.paid(requests, keys), requests, late)
+
+    def rows(self, sn: Key, key: Key, value: object) -> list[Terms]:
+        """The SERVICE pattern's solutions for one edge and one copy, over `variables`."""
+        assert isinstance(key, tuple)
+        assert isinstance(value, tuple)
+        known = dict(zip(self.split.key, key, strict=True))
+        found = []
+        for edge in self.edges.get(sn, {}).get(key, ()):
+            bound = known | dict(zip(self.edge, edge, strict=True))
+            start = tuple(bound[name] for name in self.variables[: len(bound)])
+            found += [(*start, *row) for row in value]
+        return found
+
+    def forget(self, sns: Mapping[Key, int]) -> None:
+        """Keep the edges of these SNs alone."""
+        if len(self.edges) > 2 * len(sns) + 1_000:
+            self.edges = {sn: edges for sn, edges in self.edges.items() if sn in sns}
+
+    def _asked(self, keys: Iterable[Key], expands: bool, outcome: dict[Key, Copy | Expanded]) -> list[Request]:
+        """The requests for these keys; what cannot be asked, or was already, has its outcome at once."""
+        wanted: list[Terms] = []
+        for key in keys:
+            terms = key.sn if isinstance(key, Miss) else key
+            assert isinstance(terms, tuple)
+            problem = UNDER_WAY if key in self._under_way else _problem(terms)
+            if problem is None:
+                wanted.append(terms)
+            else:
+                outcome[key] = Expanded(error=problem) if expands else Copy(error=problem)
+        names = self.split.sn if expands else self.split.key
+        query = self.split.expand_query if expands else self.split.refresh_query
+        batches = [wanted[n : n + self.price.batch] for n in range(0, len(wanted), self.price.batch)]
+        return [Request(query(batch), names, tuple(batch), expands) for batch in batches]
+
+    def _retries(self, asked: Sequence[Request], allowance: float) -> float:
+        """How many requests more the allowance pays for, full ones."""
+        full = self.price.per_request + self.price.batch * self.price.per_key
+        planned = self.price.paid(len(asked), sum(len(one.keys) for one in asked))
+        return (allowance - planned) // full if 0 < full < math.inf and allowance < math.inf else allowance
+
+    def _late(self, late: LateReply) -> list[Late]:
+        results = self._outcome(late.request, late.reply, late.asked_at)
+        self._under_way -= results.keys()
+        return [Late(key, result, late.asked_at) for key, result in results.items()]
+
+    def _outcome(self, request: Request, reply: Reply, now: int) -> dict[Key, Copy | Expanded]:
+        """What a reply says of each key of its request."""
+        if request.expands:
+            return {Miss(sn): self._learn(sn, request, reply, now) for sn in request.keys}
+        names = self.split.key
+        if reply.error is not None:
+            return {key: Copy(error=reply.error) for key in request.keys}
+        found: dict[Terms, list[Bound]] = {key: [] for key in request.keys}
+        for row in reply.rows:
+            key = _over(row, names)
+            if key in found:
+                found[key].append(row)
+        return {key: self._copy(rows, reply, now) for key, rows in found.items()}
+
+    def _learn(self, sn: Terms, request: Request, reply: Reply, now: int) -> Expanded:
+        if reply.error is not None:
+            return Expanded(error=reply.error)
+        edges: dict[Terms, list[Terms]] = {}
+        values: dict[Terms, list[Bound]] = {}
+        for row in reply.rows:
+            if len(request.keys) > 1 and _over(row, self.split.sn) != sn:
+                continue
+            key, edge = _over(row, self.split.key), _over(row, self.edge)
+            known = edges.setdefault(key, [])
+            if edge not in known:
+                known += [edge] * _times(row)
+            if THERE in row and edge == known[0]:  # with every edge of a key come all its values again
+                values.setdefault(key, []).append(row)
+        if self.split.one_to_one and not edges:
+            edges = {tuple(sn[self.split.sn.index(name)] for name in self.split.key): [sn]}
+        self.edges[sn] = edges
+        copies: dict[Key, Copy] = {key: self._copy(values.get(key, ()), reply, now) for key in edges}
+        if reply.known is not None:
+            copies |= {key: UNREAD for key in edges if key not in values and not reply.known.intersection(key)}
+        return Expanded(copies)
+
+    def _copy(self, rows: Sequence[Bound], reply: Reply, now: int) -> Copy:
+        """The order in which a source gives rows means nothing, so it must not look like a change."""
+        kept, told = valid(rows, self.split.told, now)
+        modified = reply.modified if told.modified == UNKNOWN else told.modified
+        expires = reply.expires if told.expires == UNKNOWN else told.expires
+        return Copy(tuple(sorted((_over(row, self.split.values) for row in kept), key=str)), modified, expires)
+
+
+def _problem(terms: Iterable[Term | None]) -> str | None:
+    """Why a key cannot be asked for."""
+    for term in terms:
+        if isinstance(term, BlankNode):
+            return f"not sent: {term} is a blank node: it means nothing to another source, and cannot be a key"
+        if isinstance(term, Triple):
+            return _problem((term.subject, term.predicate, term.object))
+        iri = term.value if isinstance(term, NamedNode) else term.datatype.value if isinstance(term, Literal) else ""
+        if NO_IRI.search(iri):
+            return f"not sent: {iri!r} is no IRI, and cannot be a key"  # lenient parsers let them through
+    return None
+
+
+def _times(row: Bound) -> int:
+    """How often the static part has an edge."""
+    found = row.get(TIMES)
+    return int(found.value) if isinstance(found, Literal) else 1
+
+
+def _over(row: Bound, names: Sequence[str]) -> Terms:
+    return tuple(row.get(name) for name in names)
+
+
+def _copied(outcome: Copy | Expanded) -> Copy:
+    assert isinstance(outcome, Copy)
+    return outcome
+
+
+def _expanded(outcome: Copy | Expanded) -> Expanded:
+    assert isinstance(outcome, Expanded)
+    return outcome

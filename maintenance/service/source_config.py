@@ -1,0 +1,256 @@
+"""A source as its YAML file says it: one validated model, with one clear line for each mistake.
+
+What a source is follows from the key it has: `data` (RDF in this process), `sparql` (an endpoint over HTTP) or
+`resources` (JSON documents over HTTP). Secrets stay in the environment; the file names the variables.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pyoxigraph import NamedNode
+
+from freshkeeper.maintenance.service.annotations import Annotation
+from freshkeeper.maintenance.service.http.credentials import Credentials
+from freshkeeper.maintenance.service.http.sparql_over_http import Method
+from freshkeeper.maintenance.service.json_documents import Property, Template
+from freshkeeper.maintenance.service.json_documents import Resource as Documents
+from freshkeeper.maintenance.service.limits.rate import Rate
+from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.settings.validation import explained
+from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.policies.errors import ConfigError
+
+KINDS = ("data", "sparql", "resources")
+ONLY = {
+    "data": ("changes",),
+    "sparql": ("method",),
+    "remote": ("auth", "timeout", "deadline", "concurrency", "retries", "limits", "failures", "cool_down", "max_size"),
+}
+"""Keys that mean nothing for other sources."""
+SIZES = {"kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
+
+
+def _milliseconds(written: object) -> object:
+    return to_ms(written) if isinstance(written, str) else written
+
+
+def _bytes(written: object) -> object:
+    found = re.fullmatch(r"(\d{1,9})\s*([kmg]b)", written.strip().lower()) if isinstance(written, str) else None
+    return int(found[1]) * SIZES[found[2]] if found else written
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _iri(written: str) -> str:
+    try:
+        return NamedNode(written).value
+    except ValueError:
+        raise ValueError(f"{written!r} is no IRI; write it in full, as http://example.org/followers") from None
+
+
+def _address(written: str) -> str:
+    parts = urlsplit(written)
+    if parts.username or parts.password:
+        raise ValueError("credentials do not belong into an address; name environment variables under auth")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not re.fullmatch(r"[!-~]+", written):
+        raise ValueError(f"{written!r} is no address of an HTTP service; write http://host/path")
+    if not _has_port(parts.netloc):
+        raise ValueError(f"{written!r} has no port that can be: it is a number up to 65535")
+    return written
+
+
+def _has_port(place: str) -> bool:
+    """One that can be, or none."""
+    port = re.search(r":([^:\]]*)$", place)
+    return port is None or (re.fullmatch(r"\d{0,5}", port[1], re.ASCII) is not None and int(port[1] or 0) <= 65_535)
+
+
+def _rate(written: str) -> str:
+    try:
+        return Rate.of(written).written
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=1)]
+Size = Annotated[int, BeforeValidator(_bytes), Field(ge=1)]
+Iri = Annotated[str, BeforeValidator(lambda value: _iri(value) if isinstance(value, str) else value)]
+Address = Annotated[str, BeforeValidator(lambda value: _address(value) if isinstance(value, str) else value)]
+Limits = Annotated[list[Annotated[str, BeforeValidator(_rate)]], BeforeValidator(_listed)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def _template(written: str) -> str:
+    try:
+        Template.of(written)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    return written
+
+
+def _iris(written: str) -> str:
+    template = Template.of(_template(written))
+    try:
+        NamedNode(template.fill("x"))
+    except ValueError:
+        raise ValueError(f"{written!r} gives no IRI; write it in full, as http://example.org/user/{{id}}") from None
+    return written
+
+
+class Auth(BaseModel):
+    """Names of environment variables: a bearer token, or user and password."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bearer: str = Field(default="", description="variable with a token, sent as a bearer token")
+    user: str = Field(default="", description="variable with a user name, for basic authentication")
+    password: str = Field(default="", description="variable with the password that belongs to it")
+
+    @field_validator("bearer", "user", "password")
+    @classmethod
+    def _is_a_name(cls, written: str) -> str:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|", written):
+            raise ValueError("it must be the name of an environment variable, never what that holds")
+        return written
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if bool(self.user) != bool(self.password) or (self.bearer and self.user):
+            raise ValueError("name a variable for bearer, or one for user and one for password")
+        return self
+
+    def read(self) -> Credentials:
+        """What the variables hold now."""
+        if self.bearer:
+            return Credentials.bearer(self.bearer)
+        return Credentials.basic(self.user, self.password) if self.user else Credentials()
+
+
+class Place(BaseModel):
+    """Where values are in a document, and how they become IRIs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    iri: str = Field(description="template with {id} in the place of the value")
+
+    @field_validator("iri")
+    @classmethod
+    def _gives_iris(cls, written: str) -> str:
+        return _iris(written)
+
+
+class Resource(BaseModel):
+    """A kind of document: which subjects it is about, where it is, what its values mean."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    subject: str
+    url: Address
+    predicates: dict[Iri, str | Place]
+
+    @field_validator("url")
+    @classmethod
+    def _has_a_place(cls, written: str) -> str:
+        return _template(written)
+
+    @field_validator("subject")
+    @classmethod
+    def _gives_iris(cls, written: str) -> str:
+        return _iris(written)
+
+    def documents(self) -> Documents:
+        """The same, ready for use."""
+        return Documents(
+            Template.of(self.subject),
+            Template.of(self.url),
+            [_property(predicate, place) for predicate, place in self.predicates.items()],
+        )
+
+
+def _property(predicate: str, place: str | Place) -> Property:
+    if isinstance(place, str):
+        return Property(NamedNode(predicate), tuple(place.split(".")))
+    return Property(NamedNode(predicate), tuple(place.path.split(".")), Template.of(place.iri))
+
+
+class SourceConfig(BaseModel):
+    """A source with all that can be said of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: Path | None = Field(default=None, description="a file or directory of RDF, kept in this process")
+    changes: Path | None = Field(default=None, description="timestamped statements that take the place of others")
+    sparql: Address | None = Field(default=None, description="the address of a SPARQL endpoint")
+    method: Method = Field(default=Method.AUTO, description="get, post, or auto: GET as long as the address is short")
+    resources: list[Resource] = Field(default=[], description="JSON documents over HTTP, and what they say as triples")
+    volatile: Annotated[list[Iri], BeforeValidator(_listed)] = Field(default=[], description="predicates that change")
+    per_request: Amount = Field(default=1.0, description="cost units of a request")
+    per_key: Amount = Field(default=0.0, description="cost units of every key in it")
+    batch: int = Field(default=1, ge=1, description="keys in a request")
+    auth: Auth = Field(default=Auth(), description="names of environment variables with credentials")
+    timeout: Duration = Field(default=10_000, description="how long a request may take; what comes late is still used")
+    deadline: Duration | None = Field(
+        default=None, description="how long an evaluation waits; null: nine tenths of the query's step"
+    )
+    concurrency: int = Field(default=8, ge=1, le=256, description="requests under way at once")
+    retries: int = Field(default=2, ge=0, le=20, description="more tries after one that failed, as the budget allows")
+    limits: Limits = Field(default=[], description="rate limits that the source has, all at once: [10/s, 1000/day]")
+    failures: int = Field(default=5, ge=1, description="failures in a row after which the source is left alone")
+    cool_down: Duration = Field(default=30_000, description="for how long, before it is tried with one request")
+    max_size: Size = Field(default=32_000_000, description="the longest answer, as 32MB")
+    knowledge: Literal["learned", "published"] = Field(
+        default="learned",
+        description="learned: rates from what refreshes reveal; published: dates that the source tells",
+    )
+    periodic: bool = Field(default=False, description="published: a value lasts as long as the one before it")
+    modified: Iri | None = Field(default=None, description="published: the predicate that says when a key last changed")
+    annotations: Annotation = Field(
+        default=Annotation.NONE,
+        description="published: how tmp:expiration and tmp:interval are said of volatile triples: none, graph, "
+        "reification or singleton",
+    )
+
+    @property
+    def kind(self) -> str:
+        """The key that says what it is."""
+        return next(kind for kind in KINDS if getattr(self, kind) not in (None, []))
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        given = [kind for kind in KINDS if getattr(self, kind) not in (None, [])]
+        if len(given) != 1:
+            raise ValueError(f"give one of {', '.join(KINDS)}" + (f", not {' and '.join(given)}" if given else ""))
+        for owner, keys in ONLY.items():
+            meant = given[0] != "data" if owner == "remote" else given[0] == owner
+            changed = [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]
+            if changed and not meant:
+                raise ValueError(f"{changed[0]} is for sources {'over HTTP' if owner == 'remote' else f'with {owner}'}")
+        if given[0] == "resources" and self.batch > 1:
+            raise ValueError("batch: a document is about one key, so a request for resources holds 1 key")
+        if self.knowledge == "learned" and (self.modified or self.periodic or self.annotations is not Annotation.NONE):
+            raise ValueError("modified, periodic and annotations are for knowledge: published")
+        return self
+
+
+def read_config(path: Path) -> SourceConfig:
+    """A source from its YAML file; paths in it are beside the file."""
+    plain = read_yaml(path)
+    for key in ("data", "changes"):
+        if isinstance(plain.get(key), str):
+            plain[key] = str(path.parent / plain[key])
+    return config_of(plain, str(path))
+
+
+def config_of(plain: Mapping[str, object], where: str) -> SourceConfig:
+    """A source from keys and values; an error says where they come from."""
+    try:
+        return SourceConfig.model_validate(plain)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {explained(error, SourceConfig)}") from None

@@ -1,0 +1,130 @@
+"""Sources as a run names them: RDF in this process, a SPARQL endpoint or JSON documents over HTTP, with what is known.
+
+`changes` is a stream of timestamped statements: at its time a statement takes the place of those with the same subject
+and predicate. It makes a source that changes in event time, for tests, demonstrations and replays.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
+
+from freshkeeper.maintenance.service.annotations import Annotation, Told
+from freshkeeper.maintenance.service.dispatcher import Carrier, Dispatcher, RequestOptions
+from freshkeeper.maintenance.service.endpoint import Price
+from freshkeeper.maintenance.service.http.exchange import ConnectionPool
+from freshkeeper.maintenance.service.http.json_over_http import JsonOverHttp
+from freshkeeper.maintenance.service.http.sparql_over_http import SparqlOverHttp
+from freshkeeper.maintenance.service.limits.breaker import Breaker
+from freshkeeper.maintenance.service.limits.rate import Limit, Rate
+from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
+from freshkeeper.maintenance.service.rdf_files import load_graph
+from freshkeeper.maintenance.service.source_config import SourceConfig, config_of, read_config
+from freshkeeper.maintenance.service.transport import AtOnce, Bound, Transport
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
+from freshkeeper.maintenance.view.changes import ChangeModel
+from freshkeeper.maintenance.view.published import Published
+from freshkeeper.policies.errors import EndpointError
+
+
+@dataclass(eq=False)
+class EmbeddedSource:
+    """A source inside the process: its data, and the changes that come."""
+
+    data: list[Quad]
+    changes: list[tuple[int, Quad]] = field(default_factory=list)
+    requests: int = 0
+    _next: int = 0
+
+    def __post_init__(self) -> None:
+        """Load the data; changes come in the order of their times."""
+        self.store = Store()
+        self.store.extend(self.data)
+        self.changes.sort(key=lambda change: change[0])
+
+    def __call__(self, query: str, now: int) -> list[Bound]:
+        """Ask the source as it is at `now`."""
+        self.requests += 1
+        self._catch_up(now)
+        try:
+            found = self.store.query(query)
+        except (SyntaxError, OSError) as error:
+            raise EndpointError(f"refused: the query cannot be asked: {error}") from None
+        if not isinstance(found, QuerySolutions):
+            raise EndpointError("the source gave no solutions")
+        names = [variable.value for variable in found.variables]
+        return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
+
+    def _catch_up(self, now: int) -> None:
+        while self._next < len(self.changes) and self.changes[self._next][0] <= now:
+            _, quad = self.changes[self._next]
+            for old in list(self.store.quads_for_pattern(quad.subject, quad.predicate, None, DefaultGraph())):
+                self.store.remove(old)
+            self.store.add(quad)
+            self._next += 1
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A source with what the operator says of it."""
+
+    transport: Transport
+    volatile: tuple[str, ...] = ()
+    price: Price = field(default_factory=Price)
+    model: Callable[[], ChangeModel] | None = None
+    """what is known of its changes; None: what the run says of all sources"""
+    told: Told = field(default_factory=Told)
+
+    @classmethod
+    def embedded(
+        cls, data: str | Iterable[Quad], volatile: Sequence[str] = (), changes: Iterable[tuple[int, Quad]] = ()
+    ) -> "Source":
+        """A source inside the process, from Turtle or from quads."""
+        quads = list(parse(data, format=RdfFormat.TURTLE)) if isinstance(data, str) else list(data)
+        return cls(AtOnce(EmbeddedSource(quads, list(changes))), tuple(volatile))
+
+
+def load_source(written: str) -> Source:
+    """A source from a file or directory of RDF, the address of a SPARQL endpoint, or a YAML file that says more."""
+    if written.lower().startswith(("http://", "https://")):
+        return source_of(config_of({"sparql": written}, "the source"))
+    path = Path(written)
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        return Source(AtOnce(EmbeddedSource(load_graph(path))))
+    return source_of(read_config(path))
+
+
+def source_of(config: SourceConfig) -> Source:
+    """A source ready for use; its threads and connections start with the first request."""
+    return Source(
+        _transport(config),
+        tuple(config.volatile),
+        Price(config.per_request, config.per_key, config.batch),
+        (lambda: Published(config.periodic)) if config.knowledge == "published" else None,
+        Told(config.modified, config.annotations),
+    )
+
+
+def _transport(config: SourceConfig) -> Transport:
+    if config.data is not None:
+        changes = _changes(config.changes) if config.changes else []
+        named = config.annotations is Annotation.GRAPH
+        return AtOnce(EmbeddedSource(load_graph(config.data, named), changes))
+    credentials, wire, dated = config.auth.read(), ConnectionPool(config.max_size), config.knowledge == "published"
+    carrier: Carrier
+    if config.sparql is not None:
+        carrier = SparqlOverHttp(config.sparql, credentials, config.method, wire, dated)
+    else:
+        carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, wire, dated)
+    breaker = Breaker(config.failures, config.cool_down / 1000)
+    gate = RateLimiter([Limit(Rate.of(written)) for written in config.limits], breaker)
+    deadline = math.inf if config.deadline is None else config.deadline / 1000
+    manners = RequestOptions(config.concurrency, config.timeout / 1000, deadline, config.retries)
+    return Dispatcher(carrier, gate, manners, credentials.mask)
+
+
+def _changes(path: Path) -> list[tuple[int, Quad]]:
+    batches = TimedLines.file(path).batches()
+    return [pair for batch in batches for pair in zip(batch.times, batch.quads, strict=True)]

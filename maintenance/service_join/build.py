@@ -1,0 +1,223 @@
+"""From a query and its sources to the services that answer its SERVICE patterns."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import gcd
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
+from freshkeeper.maintenance.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.query.federation.bound_variables import services_in
+from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.federation.split import Split
+from freshkeeper.maintenance.query.federation.splitting import split_of
+from freshkeeper.maintenance.query.model import Form, Query, Report, WindowKind
+from freshkeeper.maintenance.query.syntax.query_errors import SplitError
+from freshkeeper.maintenance.rsp.continuous_query import Answering, ContinuousQuery
+from freshkeeper.maintenance.rsp.window_content import Content
+from freshkeeper.maintenance.service.annotations import with_validity
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service_join.direct import Directly, Whole
+from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
+from freshkeeper.maintenance.service_join.federated_query import FederatedQuery
+from freshkeeper.maintenance.service_join.from_view import FromView
+from freshkeeper.maintenance.service_join.lineage import aggregated, trace
+from freshkeeper.maintenance.service_join.service_solutions import Fetch, Service
+from freshkeeper.maintenance.service_join.window_mappings import WindowPart
+from freshkeeper.maintenance.state.evidence_log import EvidenceLog
+from freshkeeper.maintenance.state.run_state import State
+from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
+from freshkeeper.maintenance.view.changes import ChangeModel
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.base import Case, Policy
+from freshkeeper.policies.errors import ConfigError, nearest
+
+LONGEST_MS = 60_000
+"""What is planned for where no window says how long its content stays."""
+SECOND = 1_000
+"""How often a shared budget is paid where no grid says how often a query is evaluated."""
+PATIENCE = 0.9
+"""The share of a step that sources may take."""
+DEFAULTS = {Case.BGP: "gain", Case.AGGREGATE: "ibm"}
+"""The policy where none is named."""
+Observer = Callable[[str, Manager, Evaluation], None]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How one budget is parted between the SERVICE patterns of a query, by source."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """1 for those that are not in it"""
+    minimum: Mapping[str, float] = field(default_factory=dict)
+    """the part that is a source's own whatever the others want; 0 for those that are not in it"""
+
+
+@dataclass(frozen=True)
+class MaintenanceSettings:
+    """How views are kept fresh: each SERVICE pattern has a view and a policy, and its own or a shared budget."""
+
+    policy: Callable[[Case], Policy]
+    budget: BudgetRule | SharedBudget
+    """a budget that several queries share is made beside them"""
+    model: Callable[[], ChangeModel] = Learned
+    fetch: Fetch = Fetch.VIEW
+    capacity: int | None = None
+    seed: int = 0
+    edges: bool = False
+    """whether edges change over time and are refreshed too"""
+    audit: float = 0
+    """the share of the budget that measures how fresh the answers are"""
+    shares: Shares | None = None
+    """how the budget is shared; None: each SERVICE pattern has all of it"""
+    observe: Observer = field(default=lambda *_: None)
+    state: State | None = None
+    """what keeps the views over a restart"""
+    speed: float = 1
+    """how many times as fast as the clock event time passes: a step is so much shorter to wait in"""
+
+
+def answering(
+    sources: Mapping[str, Source], upkeep: MaintenanceSettings
+) -> Callable[[ContinuousQuery], Answering | None]:
+    """What answers a query's SERVICE patterns; nothing where it has none."""
+
+    def wire(running: ContinuousQuery) -> Answering | None:
+        query = running.query
+        if not query.services:
+            return None
+        for pattern in query.services:
+            _check_known(pattern, sources)
+        _check_shape(query)
+        budgets = _budgets(running, upkeep)
+        services = [
+            _service(running, n, pattern, sources, upkeep, budget)
+            for n, (pattern, budget) in enumerate(zip(query.outer_services, budgets, strict=True))
+        ]
+        return FederatedQuery(query, running.functions, services)
+
+    return wire
+
+
+def _budgets(running: ContinuousQuery, upkeep: MaintenanceSettings) -> list[BudgetRule | Ledger]:
+    """One for each SERVICE pattern; a shared one is paid as often as the query is evaluated."""
+    patterns, budget = running.query.outer_services, upkeep.budget
+    if upkeep.shares is None and isinstance(budget, BudgetRule):
+        return [budget] * len(patterns)
+    shares, grid = upkeep.shares or Shares(), _grid(running.query, running.contents, running.start)
+    shared = SharedBudget(budget, SECOND if grid is None else grid[0]) if isinstance(budget, BudgetRule) else budget
+    names = [pattern.endpoint or "" for pattern in patterns]
+    return [
+        shared.member(name, shares.weights.get(name, 1), shares.minimum.get(name, 0) / names.count(name))
+        for name in names
+    ]
+
+
+def _check_shape(query: Query) -> None:
+    """What joins with a window stands in the pattern, and answers are made of solutions."""
+    if query.form is Form.DESCRIBE:
+        raise ConfigError("DESCRIBE has no solutions to join with SERVICE: write CONSTRUCT { ... }")
+    if sum(map(services_in, query.group)) < len(query.outer_services):
+        raise ConfigError(
+            "a SERVICE stands outside WHERE { ... }, in SELECT, HAVING or ORDER BY: put it into the pattern, as in "
+            "BIND(EXISTS { SERVICE ... } AS ?name)"
+        )
+
+
+def _check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None:
+    """A source that is named must be there, unless it may fail in silence."""
+    if pattern.endpoint is not None and pattern.endpoint not in sources and not pattern.silent:
+        near = f"; {nearest(pattern.endpoint, list(sources))}" if sources else ""
+        raise ConfigError(f"there is no source {pattern.where}: give it as --source '{pattern.endpoint}=FILE'{near}")
+
+
+def _service(
+    running: ContinuousQuery,
+    number: int,
+    pattern: ServicePattern,
+    sources: Mapping[str, Source],
+    upkeep: MaintenanceSettings,
+    budget: BudgetRule | Ledger,
+) -> Service:
+    source = sources.get(pattern.endpoint or "")
+    keep = upkeep.fetch is Fetch.ONCE
+    parts = _split(running.query, pattern, source, upkeep.fetch)
+    within = _patience(running) / upkeep.speed
+    if parts is None or source is None:
+        return Whole(pattern, {name: one.transport for name, one in sources.items()}, keep, within)
+    part = WindowPart.of(running.query, number, parts.sn, running.contents)
+    endpoint = PatternEndpoint(parts, source.transport, source.price, within)
+    if upkeep.fetch is not Fetch.VIEW:
+        return Directly(part, endpoint, pattern.silent, keep)
+    case = Case.AGGREGATE if aggregated(running.query) and not trace(running.query).hidden else Case.BGP
+    edges = KeepingEdges(endpoint) if upkeep.edges and not parts.one_to_one else None
+    if edges is not None and upkeep.audit:
+        raise ConfigError(
+            "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
+        )
+    known = (source.model or upkeep.model)()
+    model = known if upkeep.state is None else EvidenceLog(known)
+    manager = Manager(
+        spec_of(running),
+        edges or endpoint,
+        upkeep.policy(case),
+        budget,
+        model,
+        case,
+        upkeep.capacity,
+        upkeep.seed,
+        audit=upkeep.audit,
+    )
+    where = pattern.endpoint or ""
+    keeper: ViewStore = NoStore()
+    if upkeep.state is not None and isinstance(model, EvidenceLog):
+        keeper = upkeep.state.keeper(number, where, manager, endpoint, model)
+    observe = partial(upkeep.observe, where, manager)
+    return FromView(part, endpoint, manager, edges, observe, keeper)
+
+
+def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
+    """The split; the baselines ask the whole pattern where there is none."""
+    try:
+        parts = split_of(query, pattern, source.volatile if source else ())
+        return with_validity(parts, source.volatile, source.told) if source else parts
+    except SplitError:
+        if fetch is Fetch.VIEW:
+            raise
+        return None
+
+
+def _patience(running: ContinuousQuery) -> float:
+    """Seconds that an evaluation waits for one pattern: together they leave a tenth of the step for the rest."""
+    grid = _grid(running.query, running.contents, running.start)
+    return math.inf if grid is None else PATIENCE * grid[0] / 1000 / len(running.query.outer_services)
+
+
+def spec_of(running: ContinuousQuery) -> WindowSpec:
+    """The window as the manager sees it: how long the longest window holds things, and when evaluations are due."""
+    spans = [c.window.range or 0 for c in running.contents if c.window.kind in (WindowKind.TIME, WindowKind.NOW)]
+    grid = _grid(running.query, running.contents, running.start)
+    if grid is not None:
+        step, start = grid
+        return WindowSpec(max([*spans, step] if spans else [LONGEST_MS]), step, start)
+    span = max(spans, default=LONGEST_MS)
+    return WindowSpec(span, -(-span // LONGEST_HORIZON), grid=False)
+
+
+def _grid(query: Query, contents: Sequence[Content], start: int) -> tuple[int, int] | None:
+    """Step and start of the grid that all evaluations are on; nothing where elements call for them."""
+    if Report.PERIODIC in query.times.report and query.times.every:
+        return query.times.every, start
+    closing = [c for c in contents if c.window.step is not None]
+    asked = closing if Report.ON_WINDOW_CLOSE in query.times.report else list(contents)
+    if any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in asked):
+        return None
+    steps = [c.window.step or 1 for c in asked]
+    step = gcd(*steps, *(c.start - asked[0].start for c in asked))
+    return (step, asked[0].start) if step * LONGEST_HORIZON >= min(steps) else None

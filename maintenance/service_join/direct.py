@@ -1,0 +1,137 @@
+"""SERVICE without a view: the source is asked for every SN at every evaluation, or once and never again."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern, find_services
+from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Row
+from freshkeeper.maintenance.rsp.r2s import CERTAIN, Freshness
+from freshkeeper.maintenance.service.endpoint import Copy, Order
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.transport import Request, Transport
+from freshkeeper.maintenance.service_join.values import ServiceRows
+from freshkeeper.maintenance.service_join.window_mappings import WindowPart
+
+FAILED = Freshness(0.0)
+
+
+@dataclass(eq=False)
+class Directly:
+    """A pattern with a split: one request per SN."""
+
+    part: WindowPart
+    endpoint: PatternEndpoint
+    silent: bool = False
+    keep: bool = False
+    """whether what was read once is never asked for again"""
+    errors: int = 0
+    _held: dict[Row, tuple[int, list[Row]]] = field(default_factory=dict)
+
+    def rows(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceRows:
+        """One request for each SN that is not held."""
+        mappings = self.part.read(evaluator, functions)
+        sns = list(dict.fromkeys(mapping.sn for mapping in mappings.joined))
+        held = self._held if self.keep else {}
+        self.errors = 0
+        wanted = [sn for sn in sns if sn not in held]
+        for sn, expanded in zip(wanted, self.endpoint.deliver(Order(now, [], wanted)).expanded, strict=True):
+            if expanded.error is None:
+                held[sn] = now, list(self._rows(sn, expanded.copies))
+            else:
+                self.errors += 1
+        found = [(n, row) for n, sn in enumerate(sns) for row in (held[sn][1] if sn in held else self._failed(sn))]
+        freshness = [_since(held[sn][0], now) if sn in held else FAILED for sn in sns]
+        return ServiceRows(
+            self.endpoint.variables,
+            [row for _, row in found],
+            [n for n, _ in found],
+            freshness,
+            self.endpoint.split.sn,
+            dict(zip(sns, freshness, strict=True)) | mappings.lacking,
+        )
+
+    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+        """Nothing is kept over a restart."""
+
+    def _rows(self, sn: Row, copies: Mapping[object, Copy]) -> Iterable[Row]:
+        for key, copy in copies.items():
+            assert isinstance(key, tuple)
+            yield from self.endpoint.rows(sn, key, copy.value)
+
+    def _failed(self, sn: Row) -> list[Row]:
+        """A SILENT failure is one solution that binds nothing more."""
+        return [(*sn, *[None] * (len(self.endpoint.variables) - len(sn)))] if self.silent else []
+
+
+@dataclass(eq=False)
+class Whole:
+    """A pattern that is asked as it stands, at every evaluation: without a split there are no keys to ask for."""
+
+    pattern: ServicePattern
+    transports: Mapping[str, Transport]
+    keep: bool = False
+    within: float = math.inf
+    """how many seconds an evaluation waits for the source"""
+    errors: int = 0
+    _kept: tuple[int, ServiceRows] | None = None
+
+    def rows(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceRows:
+        """What is kept, or one request to each source that is meant."""
+        del evaluator, functions
+        if self._kept is None:
+            found = self.ask(now)
+            self._kept = (now, found) if self.keep and not self.errors else None
+            return found
+        self.errors = 0
+        at, found = self._kept
+        old = _since(at, now)
+        return ServiceRows(found.variables, found.rows, found.copies, [old], complete={(): old})
+
+    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+        """Nothing is kept over a restart."""
+
+    def ask(self, now: int) -> ServiceRows:
+        """The solutions of every source that is meant; a SILENT failure is one solution that binds nothing."""
+        self.errors = 0
+        asked = [self.pattern.endpoint] if self.pattern.endpoint is not None else list(self.transports)
+        free = self.pattern.endpoint_variable
+        names = tuple(dict.fromkeys((*self.pattern.bound, *([free] if free else []))))
+        rows: list[Row] = []
+        failed = 0
+        for name in asked:
+            found = self._ask(name, names, now)
+            rows += found or ()
+            failed += found is None and self.pattern.silent
+        copies = [0] * len(rows) + [1] * failed
+        rows += [(None,) * len(names)] * failed
+        freshness = [Freshness(1.0, 0), *([FAILED] if failed else ())]
+        return ServiceRows(names, rows, copies, freshness, complete={(): FAILED if self.errors else CERTAIN})
+
+    def _ask(self, name: str, names: tuple[str, ...], now: int) -> list[Row] | None:
+        """The solutions of one source; nothing where it failed."""
+        free = self.pattern.endpoint_variable
+        bind = f"VALUES ?{free} {{ <{name}> }}" if free else ""
+        query = self._inlined(f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {self.pattern.text} }}", now)
+        if name in self.transports:
+            (reply,) = self.transports[name].send([Request(query)], now, 1, None, self.within).replies
+            if reply.error is None:
+                return [tuple(row.get(each) for each in names) for row in reply.rows]
+        self.errors += 1
+        return None
+
+    def _inlined(self, query: str, now: int) -> str:
+        """The query with the SERVICE blocks inside it answered first, so that one source need not know the others."""
+        pieces, at = [], 0
+        for number, inner in enumerate(find_services(query, self.pattern.prologue)):
+            if inner.span[0] >= at:
+                asking = Whole(inner, self.transports, within=self.within)
+                pieces += [query[at : inner.span[0]], asking.ask(now).text(number)]
+                self.errors += asking.errors
+                at = inner.span[1]
+        return "".join([*pieces, query[at:]])
+
+
+def _since(read: int, now: int) -> Freshness:
+    """Nothing vouches for what is older than this evaluation."""
+    return Freshness(float(read == now), now - read)

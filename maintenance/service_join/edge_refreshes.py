@@ -1,0 +1,161 @@
+"""Edges that change over time: the edges of an SN are an SR of their own, refreshed at a pace of their own.
+
+An SN that was fetched has one edge more, to its `Edges`. The policy weighs it like any SR, its change knowledge is its
+own, and a refresh of it is an expansion of the SN: edges and copies of all its SRs in one request.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from freshkeeper.maintenance.evaluation import Answers, Evaluation
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.rsp.r2s import Freshness
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.base import Case
+
+UNPAID = Copy(error="not sent: the budget is spent")
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The key of an SN's edges."""
+
+    sn: Key
+
+    def __str__(self) -> str:
+        """As the journal shows it."""
+        return f"edges {self.sn if not isinstance(self.sn, tuple) else ' '.join(map(str, self.sn))}"
+
+
+@dataclass(eq=False)
+class KeepingEdges:
+    """An endpoint whose edges are refreshed too."""
+
+    endpoint: PatternEndpoint
+    _renewed: list[tuple[Key, int, Expanded]] = field(default_factory=list)
+    _under_way: set[Key] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """It charges what the source charges."""
+        self.price: Price = self.endpoint.price
+
+    def room(self, now: int) -> float:
+        """What the source takes."""
+        return self.endpoint.room(now)
+
+    def deliver(self, order: Order) -> Delivery:
+        """Refreshes of edges are expansions; those that the allowance does not pay for are not sent."""
+        plain = [key for key in order.keys if not isinstance(key, Edges)]
+        edges = [key.sn for key in order.keys if isinstance(key, Edges)]
+        sent = edges[: self._affordable(len(plain), len(order.sns), len(edges), order.allowance)]
+        found = self.endpoint.deliver(replace(order, keys=plain, sns=[*order.sns, *sent]))
+        copies = iter(found.copies)
+        missed = found.expanded[: len(order.sns)]
+        renewed = dict(zip(sent, found.expanded[len(order.sns) :], strict=True))
+        return replace(
+            found,
+            copies=[
+                self._copy(key.sn, renewed.get(key.sn), order.now) if isinstance(key, Edges) else next(copies)
+                for key in order.keys
+            ],
+            expanded=[self._with_edges(sn, expanded) for sn, expanded in zip(order.sns, missed, strict=True)],
+            late=[self._late(late) for late in found.late],
+        )
+
+    def rewire(self, manager: Manager) -> None:
+        """Lay the edges in the view as they are now, and let go of those that are gone."""
+        view, gone = manager.view, []
+        for sn, read_at, expanded in self._renewed:
+            slot = view.sns.numbers.get(sn)
+            if slot is None:
+                continue
+            before = manager.graph.by_sn.of(slot).tolist()
+            keys = list(expanded.copies)
+            slots = view.complete(sn, [*keys, Edges(sn)])
+            manager.receive(slots[: len(keys)], keys, list(expanded.copies.values()), read_at)
+            gone += [(sn, sr) for sr in before if sr not in slots]
+        for sn, sr in gone:
+            view.disconnect(sn, sr)
+        self._renewed.clear()
+
+    def _affordable(self, plain: int, missed: int, edges: int, allowance: float) -> int:
+        """How many edges the allowance pays for beside what else is asked."""
+        price = self.price
+        fits = (n for n in range(edges, -1, -1) if price.of(plain) + price.of(missed + n) <= allowance + 1e-9)
+        return next(fits, 0)
+
+    def _copy(self, sn: Key, expanded: Expanded | None, now: int) -> Copy:
+        if expanded is None:
+            return UNPAID
+        if expanded.error is not None:
+            self._under_way.add(sn)
+            return Copy(error=expanded.error)
+        self._under_way.discard(sn)
+        self._renewed.append((sn, now, expanded))
+        return Copy(self._value(sn))
+
+    def _with_edges(self, sn: Key, expanded: Expanded) -> Expanded:
+        self._under_way.discard(sn)
+        if expanded.error is not None:
+            return expanded
+        return replace(expanded, copies={**expanded.copies, Edges(sn): Copy(self._value(sn))})
+
+    def _late(self, late: Late) -> Late:
+        if not isinstance(late.key, Miss) or not isinstance(late.outcome, Expanded):
+            return late
+        sn = late.key.sn
+        if sn not in self._under_way:
+            return replace(late, outcome=self._with_edges(sn, late.outcome))
+        self._under_way.discard(sn)
+        if late.outcome.error is not None:
+            return replace(late, key=Edges(sn), outcome=Copy(error=late.outcome.error))
+        self._renewed.append((sn, late.read_at, late.outcome))
+        return replace(late, key=Edges(sn), outcome=Copy(self._value(sn)))
+
+    def _value(self, sn: Key) -> object:
+        """The edges with all that they bind, in an order that means nothing."""
+        edges = self.endpoint.edges.get(sn, {})
+        return tuple(sorted(((key, tuple(sorted(rows, key=str))) for key, rows in edges.items()), key=str))
+
+
+def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
+    """How sure the edges of each SN are."""
+    now, answers = evaluation.record.t_ms, evaluation.answers or ()
+    return {a.sr.sn: Freshness(a.fresh, now - a.refreshed) for a in answers if isinstance(a.sr, Edges)}
+
+
+def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
+    """An answer is made of its SR and of the edges of its SN: these are no answers of their own."""
+    answers = evaluation.answers
+    if answers is None or not len(answers):
+        return evaluation
+    edges = np.array([isinstance(key, Edges) for key in answers.sr_keys], bool)
+    width = int(answers.sn.max()) + 1
+    fresh, read = np.ones(width), np.full(width, np.iinfo(np.int64).max)
+    fresh[answers.sn[edges]], read[answers.sn[edges]] = answers.fresh[edges], answers.refreshed[edges]
+    sns = answers.sn[~edges]
+    kept = np.flatnonzero(~edges).tolist()
+    own = answers.fresh[~edges] if case is Case.AGGREGATE else answers.fresh[~edges] * fresh[sns]
+    whole = Answers(
+        sns,
+        answers.sr[~edges],
+        answers.weight[~edges],
+        np.minimum(answers.refreshed[~edges], read[sns]),
+        own,
+        _chosen(answers.sn_keys, kept),
+        _chosen(answers.sr_keys, kept),
+        _chosen(answers.values, kept),
+    )
+    record = evaluation.record
+    if case is not Case.AGGREGATE:
+        results = record.results - float(answers.weight[edges].sum())
+        record = replace(record, results=results, expected_fresh=float(whole.weight @ own))
+    return replace(evaluation, record=record, answers=whole)
+
+
+def _chosen(column: list[object], numbers: Sequence[int]) -> list[object]:
+    return [column[n] for n in numbers]

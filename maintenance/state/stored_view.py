@@ -1,0 +1,152 @@
+"""One SERVICE's view over restarts: its rows, its change knowledge, its accounts; what was meant to be sent."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from freshkeeper.maintenance.budget.ledger import exact
+from freshkeeper.maintenance.budget.shared_budget import Member
+from freshkeeper.maintenance.evaluation import Decision, Evaluation
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.transport import Stateful
+from freshkeeper.maintenance.state import change_model_state as learned
+from freshkeeper.maintenance.state import snapshot as accounts
+from freshkeeper.maintenance.state.database import Database
+from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
+from freshkeeper.maintenance.state.view_rows import ViewRows
+from freshkeeper.maintenance.state.view_store import Doubt
+from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.errors import ConfigError
+
+SHORTEST = 200_000
+"""Bytes of evidence that are kept one by one before what was learned is kept whole."""
+
+
+@dataclass(eq=False)
+class StoredView:
+    """Writes what every evaluation did; begins with what an earlier run wrote."""
+
+    base: Database
+    number: int
+    name: str
+    manager: Manager
+    endpoint: PatternEndpoint
+    recorded: EvidenceLog
+    last: int | None = None
+    doubt: Doubt | None = None
+    _rows: ViewRows = field(init=False)
+    _since: int = 0
+    _whole: int = 0
+    _source: str = ""
+
+    def __post_init__(self) -> None:
+        """Go on where an earlier run stopped."""
+        learned.taken(self.recorded.model)  # says at once if that cannot be
+        self._rows = ViewRows(self.number, self.manager, self.endpoint)
+        queries = json.dumps([self.endpoint.split.expand_query(), self.endpoint.split.refresh_query()])
+        found = self.base.sql.execute("SELECT name, queries, body FROM views WHERE view = ?", (self.number,)).fetchone()
+        if found is None:
+            with self.base.transaction() as sql:
+                sql.execute("INSERT INTO views VALUES (?, ?, ?, NULL)", (self.number, self.name, queries))
+        elif tuple(found[:2]) != (self.name, queries):
+            raise ConfigError(
+                f"--state {self.base.directory} keeps another view of <{found[0]}>: --volatile or the source has "
+                "changed; give another directory"
+            )
+        elif found[2] is not None:
+            self._restore(json.loads(found[2]))
+        self._restore_source()
+
+    def intend(self, decision: Decision) -> None:
+        """What may be spent at most is written before anything is sent; the rest of the budget may go to retries."""
+        if not decision.selection.chosen.size and not decision.draws.srs.size:
+            return
+        ledger = self.manager.ledger
+        most = decision.selection.chosen.size + decision.draws.srs.size
+        spent = exact(self.manager.endpoint.price.of(most)) if ledger.overdraft else ledger.available
+        body = json.dumps({"spent": str(spent)})
+        price = self.manager.endpoint.price.per_request
+        with self.base.transaction() as sql:
+            sql.execute("INSERT OR REPLACE INTO intents VALUES (?, ?, ?)", (self.number, decision.now, body))
+            self._write_source(int(spent / exact(price)) if price else most)
+
+    @contextmanager
+    def commit(self, evaluation: Evaluation, arrived: Ints) -> Iterator[None]:
+        """What changed, and in the same transaction what is written inside the `with`."""
+        with self.base.transaction() as sql:
+            self._rows.write(sql, self.recorded, arrived.tolist())
+            self._learn()
+            self.last, self.doubt = evaluation.record.t_ms, None
+            body = accounts.taken(self.manager) | {"last": self.last, "k": self.manager.content.k}
+            body["evaluations"] = self.manager.content.tallies.rates.evaluations
+            sql.execute("UPDATE views SET body = ? WHERE view = ?", (json.dumps(body), self.number))
+            sql.execute("DELETE FROM intents WHERE view = ?", (self.number,))
+            self._write_source()
+            if isinstance(self.manager.ledger, Member):
+                self.base.note({"shared": self.manager.ledger.shared.state()})
+            yield
+        self.recorded.clear()
+
+    def _restore(self, body: dict[str, Any]) -> None:
+        manager, sql = self.manager, self.base.sql
+        self.last = body["last"]
+        self._rows.read(sql, body["k"])
+        for tallies in (manager.content.tallies, manager.graph.tallies):
+            tallies.rates.evaluations = body["evaluations"]
+        accounts.given(manager, body)
+        entries = []
+        rows = sql.execute("SELECT whole, body FROM learned WHERE view = ? ORDER BY seq", (self.number,))
+        for whole, data in rows:
+            if whole:
+                learned.given(self.recorded.model, learned.unpacked(data))
+                self._whole = len(data)
+            else:
+                entries += json.loads(data)
+                self._since += len(data)
+        tell(self.recorded.model, entries)
+
+    def settle(self) -> None:
+        """Nobody knows what an evaluation spent that was killed: all that it might have."""
+        found = self.base.sql.execute("SELECT t, body FROM intents WHERE view = ?", (self.number,)).fetchone()
+        if found is not None:
+            ledger = self.manager.ledger
+            ledger.open(found[0])
+            had, spent = float(ledger.available), Fraction(json.loads(found[1])["spent"])
+            spent = spent if ledger.overdraft else min(spent, ledger.available)
+            self.doubt = Doubt(found[0], had, float(spent))
+            ledger.spend(spent)
+
+    def _learn(self) -> None:
+        """The evidence of this evaluation; now and then all that was learned in its place."""
+        if not self.recorded.entries:
+            return
+        data = json.dumps(self.recorded.entries, separators=(",", ":"))
+        self._since += len(data)
+        whole = self._since > max(SHORTEST, self._whole)
+        if whole:
+            self.base.sql.execute("DELETE FROM learned WHERE view = ?", (self.number,))
+            self._since = 0
+        packed = learned.packed(learned.taken(self.recorded.model)) if whole else data.encode()
+        self._whole = len(packed) if whole else self._whole
+        self.base.sql.execute(
+            "INSERT INTO learned (view, whole, body) VALUES (?, ?, ?)", (self.number, int(whole), packed)
+        )
+
+    def _restore_source(self) -> None:
+        transport = self.endpoint.transport
+        found = self.base.sql.execute("SELECT body FROM sources WHERE name = ?", (self.name,)).fetchone()
+        if found is not None and isinstance(transport, Stateful):
+            transport.restore(json.loads(found[0]))
+
+    def _write_source(self, ahead: int = 0) -> None:
+        """What the source's limits know, where that has changed; with what may be sent before the next time."""
+        transport = self.endpoint.transport
+        if isinstance(transport, Stateful):
+            body = json.dumps(transport.state(ahead))
+            if body != self._source:
+                self.base.sql.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", (self.name, body))
+                self._source = body

@@ -1,0 +1,74 @@
+"""Keys and copies as text: JSON in which an RDF term is its N-Triples form, and back.
+
+    term → "..."   None, bool → null, true   tuple → [...]      Miss(sn) → {"miss": ...}      Edges(sn) → {"edges": ...}
+
+A triple term is written by its parts. Terms are read many at a time, because a parser is quick only with long texts.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import pyoxigraph as ox
+
+from freshkeeper.maintenance.service_join.edge_refreshes import Edges
+from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.errors import InputError
+
+Json: TypeAlias = Any
+PLACEHOLDERS: dict[str, Callable[[Any], Any]] = {"miss": Miss, "edges": Edges}
+LINE = "<freshkeeper:s> <freshkeeper:p> {} .\n"
+
+
+def encode(value: object) -> str:
+    """A key or a copy as text."""
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def decode(texts: Iterable[str]) -> list[Any]:
+    """The keys or copies of some texts."""
+    parsed = [json.loads(text) for text in texts]
+    written: dict[str, Any] = {}
+    for value in parsed:
+        _collect(value, written)
+    document = "".join(LINE.format(term) for term in written)
+    terms = [quad.object for quad in ox.parse(document, format=ox.RdfFormat.N_TRIPLES, lenient=True)]
+    known = dict(zip(written, terms, strict=True))
+    return [_made(value, known) for value in parsed]
+
+
+def _plain(value: object) -> Json:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Miss | Edges):
+        return {"miss" if isinstance(value, Miss) else "edges": _plain(value.sn)}
+    if isinstance(value, ox.Triple):
+        return {"triple": [_plain(value.subject), _plain(value.predicate), _plain(value.object)]}
+    if isinstance(value, ox.NamedNode | ox.Literal | ox.BlankNode):
+        return str(value)
+    raise InputError(f"{value!r} cannot be kept: a state holds RDF terms and tuples of them")
+
+
+def _collect(value: Json, found: dict[str, Any]) -> None:
+    if isinstance(value, str):
+        found[value] = None
+    elif isinstance(value, list):
+        for part in value:
+            _collect(part, found)
+    elif isinstance(value, dict):
+        for part in value.values():
+            _collect(part, found)
+
+
+def _made(value: Json, known: dict[str, Any]) -> Any:
+    if isinstance(value, str):
+        return known[value]
+    if isinstance(value, list):
+        return tuple(_made(part, known) for part in value)
+    if isinstance(value, dict):
+        ((kind, part),) = value.items()
+        made = _made(part, known)
+        return ox.Triple(*made) if kind == "triple" else PLACEHOLDERS[kind](made)
+    return value

@@ -1,0 +1,94 @@
+"""Documents whose graphs say when they were made: TriG and JSON-LD with `prov:generatedAtTime` for each named graph.
+
+    :g1 prov:generatedAtTime "2015-07-01T00:00:00Z"^^xsd:dateTime .
+    :g1 { :ann :at :rome }
+
+The triples of a graph are elements of its time. The time stands in the default graph, or in the graph itself; what else
+the default graph says of a graph is no element. A graph without a time, and other triples of the default graph, should
+have been some: each counts as one that cannot be read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
+
+from freshkeeper.maintenance.settings.durations import to_instant
+from freshkeeper.maintenance.streams.batch import DEFAULT, Batch
+from freshkeeper.maintenance.streams.stream_error import StreamError
+from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.policies.errors import InputError
+
+GENERATED = NamedNode("http://www.w3.org/ns/prov#generatedAtTime")
+Name: TypeAlias = NamedNode | BlankNode | Triple | DefaultGraph
+Graphs: TypeAlias = dict[Name, list[Quad]]
+
+
+@dataclass(eq=False)
+class TimedGraphs:
+    """One document, read whole."""
+
+    path: Path
+    mistakes: Mistakes = field(default_factory=Mistakes)
+
+    def batches(self) -> Iterator[Batch]:
+        """One batch: the graphs by time, and by the order in which they stand."""
+        graphs, dates, loose = _parted(self._quads())
+        found = [(at, quad) for name, at in self._dated(graphs, dates) for quad in graphs[name]]
+        self._without_a_graph(loose)
+        found.sort(key=lambda item: item[0])
+        triples = [Quad(quad.subject, quad.predicate, quad.object) for _, quad in found]
+        yield Batch([time for time, _ in found], triples)
+
+    def _quads(self) -> list[Quad]:
+        """All that the document says; nothing where it is broken, which is one mistake."""
+        try:
+            kind = RdfFormat.from_extension(self.path.suffix[1:].lower())
+            return list(parse(path=str(self.path), format=kind, base_iri=self.path.resolve().as_uri()))
+        except SyntaxError as error:
+            self.mistakes.found(StreamError(str(self.path), error.lineno or 1, error.msg))
+        except OSError as error:
+            raise InputError(f"the stream {self.path} cannot be read: {error}") from None
+        return []
+
+    def _dated(self, graphs: Graphs, dates: Graphs) -> Iterator[tuple[Name, int]]:
+        """The graphs with the time at which each was made."""
+        for name in graphs:
+            try:
+                yield name, _instant(dates.get(name, []))
+            except ValueError as error:
+                self.mistakes.found(StreamError(str(self.path), f"graph {name}", str(error)))
+
+    def _without_a_graph(self, quads: list[Quad]) -> None:
+        for quad in quads:
+            problem = f"{quad.triple} is in no graph, and dates none that is here, so it has no time"
+            self.mistakes.found(StreamError(str(self.path), "default graph", problem))
+
+
+def _parted(quads: list[Quad]) -> tuple[Graphs, Graphs, list[Quad]]:
+    """The content of each graph, the triples that date each, and what belongs to none."""
+    graphs: Graphs = {}
+    dates: Graphs = {}
+    loose = []
+    for quad in quads:
+        dating = quad.predicate == GENERATED and quad.graph_name in (quad.subject, DEFAULT)
+        if dating:
+            dates.setdefault(quad.subject, []).append(quad)
+        if quad.graph_name != DEFAULT:
+            graphs.setdefault(quad.graph_name, []).extend(() if dating else (quad,))
+        elif not dating:
+            loose.append(quad)
+    loose += [quad for those in dates.values() for quad in those]
+    return graphs, dates, [quad for quad in loose if quad.subject not in graphs]
+
+
+def _instant(dates: list[Quad]) -> int:
+    """When a graph was made; a ValueError says why nobody knows."""
+    found = {to_instant(quad.object.value if isinstance(quad.object, Literal) else str(quad.object)) for quad in dates}
+    if not found:
+        raise ValueError("it has no prov:generatedAtTime")
+    if len(found) > 1:
+        raise ValueError("it has more than one prov:generatedAtTime")
+    return found.pop()

@@ -1,0 +1,157 @@
+"""Timestamped N-Quads: one element to a line, `<ms>` TAB `<statement in N-Triples or N-Quads>`.
+
+Blank nodes keep their labels: a label means the same node in the whole stream. A line that is no element is an error
+that says where, or is skipped and counted, as `on_error` says. Empty lines and lines that begin with # mean nothing.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from http.client import HTTPException
+from io import FileIO
+from pathlib import Path
+from typing import BinaryIO
+
+from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
+
+from freshkeeper.maintenance.streams.batch import DEFAULT, Batch, in_graph
+from freshkeeper.maintenance.streams.stream_error import StreamError
+from freshkeeper.policies.errors import InputError
+
+CHUNK = 1 << 18
+"""Bytes that are read at a time."""
+LONGEST_LINE = 1 << 20
+
+
+class OnError(StrEnum):
+    """What to do with an element that cannot be read."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(eq=False)
+class Mistakes:
+    """The elements that could not be read: fatal, or counted with the first few messages."""
+
+    policy: OnError = OnError.FAIL
+    count: int = 0
+    tell: Callable[[str], None] = field(default=lambda _: None)
+
+    def found(self, error: StreamError) -> None:
+        """One more."""
+        if self.policy is OnError.FAIL:
+            raise error
+        self.count += 1
+        self.tell(f"{error} (skipped)")
+
+
+@dataclass(eq=False)
+class TimedLines:
+    """A stream of timestamped N-Quads from a file, or from a reader that `read1`s what there is."""
+
+    name: str
+    open: Callable[[], BinaryIO | FileIO]
+    mistakes: Mistakes = field(default_factory=Mistakes)
+    graph: NamedNode | DefaultGraph = DEFAULT
+    """the graph that elements are read into: that of the only window which wants them"""
+
+    @classmethod
+    def file(cls, path: Path, mistakes: Mistakes | None = None) -> "TimedLines":
+        """From a file."""
+        return cls(str(path), lambda: _opened(path), mistakes or Mistakes())
+
+    @classmethod
+    def stdin(cls, mistakes: Mistakes | None = None) -> "TimedLines":
+        """From standard input."""
+        return cls("standard input", lambda: FileIO(sys.stdin.fileno(), closefd=False), mistakes or Mistakes())
+
+    def batches(self) -> Iterator[Batch]:
+        """What every chunk of bytes completes."""
+        rest, line = b"", 1
+        with self.open() as source:
+            while chunk := self._some(source):
+                whole, newline, rest = (rest + chunk).rpartition(b"\n")
+                if newline:
+                    yield self.read(whole, line)
+                    line += whole.count(b"\n") + 1
+                elif len(rest) > LONGEST_LINE:
+                    raise StreamError(self.name, line, f"a line is longer than {LONGEST_LINE} bytes")
+        if rest:
+            yield self.read(rest, line)
+
+    def _some(self, source: BinaryIO | FileIO) -> bytes:
+        """What is there now, at most a chunk; nothing at the end."""
+        read1 = getattr(source, "read1", source.read)
+        try:
+            found: bytes = read1(CHUNK)
+        except (OSError, HTTPException) as error:
+            raise InputError(f"the stream {self.name} broke off: {error}") from None
+        return found
+
+    def read(self, text: bytes, line: int = 1) -> Batch:
+        """The elements of some lines, the first of which has this number; all at once if nothing is wrong."""
+        rows = [row.partition(b"\t") for row in text.split(b"\n")]
+        if not b"".join([row[0] for row in rows]).isdigit():
+            return self._carefully(text, line)
+        try:
+            times = [int(row[0]) for row in rows]
+            quads = self._parsed([row[2] for row in rows])
+        except (ValueError, SyntaxError):
+            return self._carefully(text, line)
+        if len(quads) != len(times):
+            return self._carefully(text, line)
+        return Batch(times, quads, self.graph)
+
+    def _parsed(self, statements: list[bytes]) -> Sequence[Quad]:
+        """The statements in the graph; written into the text where that is simple, which is faster than afterwards."""
+        if self.graph != DEFAULT and all(statement.endswith(b" .") for statement in statements):
+            end = f" {self.graph} .\n".encode()
+            with suppress(SyntaxError):  # a statement names a graph of its own
+                text = end.join(statement[:-2] for statement in statements) + end
+                quads = list(parse(text, format=RdfFormat.N_QUADS))
+                if all(quad.graph_name == self.graph for quad in quads):  # else the graph stands for a missing object
+                    return quads
+        return in_graph(list(parse(b"\n".join(statements), format=RdfFormat.N_QUADS)), self.graph)
+
+    def _carefully(self, text: bytes, line: int) -> Batch:
+        """The same line by line, to find what is wrong."""
+        times: list[int] = []
+        quads: list[Quad] = []
+        for number, row in enumerate(text.split(b"\n"), line):
+            if not row.strip() or row.startswith(b"#"):
+                continue
+            try:
+                time, quad = element(row)
+            except ValueError as error:
+                self.mistakes.found(StreamError(self.name, number, str(error)))
+                continue
+            times.append(time)
+            quads.append(quad)
+        return Batch(times, in_graph(quads, self.graph), self.graph)
+
+
+def element(row: bytes) -> tuple[int, Quad]:
+    """The element of one line; a ValueError says what is wrong."""
+    time, tab, statement = row.partition(b"\t")
+    shown = row[:80].decode("utf-8", "replace").rstrip()
+    if not tab:
+        raise ValueError(f"{shown!r} has no tab: write <milliseconds>, a tab, and a statement in N-Quads")
+    if not time.strip().isdigit():
+        raise ValueError(f"{time.decode('utf-8', 'replace')!r} is no time: write whole milliseconds since the epoch")
+    try:
+        quads = list(parse(statement, format=RdfFormat.N_QUADS))
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"{shown!r} is no statement in N-Quads: {getattr(error, 'msg', error)}") from None
+    if len(quads) != 1:
+        raise ValueError(f"{shown!r} has {len(quads)} statements, and a line holds one")
+    return int(time), quads[0]
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise InputError(f"the stream {path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,131 @@
+"""CSV and JSON lines as streams, by a small mapping in YAML.
+
+    data: rides.csv                 # or rides.jsonl, beside this file
+    time: pickup                    # the field with the time: milliseconds, or a date and time
+    unit: ms                        # of a number: ms (default) or s
+    prefixes: {ex: "http://example.org/"}
+    triples:
+      - {subject: "ex:ride/{id}", predicate: ex:distance, object: "{distance}", datatype: xsd:double}
+      - {subject: "ex:ride/{id}", predicate: ex:driver, iri: "ex:driver/{driver}"}
+
+A triple whose fields are missing or empty in a row is left out of that row. A row that has more columns than the
+header, or a list or an object where one value is wanted, cannot be read.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import Quad
+
+from freshkeeper.maintenance.settings.durations import to_instant
+from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.maintenance.streams.row_templates import template, text_of
+from freshkeeper.maintenance.streams.stream_error import StreamError
+from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.policies.errors import ConfigError, InputError, nearest
+
+KEYS = ("data", "time", "unit", "prefixes", "triples")
+XSD = {"xsd": "http://www.w3.org/2001/XMLSchema#"}
+UNITS = {"ms": 1, "s": 1000}
+SIZE = 1_000
+
+
+@dataclass(eq=False)
+class TimedRows:
+    """A table whose rows are elements."""
+
+    path: Path
+    mistakes: Mistakes
+
+    def __post_init__(self) -> None:
+        """Read the mapping now, so that its mistakes are found before anything runs."""
+        config = _config(self.path)
+        self.data = self.path.parent / str(config["data"])
+        if self.data.suffix not in (".csv", ".jsonl", ".ndjson"):
+            raise ConfigError(f"{self.path}: data is {self.data.name}, and a table ends in .csv or .jsonl")
+        self.time, self.unit = str(config["time"]), UNITS[str(config.get("unit", "ms"))]
+        prefixes = XSD | dict(config.get("prefixes") or {})
+        self.templates = [template(self.path, each, prefixes) for each in config["triples"]]
+
+    def batches(self) -> Iterator[Batch]:
+        """So many rows at a time."""
+        times: list[int] = []
+        quads: list[Quad] = []
+        for number, row in self._rows():
+            try:
+                at = self._instant(row)
+                found = [quad for each in self.templates if (quad := each.fill(row)) is not None]
+            except (ValueError, TypeError) as error:
+                self.mistakes.found(StreamError(str(self.data), number, str(error)))
+                continue
+            times += [at] * len(found)
+            quads += found
+            if len(times) >= SIZE:
+                yield Batch(times, quads)
+                times, quads = [], []
+        yield Batch(times, quads)
+
+    def _rows(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        try:
+            file = self.data.open(encoding="utf-8", newline="")
+        except OSError as error:
+            raise InputError(f"the stream {self.data} cannot be read: {error.strerror}") from None
+        with file:
+            try:
+                yield from self._records(file) if self.data.suffix == ".csv" else self._objects(file)
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise InputError(f"the stream {self.data} is no table in UTF-8: {error}") from None
+
+    def _records(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """The rows of CSV, each with the line that it ends at."""
+        rows = csv.DictReader(file)
+        for row in rows:
+            if None not in row:
+                yield rows.line_num, row
+                continue
+            columns = len(rows.fieldnames or ())
+            problem = f"the row has {columns + len(row[None])} columns, and the header has {columns}"
+            self.mistakes.found(StreamError(str(self.data), rows.line_num, problem))
+
+    def _objects(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """The objects of JSON lines; numbers stay as they are written."""
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line, parse_int=str, parse_float=str, parse_constant=_no_number)
+            except (ValueError, RecursionError) as error:
+                self.mistakes.found(StreamError(str(self.data), number, f"no JSON: {getattr(error, 'msg', error)}"))
+                continue
+            if isinstance(row, dict):
+                yield number, row
+            else:
+                self.mistakes.found(StreamError(str(self.data), number, f"{line.strip()[:40]} is no JSON object"))
+
+    def _instant(self, row: Mapping[str, Any]) -> int:
+        text = text_of(self.time, row)
+        if text is None:
+            raise ValueError(f"the row has no {self.time}")
+        return int(text) * self.unit if text.isdigit() else to_instant(text)
+
+
+def _config(path: Path) -> Mapping[str, Any]:
+    config = read_yaml(path)
+    for key in config:
+        if key not in KEYS:
+            raise ConfigError(f"{path}: unknown key {key}; {nearest(str(key), list(KEYS))}")
+    for key in ("data", "time", "triples"):
+        if not config.get(key):
+            raise ConfigError(f"{path}: the key {key} is missing")
+    if str(config.get("unit", "ms")) not in UNITS:
+        raise ConfigError(f"{path}: unit is {config['unit']}, and times are in ms or s")
+    return config
+
+
+def _no_number(constant: str) -> None:
+    raise ValueError(f"{constant} is no number in JSON")

@@ -1,0 +1,1 @@
+"""The demonstration: one continuous query side by side under several policies."""

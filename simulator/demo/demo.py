@@ -1,0 +1,139 @@
+"""The demonstration: one continuous query, run side by side with several policies under one budget.
+
+Every policy keeps a view of its own over the same source and may send the same number of requests per evaluation; none
+of them knows when anything changes, they learn it from what their refreshes reveal. The truth is known here, and only
+used to measure.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.journal.query_journal import QueryJournal
+from freshkeeper.maintenance.journal.run_json import About
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.service.sources import EmbeddedSource, load_source
+from freshkeeper.maintenance.service.transport import Ask, AtOnce, Terms
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
+from freshkeeper.policies.registry import make
+from freshkeeper.simulator.demo.scene import BASE, BLOG, POSTS, QUERY, Scene
+
+POLICIES = ("lru", "ibm", "plan")
+STEPS_BANKED = 4
+EVERY = 5
+"""Standings are told after so many evaluations."""
+
+
+@dataclass(eq=False)
+class Standing:
+    """How one policy does."""
+
+    policy: str
+    evaluations: int = 0
+    answers: float = 0.0
+    fresh: float = 0.0
+    believed: float = 0.0
+    spent: float = 0.0
+    decide_us: list[float] = field(default_factory=list)
+
+    @property
+    def freshness(self) -> float:
+        """The share of answers that were fresh."""
+        return self.fresh / self.answers if self.answers else 1.0
+
+    def as_json(self) -> dict[str, object]:
+        """Per answer and per evaluation; the time of a decision is the median, as the first one loads what it needs."""
+        return {
+            "policy": self.policy,
+            "freshness": self.freshness,
+            "believed": self.believed / self.answers if self.answers else 1.0,
+            "requests": self.spent / max(1, self.evaluations),
+            "decide_us": median(self.decide_us or [0.0]),
+        }
+
+
+@dataclass(eq=False)
+class Contest:
+    """Several policies over one scene, with a journal for all of them."""
+
+    place: Path
+    policies: Sequence[str] = POLICIES
+    budget: float = 3
+    seed: int = 0
+    command: str = ""
+    standings: dict[str, Standing] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Write the scene, and wire every policy to a source of its own that changes alike."""
+        scene = Scene.write(self.place, self.seed)
+        self.standings = {name: Standing(name) for name in self.policies}
+        about = About(self.seed, self.command, {"query": QUERY, "budget": self.budget})
+        self._journal = QueryJournal(self.seed, self.place, about=about)
+        self._truth = _Truth.of(scene)
+        self._engine = Engine([self._query(name, scene) for name in self.policies])
+        self._engine.listen(POSTS, TimedLines.file(scene.posts))
+
+    def run(self) -> Iterator[list[Standing]]:
+        """The standings again and again; when it is over everything is on the disk."""
+        told = 0
+        for _ in self._engine.run():
+            done = min(standing.evaluations for standing in self.standings.values())
+            if done >= told + EVERY:
+                told = done
+                yield list(self.standings.values())
+        self._journal.close()
+
+    def _query(self, name: str, scene: Scene) -> ContinuousQuery:
+        upkeep = MaintenanceSettings(
+            lambda _: make(name),
+            BudgetRule.of(self.budget, STEPS_BANKED * self.budget),
+            seed=self.seed,
+            observe=partial(self._observe, self.standings[name]),
+        )
+        return ContinuousQuery(
+            parse(QUERY), name=name, answering=answering({BLOG: load_source(str(scene.blog))}, upkeep)
+        )
+
+    def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
+        record = evaluation.record
+        current = self._truth.at(record.t_ms)
+        fresh = sum(answer.weight for answer in evaluation.answers or () if answer.value == current[answer.sr])
+        standing.evaluations += 1
+        standing.answers += record.results
+        standing.fresh += fresh
+        standing.believed += record.expected_fresh
+        standing.spent += record.spent
+        standing.decide_us.append(record.decide_us)
+        self._journal.observe(source, manager, evaluation, fresh=fresh)
+        manager.ledger.check()
+
+
+@dataclass(eq=False)
+class _Truth:
+    """The source as it is, asked for nothing."""
+
+    ask: Ask
+    _now: int = -1
+    _values: dict[object, tuple[Terms, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scene: Scene) -> "_Truth":
+        transport = load_source(str(scene.blog)).transport
+        assert isinstance(transport, AtOnce)
+        assert isinstance(transport.ask, EmbeddedSource)
+        return cls(transport.ask)
+
+    def at(self, now: int) -> dict[object, tuple[Terms, ...]]:
+        """The value of every key."""
+        if now != self._now:
+            rows = self.ask(f"SELECT ?user ?n {{ ?user <{BASE}followers> ?n }}", now)
+            self._now, self._values = now, {(row["user"],): ((row["n"],),) for row in rows}
+        return self._values

@@ -1,0 +1,1 @@
+"""Experiments: their configs, their runs over processes, run directories, comparisons and checks."""

@@ -1,0 +1,154 @@
+"""Is it fresh enough? An exit code and a line per policy, for cron and for those whom cron wakes.
+
+The mean decides, as every table shows it, and not the lower end of its interval: a short run would otherwise raise the
+alarm for being short, and a production journal is one run, which has no interval over seeds at all. Where a threshold
+lies within the interval the line says so. Where nobody knows the truth, audits decide as soon as there are enough.
+Bounds are never checked. Of several policies and settings the worst decides: an error before what cannot be told, and
+that before a warning. Whatever keeps us from an answer, a directory that is not there or a threshold that makes no
+sense, is a 3 and not an exception: a check that crashes looks like a bad answer.
+"""
+
+from dataclasses import replace
+from enum import IntEnum
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+
+from freshkeeper.maintenance.budget.audit import Measured
+from freshkeeper.policies.arrays import Bools
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError, nearest
+from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.experiment.audited import audited
+from freshkeeper.simulator.experiment.run_directory import Evaluations, Run
+from freshkeeper.simulator.report.scores import Score, scores
+from freshkeeper.simulator.report.timeline import EPOCH_MS
+
+
+class Verdict(IntEnum):
+    """What a check exits with."""
+
+    OK = 0
+    WARN = 1
+    ERROR = 2
+    UNKNOWN = 3
+
+
+ENOUGH = 30
+"""Audits that are needed before they decide."""
+GRAVITY = (Verdict.OK, Verdict.WARN, Verdict.UNKNOWN, Verdict.ERROR)
+
+
+def check(
+    run: Path, warn: float = 0.95, error: float = 0.90, policy: str | None = None, last: int | None = None
+) -> tuple[int, list[str]]:
+    """The exit code and the lines; `policy` looks at one alone, `last` at the last evaluations of each run alone."""
+    try:
+        _check_thresholds(warn, error, last)
+        read = run_directory.read(run)
+        read = replace(read, evaluations=_latest(read.evaluations, last)) if last else read
+        found = [_checked_one(read, score, warn, error) for score in _checked(read, policy)]
+    except FreshkeeperError as problem:
+        return int(Verdict.UNKNOWN), [f"UNKNOWN: {problem}"]
+    found.sort(key=lambda each: (-GRAVITY.index(each[0]), each[1]))
+    return int(found[0][0]), [line for _, _, line in found]
+
+
+def _checked_one(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict, float, str]:
+    """Verdict, freshness and line of one policy."""
+    audits = audited(run, score)
+    enough = audits is not None and audits.checked >= ENOUGH
+    freshness = audits.share if audits is not None and enough and audits.share is not None else score.freshness.mean
+    verdict = _verdict(freshness, warn, error)
+    return verdict, freshness, _line(run, verdict, score, audits, enough, warn, error)
+
+
+def _check_thresholds(warn: float, error: float, last: int | None) -> None:
+    if not 0 <= error <= warn <= 1:
+        raise ConfigError(f"the thresholds are warn {warn:g} and error {error:g}; right would be 0 ≤ error ≤ warn ≤ 1")
+    if last is not None and last < 1:
+        raise ConfigError(f"the last {last} evaluations cannot be checked; right would be 1 or more")
+
+
+def _checked(run: Run, policy: str | None) -> list[Score]:
+    """What is to be checked: one policy, or all that are no bounds."""
+    every = scores(run)
+    if policy:
+        chosen = [score for score in every if score.series.policy == policy]
+        if not chosen:
+            known = list(dict.fromkeys(score.series.policy for score in every))
+            raise ConfigError(f"{run.path} has no policy {policy!r}; {nearest(policy, known)}")
+        return chosen
+    chosen = [score for score in every if not run.contender(score.series.policy).is_bound]
+    if not chosen:
+        raise ConfigError(f"{run.path} has bounds alone, which are not checked unless they are named")
+    return chosen
+
+
+def _latest(evaluations: Evaluations, last: int) -> Evaluations:
+    """The same with the last of each series and seed alone counted; rows are in the order of time."""
+    group = np.cumsum(np.append(False, (np.diff(evaluations.of) != 0) | (np.diff(evaluations.seed) != 0)))
+    ends = np.cumsum(np.bincount(group))
+    recent: Bools = np.arange(group.size) >= ends[group] - last
+    return replace(evaluations, counted=evaluations.counted & recent)
+
+
+def _verdict(freshness: float, warn: float, error: float) -> Verdict:
+    if isnan(freshness):
+        return Verdict.UNKNOWN
+    return Verdict.ERROR if freshness < error else Verdict.WARN if freshness < warn else Verdict.OK
+
+
+def _line(
+    run: Run, verdict: Verdict, score: Score, audits: Measured | None, enough: bool, warn: float, error: float
+) -> str:
+    series = score.series
+    settings = {other.setting for other in run.evaluations.series}
+    name = series.policy + (f" ({series.setting})" if len(settings) > 1 else "")
+    if verdict is Verdict.UNKNOWN:
+        return f"UNKNOWN: {name}: no evaluation that counts has answers whose freshness is known"
+    believed = f"{_percent(score.freshness.mean)} of the answers {'expected fresh' if score.expected else 'fresh'}"
+    measured = _measured(audits, warn, error) if audits is not None else ""
+    parts = [
+        *([measured, believed] if enough else [believed, measured]),
+        _interval(score, warn, error),
+        f"{score.evaluations:,} evaluations",
+        f"warn below {_percent(warn)}, error below {_percent(error)}",
+        f"{score.failed:,.0f} fetches failed" if score.failed > 0 else "",
+        "over budget" if score.over_budget else "",
+        _newest(run, score),
+    ]
+    return f"{verdict.name}: {name}: {'; '.join(part for part in parts if part)}"
+
+
+def _measured(audits: Measured, warn: float, error: float) -> str:
+    if audits.share is None:
+        return "no audits yet"
+    low, high = audits.interval
+    told = f"{_percent(audits.share)} of {audits.checked:,} audited answers fresh ({_percent(low)} to {_percent(high)})"
+    return told + _doubt(low, high, warn, error)
+
+
+def _interval(score: Score, warn: float, error: float) -> str:
+    found = score.freshness
+    if isnan(found.half):
+        return ""
+    return f"+/- {100 * found.half:.2f} over {found.seeds} seeds" + _doubt(found.low, found.high, warn, error)
+
+
+def _doubt(low: float, high: float, warn: float, error: float) -> str:
+    within = [_percent(at) for at in (warn, error) if low <= at <= high]
+    return f", which may be on either side of {' and '.join(within)}" if within else ""
+
+
+def _newest(run: Run, score: Score) -> str:
+    """When the last evaluation was: a journal that stopped growing stays as fresh as it was."""
+    evaluations = run.evaluations
+    times = evaluations.t_ms[evaluations.rows(evaluations.series.index(score.series))]
+    newest = float(times[-1]) if times.size else float("nan")
+    return f"last evaluation {np.datetime64(int(newest), 'ms')} UTC" if newest >= EPOCH_MS else ""
+
+
+def _percent(share: float) -> str:
+    """For mails and logs, so with nothing in it but ASCII."""
+    return f"{100 * share:.2f}%"

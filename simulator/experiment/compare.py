@@ -1,0 +1,192 @@
+"""Two runs side by side: what differs in freshness, paired by seed, and which settings differ.
+
+A difference is always second − first. Where the runs share seeds, those are compared seed by seed and the others left
+out; where they share none, the interval is Welch's. Numbers of another case or level of knowledge are never compared.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.experiment.run_directory import Run, RunError, Series
+from freshkeeper.simulator.report.amounts import amount, value
+from freshkeeper.simulator.report.intervals import Estimate, common, estimate, paired, unpaired
+from freshkeeper.simulator.report.scores import Score, scores
+
+HEADS = ("setting", "policy", "case", "knowledge", "first", "second", "difference", "± 95 %", "seeds", "requests", "")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One policy in one setting: freshness in both runs over the seeds compared, and second − first."""
+
+    setting: str
+    policy: str
+    case: str
+    knowledge: str
+    first: float
+    second: float
+    difference: float
+    ci95: float | None
+    seeds: int
+    paired: bool
+    first_requests: float
+    second_requests: float
+    expected: bool
+    """the freshness of at least one of them is expected, not counted"""
+
+    @property
+    def verdict(self) -> str:
+        """What may be said: a direction only where the interval leaves out zero."""
+        if self.ci95 is None:
+            return "cannot be told from chance: too few seeds"
+        if abs(self.difference) <= self.ci95:
+            return "no difference seen"
+        return "better" if self.difference > 0 else "worse"
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The cells under `HEADS`."""
+        return (
+            *(
+                self.setting,
+                self.policy,
+                self.case,
+                self.knowledge,
+                f"{100 * self.first:.2f} %",
+                f"{100 * self.second:.2f} %",
+            ),
+            f"{100 * self.difference:+.2f}",
+            "" if self.ci95 is None else f"{100 * self.ci95:.2f}",
+            f"{self.seeds}" + ("" if self.paired else " unpaired"),
+            f"{amount(self.first_requests)} → {amount(self.second_requests)}",
+            self.verdict + (" (expected)" if self.expected else ""),
+        )
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A key of run.json's config that the runs do not agree on; None where one has it not."""
+
+    key: str
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that differs between two runs."""
+
+    first: Path
+    second: Path
+    differences: tuple[Difference, ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    changed: tuple[Changed, ...]
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """A table's rows, under `HEADS`."""
+        return [difference.row for difference in self.differences]
+
+    @property
+    def lines(self) -> list[str]:
+        """What a table does not say: what only one run has, and the settings that differ."""
+        found = [f"only in {self.first}: {name}" for name in self.only_first]
+        found += [f"only in {self.second}: {name}" for name in self.only_second]
+        return found + [
+            f"{c.key}: {_said(c.first)} in the first, {_said(c.second)} in the second" for c in self.changed
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        plain: dict[str, Any] = asdict(self) | {"first": str(self.first), "second": str(self.second)}
+        verdicts = [difference.verdict for difference in self.differences]
+        rows = zip(plain["differences"], verdicts, strict=True)
+        return plain | {"differences": [{**row, "verdict": verdict} for row, verdict in rows]}
+
+
+def compare(a: Path, b: Path) -> Comparison:
+    """Compare two run directories; raises `RunError` where they have nothing in common."""
+    first, second = run_directory.read(a), run_directory.read(b)
+    ours, theirs = _told(first), _told(second)
+    shared = [series for series in ours if series in theirs]
+    if not shared:
+        raise RunError(_nothing(a, b, ours, theirs))
+    return Comparison(
+        a,
+        b,
+        tuple(_difference(ours[series], theirs[series]) for series in shared),
+        tuple(_name(series) for series in ours if series not in theirs),
+        tuple(_name(series) for series in theirs if series not in ours),
+        tuple(changed(first, second)),
+    )
+
+
+def changed(first: Run, second: Run) -> list[Changed]:
+    """The dotted keys of the configs whose values differ."""
+    ours, theirs = dict(_flat(first.about.config)), dict(_flat(second.about.config))
+    keys = dict.fromkeys([*ours, *theirs])
+    return [Changed(key, ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)]
+
+
+def _told(run: Run) -> dict[Series, Score]:
+    return {score.series: score for score in scores(run) if score.freshness.seeds}
+
+
+def _difference(ours: Score, theirs: Score) -> Difference:
+    in_ours, in_theirs = common(ours.seeds, theirs.seeds)
+    first, second = ours.by_seed, theirs.by_seed
+    if in_ours.size:
+        first, second = first[in_ours], second[in_theirs]
+        both = ~(np.isnan(first) | np.isnan(second))
+        first, second = first[both], second[both]
+    found: Estimate = paired(second, first) if in_ours.size else unpaired(second, first)
+    return Difference(
+        **asdict(ours.series),
+        first=estimate(first).mean,
+        second=estimate(second).mean,
+        difference=found.mean,
+        ci95=None if isnan(found.half) else found.half,
+        seeds=found.seeds,
+        paired=bool(in_ours.size),
+        first_requests=ours.requests_per_evaluation,
+        second_requests=theirs.requests_per_evaluation,
+        expected=ours.expected or theirs.expected,
+    )
+
+
+def _nothing(a: Path, b: Path, ours: Iterable[Series], theirs: Iterable[Series]) -> str:
+    """Why nothing can be compared, with the nearest that each has."""
+    pairs = {(s.setting, s.policy): s for s in theirs}
+    for series in ours:
+        other = pairs.get((series.setting, series.policy))
+        if other:
+            what = f"{_name(series)} in {a} and {_name(other)} in {b}"
+            return f"nothing can be compared: {what} are of different cases or levels of knowledge"
+    first, second = next(iter(ours), None), next(iter(theirs), None)
+    if first is None or second is None:
+        return f"nothing can be compared: {a if first is None else b} has no evaluation that counts and has answers"
+    return f"nothing can be compared: no setting × policy is in both; {a} has {_name(first)}, {b} has {_name(second)}"
+
+
+def _name(series: Series) -> str:
+    parts = [series.setting or "default", series.policy, series.case, series.knowledge]
+    return " / ".join(part for part in parts if part)
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, part in config.items():
+        if isinstance(part, Mapping) and part:
+            yield from _flat(part, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", part
+
+
+def _said(part: Any) -> str:
+    return "not set" if part is None else value(part)

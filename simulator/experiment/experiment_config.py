@@ -1,0 +1,333 @@
+"""What an experiment is: one validated model behind the YAML files in configs/ and the options of `simulate`.
+
+Every key has a default, 002's own where 002 says one. A list where one value is expected means a grid; `sweep` does the
+same for any key, dotted (`workload.edges`). Unknown keys are errors that suggest the near match.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.policies.base import Case, Knowledge, Policy
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.registry import make
+from freshkeeper.simulator.trace.workload import Workload
+from freshkeeper.simulator.world.world import RemoteSettings
+
+
+def _milliseconds(written: object) -> object:
+    return to_ms(written) if isinstance(written, str) else written
+
+
+def _listed(value: object) -> object:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=1)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0)]
+Grid = BeforeValidator(_listed)
+GRID_KEYS = ("case", "knowledge", "budget", "bank")
+NOT_SWEPT = ("title", "seeds", "sweep", "spark")
+"""What is one for a whole experiment."""
+PLAINER = {
+    "too_short": "it must have at least one value",
+    "model_type": "it must have keys of its own",
+    "path_type": "it must be a path",
+    "list_type": "it must be a list",
+    "tuple_type": "it must be a list",
+}
+"""What pydantic says in its own terms."""
+
+
+class PolicySettings(BaseModel):
+    """A policy by name, with its settings as further keys; `label` is what tables call it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: str = Field(description="a registered policy, or module:Class")
+    label: str = Field(default="", description="what tables and plots call it; empty: name and settings")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The policy's own keys."""
+        return dict(self.model_extra or {})
+
+    @property
+    def title(self) -> str:
+        """The label, or one made of name and settings."""
+        written = ",".join(f"{key}={_word(value)}" for key, value in sorted(self.settings.items()))
+        return self.label or (f"{self.name}({written})" if written else self.name)
+
+    def make(self) -> Policy:
+        """A new one, for one run."""
+        return make(self.name, self.settings)
+
+
+def _policies(value: object) -> object:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        return items
+    return [{"name": item.strip()} if isinstance(item, str) else item for item in items]
+
+
+class Experiment(BaseModel):
+    """One experiment: what runs, against what, how often."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str = Field(default="", description="what the report is headed with")
+    workload: Workload = Field(default=Workload(), description="the synthetic trace; every seed draws its own")
+    trace: Path | None = Field(default=None, description="a directory with a recorded trace, instead of a workload")
+    window: Duration = Field(default=4000, description="range ω, as 4s, PT4S or milliseconds")
+    step: Duration = Field(default=1000, description="step β")
+    closure: Closure = Field(default=Closure.LEFT_OPEN, description="which end of the window is open")
+    evaluations: int | None = Field(
+        default=None,
+        ge=1,
+        description="how many; null: 50, the workload's duration_ms where that is given, or all of a trace",
+    )
+    start: Literal["warm", "cold"] = Field(default="warm", description="the view is complete and fresh at t0, or empty")
+    warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the first evaluations that do not count")
+    case: Annotated[list[Case], Grid] = Field(min_length=1, default=[Case.BGP], description="bgp, aggregate, or both")
+    knowledge: Annotated[list[Knowledge], Grid] = Field(
+        default=[Knowledge.EXACT], min_length=1, description="exact, published, learned, or several"
+    )
+    budget: Annotated[list[Amount], Grid] = Field(
+        default=[10.0], min_length=1, description="γ, cost units per evaluation"
+    )
+    bank: Annotated[list[Amount | Literal["window"]], Grid] = Field(
+        default=[0.0], min_length=1, description="capacity of the bank; window: γ·ω/β"
+    )
+    policies: Annotated[list[PolicySettings], BeforeValidator(_policies)] = Field(
+        default=[PolicySettings(name=name) for name in ("random", "lru", "sbm", "ibm")],
+        min_length=1,
+        description="names, or name with settings: {name: fba, literal: true}",
+    )
+    seeds: int | list[Seed] = Field(default=5, description="how many, counted from 0, or which")
+    remote: RemoteSettings = Field(default=RemoteSettings(), description="latency, limits and faults of the source")
+    bound: Literal["auto", "always", "never"] = Field(
+        default="auto", description="the clairvoyant bound; auto: where it takes no longer than some seconds"
+    )
+    answers: bool = Field(default=False, description="write every answer, for the analysis; large")
+    sweep: dict[str, list[Any]] = Field(default={}, description="any keys, each with the values that it takes in turn")
+    spark: dict[str, Any] = Field(
+        default={}, description="settings of Spark for --on spark, without the spark. of their names; master is one too"
+    )
+
+    @model_validator(mode="after")
+    def _can_run(self) -> Self:
+        titles = [policy.title for policy in self.policies]
+        for title in titles:
+            if titles.count(title) > 1:
+                raise ValueError(f"two policies are called {title!r}; give one of them another label")
+        if not self.seed_list or len(set(self.seed_list)) < len(self.seed_list):
+            raise ValueError(f"seeds must be a number from 1 up, or a list of different seeds, not {self.seeds}")
+        if self.trace is not None and "workload" in self.model_fields_set:
+            raise ValueError("give a workload or a trace, not both")
+        for key, values in self.sweep.items():
+            if not values or key in NOT_SWEPT:
+                raise ValueError(f"sweep: {key} " + ("has no values" if not values else "is one for all settings"))
+        return self
+
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        """Settings of Spark under their whole names, however they are nested."""
+        return dict(_flat("spark", self.spark))
+
+    @property
+    def seed_list(self) -> list[int]:
+        """Every seed."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the grid: the experiment with all lists resolved."""
+
+    name: str
+    varied: dict[str, Any]
+    experiment: Experiment
+    case: Case
+    knowledge: Knowledge
+    rule: BudgetRule
+
+    @property
+    def swept(self) -> str:
+        """The name without what every table has a column for."""
+        rest = {key: value for key, value in self.varied.items() if key not in GRID_KEYS}
+        return _named(rest) if rest else ""
+
+    def window(self, t0: int) -> WindowSpec:
+        """The window from its first arrival on."""
+        chosen = self.experiment
+        return WindowSpec(chosen.window, chosen.step, t0, chosen.closure)
+
+
+def settings_of(experiment: Experiment) -> list[Setting]:
+    """The whole grid: swept keys, cases, knowledge levels, budgets and banks."""
+    found: list[Setting] = []
+    for varied, point in _swept(experiment):
+        for case, knowledge, budget, bank in product(point.case, point.knowledge, point.budget, point.bank):
+            span = -(-point.window // point.step)
+            rule = BudgetRule.of(budget, budget * span if bank == "window" else bank)
+            grid: dict[str, tuple[list[Any], Any]] = {
+                "case": (point.case, case.value),
+                "knowledge": (point.knowledge, knowledge.value),
+                "budget": (point.budget, budget),
+                "bank": (point.bank, bank),
+            }
+            listed = {key: value for key, (values, value) in grid.items() if len(values) > 1}
+            whole = {**varied, **listed}
+            found.append(Setting(_named(whole), whole, point, case, knowledge, rule))
+    names = [setting.name for setting in found]
+    if doubled := next((name for name in names if names.count(name) > 1), ""):
+        raise ConfigError(f"two settings are called {doubled!r}; every value of a list or a sweep must differ")
+    return found
+
+
+def _swept(experiment: Experiment) -> Iterator[tuple[dict[str, Any], Experiment]]:
+    keys = list(experiment.sweep)
+    plain = experiment.model_dump(mode="json", exclude={"sweep"}, exclude_unset=True)
+    for values in product(*experiment.sweep.values()):
+        changed = dict(zip(keys, values, strict=True))
+        yield changed, resolve(plain, changed) if changed else experiment
+
+
+def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> Experiment:
+    """A validated experiment from plain data, with some dotted keys changed; a trace takes a workload's place."""
+    plain = _copied(dict(data))
+    if changes and changes.get("trace"):
+        plain.pop("workload", None)
+    for key, value in (changes or {}).items():
+        *path, last = key.split(".")
+        place = plain
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{key}: {part} has no keys of its own")
+        place[last] = value
+    _swept_too(plain.get("sweep"), changes or {})
+    try:
+        return Experiment.model_validate(plain)
+    except ValidationError as error:
+        raise ConfigError(explain(error)) from None
+
+
+def _swept_too(sweep: object, changes: Mapping[str, Any]) -> None:
+    """A key that is changed and swept would have the swept values alone."""
+    for swept in sweep if isinstance(sweep, dict) else {}:
+        for key in changes:
+            if f"{key}.".startswith(f"{swept}."):
+                raise ConfigError(f"{key} and sweep.{swept} are both given; leave one of them out")
+
+
+def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """An experiment from a YAML file; traces in it are found beside the file."""
+    if not path.exists():
+        raise ConfigError(f"there is no config {path}; `freshkeeper config init` writes one with every key")
+    data = read_yaml(path)
+    _beside(data, path.parent)
+    _beside(data.get("sweep"), path.parent)
+    try:
+        experiment = resolve(data, changes)
+        settings_of(experiment)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return experiment
+
+
+def _beside(keys: object, place: Path) -> None:
+    """The trace, or the traces of a sweep, as seen from where the config is."""
+    if not isinstance(keys, dict):
+        return
+    written = keys.get("trace")
+    if isinstance(written, str):
+        keys["trace"] = str(place / written)
+    elif isinstance(written, list):
+        keys["trace"] = [str(place / one) if isinstance(one, str) else one for one in written]
+
+
+def explain(error: ValidationError) -> str:
+    """The first thing that is wrong, in one line that says what would be right."""
+    first = error.errors()[0]
+    same = [each for each in error.errors() if each["loc"][:1] == first["loc"][:1]]
+    first = max(same, key=lambda each: len(each["loc"]))  # of what may be of several kinds, the kind that fits best
+    where = _where(first["loc"])
+    place = ".".join(where)
+    if first["type"] == "extra_forbidden":
+        return f"there is no key {place!r}; {_advice(where)}"
+    if first["type"] == "missing":
+        lacking = "it has too few values" if where[-1].isdigit() else f"{where[-1]} is missing"
+        return f"{'.'.join(where[:-1])}: {lacking}"
+    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "it must be").split(", unable to")[0]
+    said, ours = PLAINER.get(first["type"], said), first["type"] == "value_error"
+    given = "" if ours or isinstance(first.get("input"), dict) or not place else f", not {first.get('input')!r}"
+    return f"{place}: {said[:1].lower()}{said[1:]}{given}" if place else said
+
+
+def _where(place: tuple[int | str, ...]) -> list[str]:
+    """The keys of a place, without what pydantic says of unions and without the number of a value in a grid."""
+    found: list[str] = []
+    for n, part in enumerate(place):
+        known = not found or found[0] in ("sweep", "policies") or part in _keys(found)
+        last = n == len(place) - 1 and isinstance(part, str) and not part.endswith(("]", "int", "float"))
+        if (isinstance(part, int) and found[0] not in GRID_KEYS) or (isinstance(part, str) and (known or last)):
+            found.append(str(part))
+    return found
+
+
+def _advice(where: list[str]) -> str:
+    """The near match of an unknown key at its own level or elsewhere, or all that there are."""
+    word, here = where[-1], _keys(where[:-1])
+    nested = [f"{key}.{inner}" for key in Experiment.model_fields for inner in _keys([key])]
+    elsewhere = {key.split(".")[-1]: key for key in nested}
+    near = difflib.get_close_matches(word, here, n=1, cutoff=0.7)
+    near += [elsewhere[key] for key in difflib.get_close_matches(word, elsewhere, n=1, cutoff=0.8)]
+    if word in elsewhere:
+        near = [elsewhere[word]]
+    near += difflib.get_close_matches(word, here, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(here)}"
+
+
+def _keys(path: list[str]) -> list[str]:
+    """The keys that there are at a place."""
+    model: Any = Experiment
+    for part in path:
+        model = model.model_fields[part].annotation if part in getattr(model, "model_fields", {}) else None
+    return list(getattr(model, "model_fields", {}))
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if not isinstance(value, dict):
+        yield name, _word(value)
+        return
+    for key, inner in value.items():
+        yield from _flat(f"{name}.{key}", inner)
+
+
+def _copied(value: Any) -> Any:
+    return {key: _copied(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+def _named(varied: dict[str, Any]) -> str:
+    return ",".join(f"{key.split('.')[-1]}={_word(value)}" for key, value in varied.items()) or "default"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, dict):
+        return "+".join(f"{key}:{_word(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return "-".join(_word(part) for part in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).removesuffix(".0")

@@ -1,0 +1,67 @@
+"""The paper's experiments from run directories, for notebooks and documents: numbers beside what 002 says of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from freshkeeper.policies.errors import InputError
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import load
+from freshkeeper.simulator.experiment.summary import Row, read_summary
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Run directories by the name of their config: those that are there already, and others made with few seeds."""
+
+    place: Path
+    seeds: int = 2
+    given: Path | None = None
+
+    def of(self, name: str) -> Path:
+        """The run of configs/NAME.yaml."""
+        if self.given is not None and (self.given / name).is_dir():
+            return self.given / name
+        made = self.place / name
+        if not made.exists():
+            simulate(load(configs() / f"{name}.yaml", {"seeds": self.seeds}), made)
+        return made
+
+
+def configs() -> Path:
+    """The project's configs, beside the directory that a notebook runs in or in it."""
+    for place in (Path("configs"), Path("../configs")):
+        if place.is_dir():
+            return place
+    raise InputError("there is no directory configs here or beside here; run this in the project's directory")
+
+
+def freshness_table(run: Path) -> list[list[str]]:
+    """Settings down, policies across, the bound last, in percent, the head first; an asterisk is over the budget."""
+    rows = read_summary(run / "summary.csv")
+    settings, policies = (list(dict.fromkeys(getattr(row, name) for row in rows)) for name in ("setting", "policy"))
+    found = {(row.setting, row.policy): row for row in rows}
+    return [["setting", *policies, "bound"]] + [
+        [setting, *(_cell(found.get((setting, policy))) for policy in policies), _bound(rows, setting)]
+        for setting in settings
+    ]
+
+
+def lifts(run: Path, policy: str, baseline: str) -> dict[str, float]:
+    """(freshness − baseline)/baseline by setting, for a policy over another."""
+    of = {(row.setting, row.policy): row.freshness for row in read_summary(run / "summary.csv")}
+    pairs = {setting: (of.get((setting, policy)), of.get((setting, baseline))) for setting, _ in of}
+    return {setting: mine / other - 1 for setting, (mine, other) in pairs.items() if mine is not None and other}
+
+
+def _cell(row: Row | None) -> str:
+    if row is None or row.freshness is None:
+        return ""
+    spent = f"* ({row.requests_per_evaluation:.1f})" if row.over_budget else ""
+    return f"{100 * row.freshness:.1f}{spent}"
+
+
+def _bound(rows: list[Row], setting: str) -> str:
+    for row in rows:
+        if row.setting == setting and row.share_of_bound and row.freshness is not None:
+            return f"{100 * row.freshness / row.share_of_bound:.1f}"
+    return ""

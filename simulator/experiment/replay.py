@@ -1,0 +1,89 @@
+"""What if: the same arrivals and changes under other policies, budgets and knowledge.
+
+What is replayed is a trace, what run.json of a run says it was made of, or a recorded journal as far as it tells.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from freshkeeper.policies.errors import ConfigError, InputError
+from freshkeeper.simulator.experiment.experiment_config import Experiment, resolve
+from freshkeeper.simulator.experiment.summary import Row
+from freshkeeper.simulator.trace.recorded_trace import recorded
+from freshkeeper.simulator.trace.trace import FORMATS, write_trace
+
+Changes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What is to be run, and what a reader has to know of it."""
+
+    experiment: Experiment
+    notes: list[str] = field(default_factory=list)
+
+
+def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> Replay:
+    """The experiment that replays a directory with some keys changed; a journal's trace is written to `trace`."""
+    if any((place / f"{name}.{form}").exists() for name in ("arrivals", "edges") for form in FORMATS):
+        return Replay(resolve({"trace": str(place), "seeds": 1}, changes))
+    about = _about(place)
+    if about.get("config") and "query" not in about["config"]:
+        return Replay(_again(place, about["config"], changes))
+    if (place / "answers.parquet").exists() or (place / "evaluations.parquet").exists():
+        return _journal(place, about, changes, trace, setting)
+    if not place.is_dir():
+        raise InputError(f"there is no directory {place}: name a run, a journal or a trace")
+    raise InputError(f"{place} is neither a run, nor a journal, nor a trace (tables arrivals, edges, changes)")
+
+
+def cheapest(rows: Iterable[Row], target: float) -> dict[tuple[str, str, str, float], Row | None]:
+    """For every policy, case, knowledge and bank the row with the least budget that is as fresh as asked, or none."""
+    found: dict[tuple[str, str, str, float], Row | None] = {}
+    for row in sorted(rows, key=lambda row: row.budget):
+        whose = (row.policy, row.case, row.knowledge, row.bank)
+        met = row.freshness is not None and row.freshness >= target and not row.over_budget
+        found[whose] = found.get(whose) or (row if met else None)
+    return found
+
+
+def _about(place: Path) -> dict[str, Any]:
+    """run.json, or nothing where there is none."""
+    file = place / "run.json"
+    if not file.exists():
+        return {}
+    try:
+        about = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
+    if not isinstance(about, dict):
+        raise InputError(f"{file} is not of a run of freshkeeper")
+    return about
+
+
+def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
+    """The run's own config; what it has as a default is left out, so that it does not count as given."""
+    if config.get("trace"):
+        config = {key: value for key, value in config.items() if key != "workload"}
+        if not Path(config["trace"]).is_dir():
+            raise InputError(f"{place} was made of the trace {config['trace']}, which is not there; name it instead")
+    plain = resolve(config).model_dump(mode="json", exclude_defaults=True)
+    swept = {key: values for key, values in plain.pop("sweep", {}).items() if key not in changes}
+    return resolve(plain | ({"sweep": swept} if swept else {}), changes)
+
+
+def _journal(place: Path, about: Changes, changes: Changes, trace: Path, setting: str) -> Replay:
+    settings = about.get("settings", {})
+    known = settings.get(setting) or (next(iter(settings.values())) if len(settings) == 1 else {})
+    window = changes.get("window") or known.get("range_ms")
+    if window is None:
+        raise ConfigError(f"{place} does not say how long its window is; give it with --window, as 10s")
+    range_ms = resolve({"window": window}).window
+    found = recorded(place, range_ms, setting)
+    write_trace(found.trace, trace, "parquet", overwrite=True)
+    words = {key: word for key, word in found.words.items() if word}
+    own = {"trace": str(trace), "window": range_ms, "step": found.step, "evaluations": found.evaluations, "seeds": 1}
+    return Replay(resolve(own | words, changes), found.notes)

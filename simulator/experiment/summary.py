@@ -1,0 +1,96 @@
+"""The headline numbers of a run: one row per setting and policy, with intervals over seeds."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import TypeAdapter
+from scipy.special import stdtrit
+
+from freshkeeper.policies.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Row:
+    """What `simulate --json` prints per setting and policy, and summary.csv holds."""
+
+    setting: str
+    policy: str
+    case: str
+    knowledge: str
+    budget: float
+    bank: float
+    seeds: int
+    freshness: float | None
+    ci95: float | None
+    pooled: float | None
+    stale_answers: float
+    answers: float
+    spent: float
+    requests_per_evaluation: float
+    share_of_bound: float | None
+    over_budget: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """One policy, one setting, one seed."""
+
+    freshness: float | None
+    fresh: float
+    results: float
+
+
+def seed_result(evaluations: pa.Table) -> SeedResult:
+    """Mean over the evaluations that count and have answers, and the sums behind the pooled ratio."""
+    results, fresh = (evaluations[name].to_numpy().astype(np.float64) for name in ("results", "fresh"))
+    counted = ~evaluations["warmup"].to_numpy().astype(bool) & (results > 0)
+    share = fresh[counted] / results[counted]
+    mean = float(share.mean()) if share.size else None
+    return SeedResult(mean, float(fresh[counted].sum()), float(results[counted].sum()))
+
+
+def mean_and_ci(values: Sequence[float] | Floats) -> tuple[float | None, float | None]:
+    """The mean and the half-width of its 95 % interval over seeds (Student's t); None where it cannot be said."""
+    array = np.asarray(values, dtype=np.float64)
+    if not array.size:
+        return None, None
+    if array.size == 1:
+        return float(array[0]), None
+    half = float(stdtrit(array.size - 1, 0.975)) * array.std(ddof=1) / np.sqrt(array.size)
+    return float(array.mean()), float(half)
+
+
+def pooled(results: Iterable[SeedResult]) -> tuple[float | None, float, float]:
+    """Fresh answers per answer over all seeds, the stale answers, and the answers."""
+    found = list(results)
+    fresh, answers = sum(result.fresh for result in found), sum(result.results for result in found)
+    return (fresh / answers if answers else None), answers - fresh, answers
+
+
+def write_summary(path: Path, rows: Sequence[Row]) -> None:
+    """summary.csv, empty where a number is not known."""
+    unfinished = path.with_name(f".{path.name}.part")
+    with unfinished.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(Row.__dataclass_fields__))
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: "" if value is None else _plain(value) for key, value in asdict(row).items()})
+    unfinished.replace(path)
+
+
+def read_summary(path: Path) -> list[Row]:
+    """The rows of a summary.csv."""
+    row = TypeAdapter(Row)
+    with path.open(newline="") as file:
+        read = list(csv.DictReader(file))
+    return [row.validate_python({key: written or None for key, written in each.items()}) for each in read]
+
+
+def _plain(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value

@@ -1,0 +1,1 @@
+"""Traces: read, written, converted, described, generated, recorded."""

@@ -1,0 +1,339 @@
+"""Synthetic traces: the generator of 002's experiments with every knob, the paper's values being the defaults.
+
+Time begins at 0. The first arrival is at t0, one longest change interval later, so that every SR with a fixed interval
+has changed before t0 and a source can publish when; arrivals end by t0 + duration, changes one longest interval after
+that, so that the next change after any evaluation is known. All laws are stationary: t0 is nothing special to an SR.
+
+Edges, intervals, changes, arrivals, bursts and lives have random streams of their own: turning one knob leaves what the
+others draw as it was, and settings can be compared in pairs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.simulator.trace.edge_drawing import draw_edges
+from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Schedule, Trace
+
+BLOCK = 500_000
+"""About how many rows are drawn at a time; it bounds the memory and is part of what a seed means."""
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Milliseconds = Annotated[int, Field(ge=1)]
+Correlation = Annotated[float, Field(ge=-1, le=1)]
+
+
+class Workload(BaseModel):
+    """Settings of a synthetic trace."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sns: int = Field(default=50, ge=1, description="SNs alive at any time")
+    srs: int = Field(default=50, ge=1, description="SRs")
+    edges: int = Field(default=1000, ge=1, description="distinct edges between SNs and SRs, drawn at random")
+    degree_skew: float = Field(
+        default=0.0,
+        ge=0,
+        le=10,
+        description="Zipf exponent of the SRs' degrees: 0 is uniform; the paper's s is 1 − this",
+    )
+    change_law: Literal["fixed", "poisson", "beta", "gamma"] = Field(
+        default="fixed",
+        description="fixed: an interval per SR, uniform in the range; beta: fixed, but most intervals near the range's "
+        "end, as Beta(50, 1); poisson, gamma: random gaps around a mean per SR, uniform in the range",
+    )
+    change_interval_ms: tuple[Milliseconds, Milliseconds] = Field(
+        default=(100, 3000), description="least and greatest (mean) change interval of an SR"
+    )
+    gamma_shape: Positive = Field(
+        default=2.0, description="shape of the gaps of the law gamma: 1 is Poisson, larger is more regular"
+    )
+    phases: Literal["random", "synchronised"] = Field(
+        default="random", description="fixed intervals: a phase per SR, or all counted from one instant"
+    )
+    change_degree_correlation: Correlation = Field(
+        default=0.0, description="rank correlation of an SR's change rate with its degree; ±1 is monotone"
+    )
+    arrival_interval_ms: tuple[Milliseconds, Milliseconds] = Field(
+        default=(1000, 2000), description="least and greatest mean arrival interval of an SN; arrivals are Poisson"
+    )
+    arrival_degree_correlation: Correlation = Field(
+        default=0.0, description="rank correlation of an SN's arrival rate with its degree; ±1 is monotone"
+    )
+    modulation: tuple[Positive, ...] = Field(
+        default=(1.0,),
+        min_length=1,
+        description="factors of the mean arrival intervals, one period each, again and again",
+    )
+    modulation_period_ms: Milliseconds = Field(
+        default=1000, description="length of a period of the modulation, from t0 on"
+    )
+    bursts_per_minute: float = Field(
+        default=0.0, ge=0, allow_inf_nan=False, description="bursts, each of one SN, beside its other arrivals"
+    )
+    burst_size: int = Field(default=20, ge=1, description="arrivals of a burst")
+    burst_ms: Milliseconds = Field(default=1000, description="length of a burst")
+    churn_per_minute: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="share of the SNs replaced by new ones, with new edges, per minute",
+    )
+    duration_ms: Milliseconds = Field(
+        default=50_000, description="time from the first arrival to the end: 50 steps of 1 s"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.edges > self.sns * self.srs:
+            raise ValueError(f"edges is {self.edges}; {self.sns} × {self.srs} distinct edges are all that there are")
+        for name in ("change_interval_ms", "arrival_interval_ms"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"{name} is [{low}, {high}]; the least comes first")
+        return self
+
+    @property
+    def t0(self) -> int:
+        """The first arrival."""
+        return self.change_interval_ms[1]
+
+    @property
+    def end(self) -> int:
+        """When changes end."""
+        return self.t0 + self.duration_ms + self.change_interval_ms[1]
+
+
+def generate(workload: Workload, seed: int) -> Trace:
+    """Draw a trace; the same settings and seed give the same trace."""
+    streams = _Streams.of(seed)
+    population = _population(workload, streams)
+    blocks = list(_arrivals(workload, population, streams))
+    arrivals = Arrivals(np.concatenate([b.t_ms for b in blocks]), np.concatenate([b.sn for b in blocks]))
+    schedule = _schedule(workload, population.edges, streams)
+    changes = _changes(workload, schedule, streams)
+    fixed = workload.change_law in ("fixed", "beta")
+    return Trace(
+        arrivals,
+        population.edges,
+        changes,
+        np.arange(population.birth.size),
+        np.arange(workload.srs),
+        schedule if fixed else Schedule(schedule.interval_ms),
+    )
+
+
+def arrival_blocks(workload: Workload, seed: int) -> Iterator[Arrivals]:
+    """The arrivals of `generate` in blocks one after the other, for streams too long to hold."""
+    streams = _Streams.of(seed)
+    yield from _arrivals(workload, _population(workload, streams), streams)
+
+
+@dataclass(frozen=True)
+class _Streams:
+    """Independent random streams, one per thing that is drawn."""
+
+    edges: np.random.Generator
+    change_intervals: np.random.Generator
+    changes: np.random.Generator
+    arrival_intervals: np.random.Generator
+    arrivals: np.random.Generator
+    bursts: np.random.Generator
+    lives: np.random.Generator
+
+    @classmethod
+    def of(cls, seed: int) -> "_Streams":
+        return cls(*(np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(7)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Population:
+    """Every SN that ever lives: its place (one alive per place), its life in ms after t0, edges, arrival interval."""
+
+    place: Ints
+    birth: Floats
+    death: Floats
+    edges: Edges
+    interval: Floats
+
+
+def _population(workload: Workload, streams: _Streams) -> _Population:
+    place, birth, death = _lives(workload, streams.lives)
+    everyone = place.size
+    # With churn the table grows so that as many edges as asked for belong to SNs alive at any time, on average.
+    count = round(workload.edges * everyone / workload.sns)
+    edges = draw_edges(streams.edges, everyone, workload.srs, count, workload.degree_skew)
+    interval = streams.arrival_intervals.uniform(*workload.arrival_interval_ms, everyone)
+    degree = np.bincount(edges.sn, minlength=everyone)
+    interval = _correlated(streams.arrival_intervals, interval, degree, workload.arrival_degree_correlation)
+    return _Population(place, birth, death, edges, interval)
+
+
+def _lives(workload: Workload, rng: np.random.Generator) -> tuple[Ints, Floats, Floats]:
+    """At every place a first SN from t0 on, replaced by the next at the instants of a Poisson process."""
+    replaced = rng.poisson(workload.churn_per_minute * workload.duration_ms / 60_000, workload.sns)
+    births = rng.uniform(0, workload.duration_ms, int(replaced.sum()))
+    place = np.concatenate([np.arange(workload.sns), np.repeat(np.arange(workload.sns), replaced)])
+    birth = np.concatenate([np.zeros(workload.sns), births])
+    order = np.lexsort((birth, place))
+    place, birth = place[order], birth[order]
+    last = np.append(place[1:] != place[:-1], True)
+    return place, birth, np.where(last, workload.duration_ms, np.roll(birth, -1))
+
+
+def _correlated(rng: np.random.Generator, intervals: Floats, degree: Ints, correlation: float) -> Floats:
+    """The same intervals handed out so that rate and degree have this rank correlation, by a Gaussian copula."""
+    size = intervals.size
+    pearson = 2 * np.sin(np.pi * correlation / 6)
+    scores, noise, ties = np.sort(rng.standard_normal(size)), rng.standard_normal(size), rng.random(size)
+    mixed = np.empty(size)
+    mixed[np.lexsort((ties, degree))] = pearson * scores
+    mixed += np.sqrt(1 - min(1.0, pearson * pearson)) * noise
+    result = np.empty(size)
+    result[np.argsort(mixed)] = np.sort(intervals)[::-1]
+    return result
+
+
+def _schedule(workload: Workload, edges: Edges, streams: _Streams) -> Schedule:
+    low, high = workload.change_interval_ms
+    rng = streams.change_intervals
+    if workload.change_law == "beta":
+        drawn = low + (high - low) * rng.beta(50, 1, workload.srs)
+    else:
+        drawn = rng.integers(low, high, workload.srs, endpoint=True).astype(np.float64)
+    degree = np.bincount(edges.sr, minlength=workload.srs)
+    interval = _correlated(rng, drawn, degree, workload.change_degree_correlation).round().astype(np.int64)
+    share = rng.random(workload.srs)
+    if workload.phases == "synchronised":
+        return Schedule(interval, rng.integers(high) % interval)
+    return Schedule(interval, (share * interval).astype(np.int64))
+
+
+def _changes(workload: Workload, schedule: Schedule, streams: _Streams) -> Changes:
+    """All changes from 0 to the end, sorted as one number each: time · SRs + SR."""
+    interval, phase = schedule.interval_ms, schedule.phase_ms
+    assert phase is not None
+    blocks = np.cumsum(workload.end / interval) // BLOCK
+    keys: list[Ints] = []
+    for srs in np.split(np.arange(workload.srs), np.flatnonzero(np.diff(blocks)) + 1):
+        if workload.change_law in ("fixed", "beta"):
+            t_ms, sr = _ticks(interval[srs], phase[srs], workload.end)
+        else:
+            shape = workload.gamma_shape if workload.change_law == "gamma" else 1.0
+            t_ms, sr = _renewals(streams.changes, interval[srs], shape, workload.end)
+        keys.append(t_ms * workload.srs + srs[sr])
+    merged = np.concatenate(keys)
+    del keys
+    merged.sort()
+    return Changes(*_apart(merged, workload.srs))
+
+
+def _ticks(interval: Ints, phase: Ints, end: int) -> tuple[Ints, Ints]:
+    """Phase + n·interval up to the end, of every SR."""
+    count = (end - phase) // interval + 1
+    sr = np.repeat(np.arange(count.size), count)
+    return phase[sr] + _positions(count) * interval[sr], sr
+
+
+def _renewals(rng: np.random.Generator, interval: Ints, shape: float, end: int) -> tuple[Ints, Ints]:
+    """Gaps of Gamma(shape) with the interval as mean; the first is what is left of a gap that is met at random."""
+    now = rng.random(interval.size) * rng.gamma(shape + 1, 1 / shape, interval.size) * interval
+    times, srs = [now.copy()], [np.arange(interval.size)]
+    alive = np.flatnonzero(now <= end)
+    while alive.size:
+        expected = (end - now[alive]) / interval[alive]
+        count = np.ceil(expected + 4 * np.sqrt(expected / shape) + 1).astype(np.int64)
+        sr = np.repeat(alive, count)
+        elapsed = np.cumsum(rng.gamma(shape, 1 / shape, sr.size) * interval[sr])
+        before = np.append(0.0, elapsed)[np.cumsum(count) - count]
+        time = elapsed - np.repeat(before - now[alive], count)
+        times.append(time)
+        srs.append(sr)
+        now[alive] = time[np.cumsum(count) - 1]
+        alive = alive[now[alive] <= end]
+    time, sr = np.concatenate(times), np.concatenate(srs)
+    kept = time <= end
+    return time[kept].astype(np.int64), sr[kept]
+
+
+def _arrivals(workload: Workload, population: _Population, streams: _Streams) -> Iterator[Arrivals]:
+    """Poisson arrivals block by block, sorted as one number each: time · SNs + SN."""
+    rng, sns, clock = streams.arrivals, population.place.size, _Clock.of(workload)
+    birth, death = clock.ticks(population.birth), clock.ticks(population.death)
+    given = np.append(_first(workload, population, rng), _bursts(workload, population, streams.bursts))
+    given.sort()
+    expected = float(((death - birth) / population.interval).sum())
+    bounds = np.linspace(0.0, float(death.max()), int(expected // BLOCK) + 2)
+    ends = np.searchsorted(given, (workload.t0 + np.ceil(clock.time(bounds)).astype(np.int64) + 1) * sns)
+    ends[0] = 0
+    for low, high, begin, end in zip(bounds[:-1], bounds[1:], ends[:-1], ends[1:], strict=True):
+        alive = np.maximum(birth, low)
+        length = np.maximum(np.minimum(death, high) - alive, 0)
+        sn = np.repeat(np.arange(sns), rng.poisson(length / population.interval))
+        ticks = alive[sn] + rng.random(sn.size) * length[sn]
+        t_ms = workload.t0 + np.ceil(clock.time(ticks)).astype(np.int64)
+        keys = np.concatenate([given[begin:end], t_ms * sns + sn])
+        keys.sort()
+        yield Arrivals(*_apart(keys, sns))
+
+
+def _first(workload: Workload, population: _Population, rng: np.random.Generator) -> int:
+    """The arrival at t0, as a key: it may be of any SN that is alive, by its rate."""
+    rate = np.where(population.birth == 0, 1 / population.interval, 0.0).cumsum()
+    sn = min(int(np.searchsorted(rate, rng.random() * rate[-1], side="right")), rate.size - 1)
+    return workload.t0 * rate.size + sn
+
+
+def _bursts(workload: Workload, population: _Population, rng: np.random.Generator) -> Ints:
+    """All arrivals of bursts, as keys; a burst ends with the life of its SN."""
+    number = rng.poisson(workload.bursts_per_minute * workload.duration_ms / 60_000)
+    place, start = rng.integers(workload.sns, size=number), rng.uniform(0, workload.duration_ms, number)
+    span = workload.duration_ms + 1
+    owner = np.searchsorted(population.place * span + population.birth, place * span + start, side="right") - 1
+    sn = np.repeat(owner, workload.burst_size)
+    time = np.repeat(start, workload.burst_size) + rng.random(sn.size) * workload.burst_ms
+    keys: Ints = (workload.t0 + np.ceil(time).astype(np.int64)) * population.place.size + sn
+    return keys[time < population.death[sn]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Clock:
+    """Time after t0 in ticks, of which more pass where the modulation shortens the intervals; one cycle of it.
+
+    λ0, the paper's expected arrival interval, becomes factor·λ0 in a period; in ticks it is λ0 throughout.
+    """
+
+    knots_ms: Floats
+    knots: Floats
+
+    @classmethod
+    def of(cls, workload: Workload) -> "_Clock":
+        length = workload.modulation_period_ms / np.array(workload.modulation)
+        knots_ms = np.arange(length.size + 1.0) * workload.modulation_period_ms
+        return cls(knots_ms, np.append(0.0, np.cumsum(length)))
+
+    def ticks(self, time: Floats) -> Floats:
+        """The ticks that have passed at a time."""
+        cycles, rest = np.divmod(time, self.knots_ms[-1])
+        passed: Floats = cycles * self.knots[-1] + np.interp(rest, self.knots_ms, self.knots)
+        return passed
+
+    def time(self, ticks: Floats) -> Floats:
+        """The time at which so many ticks have passed."""
+        cycles, rest = np.divmod(ticks, self.knots[-1])
+        passed: Floats = cycles * self.knots_ms[-1] + np.interp(rest, self.knots, self.knots_ms)
+        return passed
+
+
+def _apart(keys: Ints, base: int) -> tuple[Ints, Ids]:
+    """Times and numbers from the keys that were sorted as one."""
+    return keys // base, (keys % base).astype(np.int32)
+
+
+def _positions(count: Ints) -> Ints:
+    """0, 1, ... within each of the groups of these sizes."""
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)

@@ -1,0 +1,1 @@
+"""The simulated world: a stream that arrives, a remote that changes, the truth about both."""

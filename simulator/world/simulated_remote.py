@@ -1,0 +1,108 @@
+"""The remote of the simulated world: background data that changes on its own, as a source that answers when asked.
+
+A value is the time of its last change, so two copies are equal exactly where nothing changed between them. Changes
+need no events of their own: nobody can see a change before looking, so the data is brought up to date when it is read.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freshkeeper.maintenance.service.dispatcher import PATIENCE
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price, deliver
+from freshkeeper.maintenance.view.changes import UNKNOWN
+from freshkeeper.maintenance.view.schedule import BEFORE
+from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.base import Graph
+from freshkeeper.simulator.world.truth import Schedule
+
+
+@dataclass(eq=False)
+class Remote:
+    """One request per key. `tells_modified` and `tells_expiry` are what a source of published knowledge tells."""
+
+    schedule: Schedule
+    graph: Graph
+    tells_modified: bool = False
+    tells_expiry: bool = False
+    price: Price = field(default_factory=Price)
+    requests: int = 0
+    _read_at: int | None = None
+    _versions: Ints | None = None
+    _expiries: Ints | None = None
+
+    def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
+        """The versions of these SRs at `now`."""
+        self.requests += len(keys)
+        cost = len(keys) * (self.price.per_request + self.price.per_key)
+        return Fetched(self._copies(keys, now), cost, len(keys))
+
+    def expand(self, sn: Key, now: int) -> Expanded:
+        """The SRs that an SN needs, with their versions."""
+        self.requests += 1
+        assert isinstance(sn, int)
+        keys = self.graph.inputs(sn).tolist()
+        copies = dict(zip(keys, self._copies(keys, now), strict=True))
+        return Expanded(copies, self.price.per_request + self.price.per_key, 1)
+
+    def _copies(self, keys: Sequence[Key], now: int) -> list[Copy]:
+        if self._read_at != now or self._versions is None:
+            self._read_at, self._versions = now, self.schedule.last_change(now)
+            self._expiries = self.schedule.next_change(now) if self.tells_expiry else None
+        numbers = np.array(keys, dtype=np.int64)
+        values: list[int] = self._versions[numbers].tolist()
+        dates = [value if value > BEFORE else UNKNOWN for value in values]
+        modified = dates if self.tells_modified else [UNKNOWN] * len(values)
+        expires = [UNKNOWN] * len(values) if self._expiries is None else self._expiries[numbers].tolist()
+        return [Copy(*copy) for copy in zip(values, modified, expires, strict=True)]
+
+
+@dataclass(eq=False)
+class Limited:
+    """A remote as production's courier and gate let it be asked: a rate limit, and so many requests under way.
+
+    Of a rate r at most ⌊r⌋ requests start in any stretch of ⌊r⌋/r seconds; below 1, one in any 1/r seconds.
+    """
+
+    remote: Remote
+    requests_per_second: float | None = None
+    concurrency: int | None = None
+    busy: int = 0
+    """requests under way"""
+    price: Price = field(init=False)
+    _started: deque[float] = field(init=False)
+    """the last ones that count, in ms"""
+
+    def __post_init__(self) -> None:
+        """Nothing was sent."""
+        self.price = self.remote.price
+        rate = self.requests_per_second or 1.0
+        self._most = max(1, int(rate))
+        self._period = 1000 * self._most / rate
+        self._started = deque(maxlen=self._most)
+
+    def room(self, now: int) -> float:
+        """What a policy may spend: as many requests as may start within a courier's patience."""
+        if self.concurrency is not None and self.busy >= self.concurrency:
+            return 0
+        if self.requests_per_second is None:
+            return float("inf")
+        since = now + 1000 * PATIENCE - self._period
+        return (self._most - sum(start > since for start in self._started)) * self.price.each
+
+    def deliver(self, order: Order) -> Delivery:
+        """All of it now, for a manager that no world drives."""
+        return deliver(self.remote, order)
+
+    def wait(self, now: float) -> float:
+        """In how many ms the next request may start; more than a courier's patience is for ever."""
+        if self.requests_per_second is None or len(self._started) < self._most:
+            return 0.0
+        wait = max(0.0, self._started[0] + self._period - now)
+        return wait if wait <= 1000 * PATIENCE else float("inf")
+
+    def start(self, at: float) -> None:
+        """A request starts, or will."""
+        self._started.append(at)

@@ -1,0 +1,234 @@
+"""One setting with one seed: the same trace for every policy, so that policies are compared in pairs."""
+
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from freshkeeper.maintenance.evaluation import Evaluation, Refreshes
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.view.changes import ChangeModel
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.maintenance.view.published import Published
+from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.base import Case, Graph, Knowledge, Policy
+from freshkeeper.policies.bound import upper_bound
+from freshkeeper.policies.bound.future import Future
+from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting
+from freshkeeper.simulator.trace.trace import Trace
+from freshkeeper.simulator.world.foresight import future_of
+from freshkeeper.simulator.world.simulated_remote import Limited, Remote
+from freshkeeper.simulator.world.truth import Truth, Watched, schedule_of
+from freshkeeper.simulator.world.world import UNSENT, World
+
+ANSWERS_FOR_A_BOUND = 300_000
+"""SRs in the window, summed over evaluations, up to which `bound: auto` computes the clairvoyant bound."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one policy did in one setting with one seed."""
+
+    policy: str
+    tables: dict[str, pa.Table]
+    spent: float
+    requests: int
+    over_budget: bool
+    seconds: float
+    late: int
+    """refreshes that came after their evaluation's deadline"""
+    events: int
+
+
+@dataclass(eq=False)
+class Task:
+    """A setting, a seed and its trace."""
+
+    setting: Setting
+    seed: int
+    trace: Trace
+    evaluations: int
+
+    @cached_property
+    def graph(self) -> Graph:
+        """All edges of the trace."""
+        edges = self.trace.edges
+        return Graph.from_edges(edges.sn, edges.sr, self.trace.sns, self.trace.srs)
+
+    @cached_property
+    def future(self) -> Future:
+        """What a clairvoyant sees."""
+        setting = self.setting
+        return future_of(
+            self.trace, self.graph, schedule_of(self.trace), setting.window(self.trace.t0), self.evaluations,
+            self.warm_up, setting.rule, setting.case, setting.experiment.start == "warm",
+        )  # fmt: skip
+
+    @property
+    def warm_up(self) -> int:
+        """How many evaluations do not count."""
+        return int(self.setting.experiment.warm_up * self.evaluations)
+
+    def bound(self) -> tuple[float | None, str]:
+        """The clairvoyant bound on the headline, or why there is none."""
+        wanted = self.setting.experiment.bound
+        if wanted == "never":
+            return None, "it was not asked for"
+        if not self.setting.experiment.remote.instantaneous:
+            return None, "it holds only for a source that answers at once and never fails"
+        if self.setting.experiment.start == "cold":
+            return None, "it holds only for a view that starts warm, as a miss brings several SRs for one request"
+        size = self.future.answers.nnz if self.setting.case is Case.BGP else self.trace.edges.sn.size * self.evaluations
+        if wanted == "auto" and size > ANSWERS_FOR_A_BOUND:
+            return None, "it would take long; ask for it with --set bound=always"
+        return upper_bound(self.future, self.setting.case).value, ""
+
+    def run(self, chosen: PolicySettings) -> Outcome:
+        """Run one policy over the trace."""
+        policy = chosen.make()
+        if hasattr(policy, "foresee"):
+            policy.foresee(self.future)
+        began = time.perf_counter()
+        world, truth = self.world(policy)
+        rows = journal.Buffer("evaluations")
+        refreshed: list[pa.Table] = []
+        answered: list[pa.Table] = []
+        for evaluation in world.run():
+            rows.add(self._row(chosen, truth, world.manager, evaluation))
+            refreshed.append(self._refreshes(chosen, evaluation.record.k, evaluation.record.t_ms, evaluation.refreshes))
+            if evaluation.answers is not None:
+                answered.append(self._answers(chosen, evaluation))
+        refreshed += [self._refreshes(chosen, late.k, late.now, late.refreshes, True) for late in world.late]
+        seconds = time.perf_counter() - began
+        ledger = world.manager.ledger
+        ledger.check()
+        tables = {"evaluations": rows.table(), "refreshes": pa.concat_tables(refreshed)}
+        if answered:
+            tables["answers"] = pa.concat_tables(answered)
+        if not self.setting.experiment.remote.instantaneous:  # late refreshes, overlapping evaluations
+            tables = {name: _in_order(table) for name, table in tables.items()}
+        requests = int(tables["refreshes"]["requests"].to_numpy().sum())
+        return Outcome(
+            chosen.title, tables, float(ledger.spent), requests, ledger.over_budget, seconds,
+            len(world.late), world.events,
+        )  # fmt: skip
+
+    def changes(self) -> pa.Table:
+        """The truth about changes, for the journal."""
+        window = self.setting.window(self.trace.t0)
+        t_ms, sr = schedule_of(self.trace).changes(window.start, window.instant(self.evaluations))
+        setting, seed = [self.setting.name] * sr.size, np.full(sr.size, self.seed)
+        return journal.table("changes", {"setting": setting, "seed": seed, "sr": self._labels(sr), "t_ms": t_ms})
+
+    def world(self, policy: Policy) -> tuple[World, Truth]:
+        """The world that a policy is put into, and the truth about it."""
+        setting, trace = self.setting, self.trace
+        truth = Truth(schedule_of(trace), self.graph)
+        published = setting.knowledge is Knowledge.PUBLISHED
+        remote = Remote(schedule_of(trace), self.graph, published, published and self._fixed)
+        settings = setting.experiment.remote
+        limited = Limited(remote, settings.requests_per_second, settings.concurrency)
+        manager = Manager(
+            setting.window(trace.t0), remote if settings.instantaneous else limited, policy, setting.rule,
+            Watched(self._model(), truth.numbering), setting.case, seed=np.random.SeedSequence([self.seed, 1]),
+            answers=setting.experiment.answers,
+        )  # fmt: skip
+        if setting.experiment.start == "warm":
+            self._warm(manager, remote)
+        rng = np.random.default_rng([self.seed, 2])
+        return World(trace, manager, limited, settings, self.evaluations, rng), truth
+
+    def _warm(self, manager: Manager, remote: Remote) -> None:
+        """Every copy fetched at t0, with what the source tells of it."""
+        t0 = self.trace.t0
+        manager.view.load_numbered(self.trace.edges.sn, self.trace.edges.sr, self.trace.sns, self.trace.srs, t0)
+        every = np.arange(self.trace.srs, dtype=np.int32)
+        manager.receive(every, every.tolist(), remote.fetch(every.tolist(), t0).copies, t0)
+        remote.requests = 0
+
+    @property
+    def _fixed(self) -> bool:
+        return self.trace.schedule is not None and self.trace.schedule.phase_ms is not None
+
+    def _model(self) -> ChangeModel:
+        if self.setting.knowledge is Knowledge.EXACT:
+            return schedule_of(self.trace)
+        return Published(periodic=self._fixed) if self.setting.knowledge is Knowledge.PUBLISHED else Learned()
+
+    def _row(self, chosen: PolicySettings, truth: Truth, manager: Manager, evaluation: Evaluation) -> dict[str, object]:
+        results, fresh = truth.measure(manager, evaluation)
+        record = evaluation.record
+        return {
+            **vars(record),
+            "setting": self.setting.name,
+            "policy": chosen.title,
+            "case": self.setting.case.value,
+            "knowledge": self.setting.knowledge.value,
+            "seed": self.seed,
+            "warmup": record.k <= self.warm_up,
+            "results": results,
+            "fresh": fresh,
+        }
+
+    def _refreshes(
+        self, chosen: PolicySettings, k: int, now: int, refreshes: Refreshes, late: bool = False
+    ) -> pa.Table:
+        rows = refreshes.srs.size
+        return journal.table(
+            "refreshes",
+            {
+                "setting": [self.setting.name] * rows,
+                "policy": [chosen.title] * rows,
+                "seed": np.full(rows, self.seed),
+                "k": np.full(rows, k),
+                "t_ms": np.full(rows, now),
+                "sr": [self._name(key) for key in refreshes.keys],
+                "changed": refreshes.changed,
+                "requests": [int(error not in UNSENT) for error in refreshes.errors],
+                "latency_ms": np.full(rows, refreshes.fetch_ms),
+                "error": refreshes.errors,
+                "gain": refreshes.gain,
+                "late": np.full(rows, late),
+            },
+        )
+
+    def _answers(self, chosen: PolicySettings, evaluation: Evaluation) -> pa.Table:
+        answers, record = evaluation.answers, evaluation.record
+        assert answers is not None
+        rows = len(answers)
+        sr = np.array(answers.sr_keys, dtype=np.int64)
+        return journal.table(
+            "answers",
+            {
+                "setting": [self.setting.name] * rows,
+                "policy": [chosen.title] * rows,
+                "case": [self.setting.case.value] * rows,
+                "seed": np.full(rows, self.seed),
+                "k": np.full(rows, record.k),
+                "t_ms": np.full(rows, record.t_ms),
+                "sn": [str(label) for label in self.trace.sn_labels[np.array(answers.sn_keys, dtype=np.int64)]],
+                "sr": self._labels(sr),
+                "weight": answers.weight,
+                "refreshed_ms": answers.refreshed,
+            },
+        )
+
+    def _name(self, key: Hashable) -> str:
+        """An SR's id; of a miss the id of its SN with a question mark, as its SRs are not known yet."""
+        number = key.sn if isinstance(key, Miss) else key
+        assert isinstance(number, int)
+        labels = self.trace.sn_labels if isinstance(key, Miss) else self.trace.sr_labels
+        return f"?{labels[number]}" if isinstance(key, Miss) else str(labels[number])
+
+    def _labels(self, sr: Ints) -> list[str]:
+        return [str(label) for label in self.trace.sr_labels[sr]]
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """By evaluation; what belongs to one stays as it came."""
+    return table.take(np.argsort(table["k"].to_numpy(), kind="stable"))

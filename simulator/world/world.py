@@ -1,0 +1,269 @@
+"""The simulated world, driven by simpy: a stream that arrives, evaluations that fall due, a remote that takes its time.
+
+It drives the same manager and policies as production. Without latency an evaluation is `Manager.evaluate`, which is
+002's instantaneous semantics; with latency every request is a process of its own that waits for a place and for the
+rate limit, may fail, and may come back after its evaluation's deadline: it is in the view then, but came late. What
+comes at the deadline itself is in time.
+
+Requests are paid for when they are sent. As in production, what was not sent by the deadline or by the next evaluation
+is not sent at all, and what is on its way is not asked for again: both are errors that cost nothing.
+"""
+
+from collections import deque
+from collections.abc import Generator, Hashable
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+import simpy
+from pydantic import BaseModel, ConfigDict, Field
+from simpy.events import EventPriority
+
+from freshkeeper.maintenance.evaluation import Decision, Evaluation, Refreshes
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.service.endpoint import Copy, Expanded
+from freshkeeper.maintenance.service.pattern_endpoint import UNDER_WAY
+from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.arrays import Ints
+from freshkeeper.simulator.trace.trace import Arrivals, Trace
+from freshkeeper.simulator.world.simulated_remote import Limited, Remote
+
+Process: TypeAlias = Generator[Any, Any, None]
+NOT_SENT = "not sent: there was no time left"
+UNSENT = (NOT_SENT, UNDER_WAY)
+"""Errors of what was asked for and cost no request."""
+LAST = EventPriority(2)
+"""The priority of what happens after everything else at its instant."""
+
+
+class RemoteSettings(BaseModel):
+    """How the remote behaves; by default it answers at once and never fails, as in 002."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    latency_ms: float = Field(default=0.0, ge=0, allow_inf_nan=False, description="mean time from asking to answer")
+    latency_law: Literal["constant", "exponential", "lognormal"] = Field(
+        default="constant", description="law of the latency around its mean; lognormal has σ = 1"
+    )
+    concurrency: int | None = Field(default=None, ge=1, description="requests under way at once; null: any number")
+    requests_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="rate limit, which also bounds what an evaluation may spend; null: none"
+    )
+    failure_rate: float = Field(default=0.0, ge=0, le=1, description="share of requests that fail, paid all the same")
+    deadline_ms: int | None = Field(
+        default=None, ge=0, description="how long an evaluation waits for its refreshes; null: half a step"
+    )
+
+    @property
+    def instantaneous(self) -> bool:
+        """Whether requests take no time and always succeed."""
+        return not self.latency_ms and not self.failure_rate and self.requests_per_second is None
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """The latency of one request, in ms."""
+        if self.latency_law == "exponential":
+            return float(rng.exponential(self.latency_ms))
+        if self.latency_law == "lognormal":
+            return float(self.latency_ms * rng.lognormal(-0.5, 1.0))
+        return self.latency_ms
+
+
+@dataclass(frozen=True)
+class Request:
+    """One refresh on its way: what it is for, what came of it and when."""
+
+    position: int
+    key: Hashable
+    error: str | None
+    read_at: int
+    took_ms: float = 0.0
+    changed: bool = False
+
+
+class AnswerDeadline(simpy.Event):
+    """A time-out that comes after everything else that happens at its instant."""
+
+    def __init__(self, env: simpy.Environment, delay: float) -> None:
+        """So long from now."""
+        super().__init__(env)
+        self._ok, self._value = True, None
+        env.schedule(self, priority=LAST, delay=delay)
+
+
+@dataclass(frozen=True, eq=False)
+class RequestBatch:
+    """What the requests of one evaluation share: the time they have, which were sent, and what came of them."""
+
+    decision: Decision
+    over: AnswerDeadline
+    until: float
+    """nothing is sent from here on"""
+    started: set[int] = field(default_factory=set)
+    came: list[Request] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, env: simpy.Environment, decision: Decision, deadline: int | None, step: int) -> "RequestBatch":
+        """From now on; the next evaluation has money of its own."""
+        patience = step // 2 if deadline is None else deadline
+        return cls(decision, AnswerDeadline(env, patience), decision.now + min(patience, step))
+
+    def may_send(self, now: float, wait: float) -> bool:
+        """Whether there is time for it; what need not wait at all is sent."""
+        return now + wait < self.until or (now == self.decision.now and not wait)
+
+
+@dataclass(frozen=True, eq=False)
+class Late:
+    """Refreshes that came after the deadline of evaluation `k`, which was due at `now`."""
+
+    k: int
+    now: int
+    refreshes: Refreshes
+
+
+@dataclass(eq=False)
+class World:
+    """One run of one policy over one trace."""
+
+    trace: Trace
+    manager: Manager
+    limited: Limited
+    settings: RemoteSettings
+    evaluations: int
+    rng: np.random.Generator
+    late: list[Late] = field(default_factory=list)
+    events: int = 0
+    _done: deque[Evaluation] = field(default_factory=deque)
+    _under_way: set[Hashable] = field(default_factory=set)
+
+    @property
+    def remote(self) -> Remote:
+        """The source itself."""
+        return self.limited.remote
+
+    def run(self) -> Generator[Evaluation, None, None]:
+        """Let time pass; gives every evaluation when it is concluded.
+
+        Where the deadline is longer than a step evaluations overlap, and a later one may be concluded before.
+        """
+        window = self.manager.window
+        self._env = simpy.Environment(initial_time=window.start)
+        self._places = simpy.Resource(self._env, capacity=self.settings.concurrency or 10**9)
+        self._stream: simpy.Store = simpy.Store(self._env)
+        self._numbered = self.manager.view.sns.width == self.trace.sns
+        self._env.process(self._arrivals())
+        self._env.process(self._evaluations())
+        while self._env.peek() < float("inf"):
+            self._env.step()
+            while self._done:
+                yield self._done.popleft()
+
+    def _arrivals(self) -> Process:
+        """The stream hands over what arrived by each evaluation."""
+        window, before = self.manager.window, -1
+        for k in range(1, self.evaluations + 1):
+            now = window.instant(k)
+            yield self._env.timeout(now - self._env.now)
+            batch = self.trace.arrivals_between(before, now)
+            before = now
+            self.events += len(batch)
+            self._stream.put(batch)
+
+    def _evaluations(self) -> Process:
+        """An evaluation falls due when its arrivals are in."""
+        for k in range(1, self.evaluations + 1):
+            batch: Arrivals = yield self._stream.get()
+            now, sns = self.manager.window.instant(k), self._slots(batch)
+            self.events += 1
+            if self.settings.instantaneous:
+                self._done.append(self.manager.evaluate_slots(now, batch.t_ms, sns))
+                continue
+            decision = self.manager.decide(now, batch.t_ms, sns)
+            self._env.process(self._evaluate(decision))
+
+    def _slots(self, batch: Arrivals) -> Ints:
+        """In a view that started warm the slots are the numbers of the trace; a cold one finds misses among them."""
+        if self._numbered:
+            return batch.sn.astype(np.int64)
+        return self.manager.view.sn_slots(batch.sn.tolist())
+
+    def _evaluate(self, decision: Decision) -> Process:
+        """Send the requests, wait for them until the deadline, answer with what has come."""
+        errand = RequestBatch.of(self._env, decision, self.settings.deadline_ms, self.manager.window.step)
+        keys = [self.manager.view.srs.keys[slot] for slot in decision.selection.chosen.tolist()]
+        had = float(self.manager.ledger.available)
+        new = {n: key for n, key in enumerate(keys) if key not in self._under_way}
+        sent = [self._env.process(self._request(errand, n, key)) for n, key in new.items()]
+        yield self._env.all_of(sent) | errand.over
+        for n, key in enumerate(keys):
+            if n not in errand.started:
+                errand.came.append(self._unsent(decision, n, key, NOT_SENT if n in new else UNDER_WAY))
+        refreshes = self._refreshes(decision, sorted(errand.came, key=lambda request: request.position))
+        spent = len(errand.started) * self._price
+        evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(errand.started), spent=spent))
+        self._done.append(replace(evaluation, record=replace(evaluation.record, carried=had - spent)))
+
+    def _request(self, errand: RequestBatch, position: int, key: Hashable) -> Process:
+        """Wait for a place and for the rate limit, read, and bring what was read into the view."""
+        asked = self._env.now
+        with self._places.request() as place:
+            yield place | errand.over
+            wait = self.limited.wait(self._env.now)
+            if not place.triggered or not errand.may_send(self._env.now, wait):
+                return
+            self.limited.start(self._env.now + wait)
+            yield self._env.timeout(wait)
+            self._send(errand, position, key)
+            read_at = int(self._env.now)
+            failed = self.rng.random() < self.settings.failure_rate
+            outcome = self._answer(key, read_at) if not failed else Copy(error="failed")
+            yield self._env.timeout(self.settings.draw(self.rng))
+        self._under_way.remove(key)
+        self.limited.busy -= 1
+        self.events += 1
+        decision = errand.decision
+        slot = decision.selection.chosen[position : position + 1]
+        changed = self.manager.receive(slot, [key], [outcome], read_at)[0]
+        request = Request(position, key, outcome.error, read_at, self._env.now - asked, bool(changed))
+        if errand.over.processed:
+            self.late.append(Late(decision.k, decision.now, self._refreshes(decision, [request])))
+        else:
+            errand.came.append(request)
+
+    def _send(self, errand: RequestBatch, position: int, key: Hashable) -> None:
+        """From now on it is on its way, and paid for."""
+        errand.started.add(position)
+        self._under_way.add(key)
+        self.limited.busy += 1
+        self.manager.ledger.spend(self._price)
+
+    def _unsent(self, decision: Decision, position: int, key: Hashable, error: str) -> Request:
+        """What a policy hears of a request that was not sent."""
+        self.manager.receive(
+            decision.selection.chosen[position : position + 1], [key], [Copy(error=error)], decision.now
+        )
+        return Request(position, key, error, decision.now)
+
+    @property
+    def _price(self) -> float:
+        return self.remote.price.per_request + self.remote.price.per_key
+
+    def _answer(self, key: Hashable, now: int) -> Copy | Expanded:
+        if isinstance(key, Miss):
+            return self.remote.expand(key.sn, now)
+        return self.remote.fetch([key], now).copies[0]
+
+    def _refreshes(self, decision: Decision, came: list[Request]) -> Refreshes:
+        """What came, each with the time at which it was read."""
+        places = np.array([request.position for request in came], dtype=np.int64)
+        return Refreshes(
+            decision.selection.chosen[places],
+            [request.key for request in came],
+            decision.selection.scores[places],
+            np.array([request.changed for request in came], bool),
+            [request.error for request in came],
+            np.array([request.read_at for request in came], dtype=np.int64),
+            len(came),
+            len(came) * self._price,
+            max((request.took_ms for request in came), default=0.0),
+        )
