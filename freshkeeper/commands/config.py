@@ -1,4 +1,4 @@
-"""`freshkeeper config init|validate|schema`."""
+"""`freshkeeper config init|list|show|validate|schema`."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from freshkeeper.commands.run import configured, parsed, read_query
-from freshkeeper.commands.screen import say
+from freshkeeper.commands.screen import print_json, say
 from freshkeeper.policies.errors import ConfigError
 
-app = typer.Typer(help="Configs: write one, check one, print the schema.", no_args_is_help=True)
+app = typer.Typer(
+    help="Configs: write one, see those that come with freshkeeper, check one, print the schema.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -32,12 +34,41 @@ def init(
     say(f"{out}: every key with its default; try `freshkeeper simulate {out}`")
 
 
+@app.command("list")
+def list_names(as_json: Annotated[bool, typer.Option("--json", help="print the names as JSON")] = False) -> None:
+    """The configs that come with freshkeeper, which `simulate` and `validate` know by name.
+
+    Example: `freshkeeper config list`
+    """
+    from freshkeeper.maintenance.settings.shipped_configs import about, names
+
+    if as_json:
+        print_json({name: about(name) for name in names()})
+        return
+    for name in names():
+        print(f"{name:18} {about(name)}")
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="a name that `config list` knows")]) -> None:
+    """Print a config that comes with freshkeeper.
+
+    Example: `freshkeeper config show fig2a > mine.yaml`
+    """
+    from freshkeeper.maintenance.settings.shipped_configs import named
+
+    print(named(name).read_text("utf-8"), end="")
+
+
 @app.command()
 def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) -> None:
     """Check a config, of experiments or of a continuous query, and say what it would run.
 
     Example: `freshkeeper config validate configs/fig2a.yaml`
     """
+    from freshkeeper.maintenance.settings.shipped_configs import or_named
+
+    file = or_named(file)
     if _has_a_query(file):
         _validate_run(file)
         return

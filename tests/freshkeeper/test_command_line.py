@@ -280,11 +280,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper import Honest, Selection
+from freshkeeper import BasePolicy, Selection
 
 
 @dataclass(frozen=True)
-class Newest(Honest):
+class Newest(BasePolicy):
     name: ClassVar[str] = "newest"
     most: int = 2
 
@@ -324,7 +324,7 @@ def test_a_policy_of_ones_own_is_checked_against_the_contract(freshkeeper: Comma
     assert broken.code == 1
     assert broken.complaint.startswith("the policy 'greedy' spent more than the budget: chose [")
     assert "'lrv'; did you mean 'lru'?" in freshkeeper("policies", "--check", "lrv").complaint
-    assert "it lacks " in freshkeeper("policies", "--check", "checked:Honest").complaint
+    assert "it lacks " in freshkeeper("policies", "--check", "checked:BasePolicy").complaint
 
 
 def test_policies_are_listed(freshkeeper: Command) -> None:
