@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from servers import Oxigraph
 
 from freshkeeper.maintenance.journal import journal, query_journal
 from freshkeeper.maintenance.service_join.edge_refreshes import Edges
@@ -23,9 +23,6 @@ from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.experiment.check import check
 from freshkeeper.simulator.experiment.compare import compare
 from freshkeeper.simulator.report import write_report
-
-sys.path.append(str(Path(__file__).parent.parent / "service"))
-from servers import Oxigraph
 
 TERMS = st.one_of(
     st.text().map(ox.Literal),

@@ -72,4 +72,5 @@ def main() -> None:
         print(child, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

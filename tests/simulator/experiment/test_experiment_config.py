@@ -11,7 +11,7 @@ from freshkeeper.simulator.experiment.experiment import runnable
 from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve, settings_of
 from freshkeeper.simulator.experiment.reference_config import reference
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = Path(__file__).parents[3] / "configs"
 SHIPPED = sorted(path.name for path in CONFIGS.glob("*.yaml") if not path.name.startswith(("source-", "run-", "demo")))
 """Experiments; sources and runs are tested with what reads them."""
 
