@@ -3,24 +3,44 @@
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import freshkeeper
 from freshkeeper.commands import analyse, config, demo, explain, policies, replay, reports, run, simulate, trace
+from freshkeeper.commands.run_options import with_options
 from freshkeeper.commands.screen import complain
 from freshkeeper.policies.errors import FreshkeeperError, MissingExtraError, extra_for
 
 STOPPED = 130
 """The exit code after Ctrl-C, of which typer says nothing."""
+
+
+class Verbs(TyperGroup):
+    """The verbs; the options of `run` are made from its model when it is called, not for the list of verbs."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb that was called, and what is left of the line."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, _run() if name == "run" else command, rest
+
+
+def _run() -> Any:
+    alone = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+    alone.command("run")(with_options(run.run))
+    return typer.main.get_command(alone)
+
+
 app = typer.Typer(
+    cls=Verbs,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run.run)
+app.command("run", help=run.run.__doc__)(lambda: None)
 app.command("explain")(explain.explain)
 app.command("simulate")(simulate.simulate)
 app.command("replay")(replay.replay)

@@ -8,7 +8,7 @@ import typer
 
 from freshkeeper.commands.run import configured, parsed, read_query
 from freshkeeper.commands.screen import print_json, say
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.errors import ConfigError, nearest
 
 app = typer.Typer(
     help="Configs: write one, see those that come with freshkeeper, check one, print the schema.", no_args_is_help=True
@@ -19,19 +19,37 @@ app = typer.Typer(
 def init(
     out: Annotated[Path, typer.Argument(help="the file to write")] = Path("experiment.yaml"),
     overwrite: Annotated[bool, typer.Option(help="replace a file that is there")] = False,
+    kind: Annotated[str, typer.Option("--for", help="experiment, run or source")] = "experiment",
 ) -> None:
     """Write a config with every key, its default and what it means.
 
-    Example: `freshkeeper config init mine.yaml`
+    Examples: `freshkeeper config init mine.yaml`, `freshkeeper config init run.yaml --for run`
     """
     from freshkeeper.maintenance.journal.journal import writing
-    from freshkeeper.simulator.experiment.reference_config import reference
 
     if out.exists() and not overwrite:
         raise ConfigError(f"{out} is there already; say --overwrite or name another file")
     with writing(out):
-        out.write_text(reference(), "utf-8")
-    say(f"{out}: every key with its default; try `freshkeeper simulate {out}`")
+        out.write_text(_reference(kind), "utf-8")
+    uses = {"experiment": f"simulate {out}", "run": f"run {out}", "source": f"run QUERY --source IRI={out}"}
+    say(f"{out}: every key with its default; try `freshkeeper {uses[kind]}`")
+
+
+def _reference(kind: str) -> str:
+    """The text of a reference file."""
+    if kind == "experiment":
+        from freshkeeper.simulator.experiment.reference_config import reference
+
+        return reference()
+    if kind == "run":
+        from freshkeeper.maintenance.run.run_config import run_reference
+
+        return run_reference()
+    if kind == "source":
+        from freshkeeper.maintenance.service.source_config import source_reference
+
+        return source_reference()
+    raise ConfigError(f"--for {kind}: {nearest(kind, ['experiment', 'run', 'source'])}")
 
 
 @app.command("list")

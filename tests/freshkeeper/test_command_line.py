@@ -233,7 +233,7 @@ MISTAKES = {
     "no value": (["--set", "budget=[5"], "--set budget=[5: '[5' is no value"),
     "no duration": (["--window", "4q"], "window: q in 4q is no unit of time"),
     "no case": (["--case", "bgq"], "case: it must be 'bgp' or 'aggregate', not 'bgq'"),
-    "no config": (["nowhere.yaml"], "there is no config nowhere.yaml; `freshkeeper config init` writes one"),
+    "no config": (["nowhere.yaml"], "there is no config nowhere.yaml; `freshkeeper config list` names those"),
     "no trace": (["--trace", "nowhere"], "nowhere is no directory; a trace is one with the tables"),
     "a policy for another case": (
         ["--policy", "bundle"],

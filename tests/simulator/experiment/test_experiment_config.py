@@ -232,7 +232,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (None, "there is no config {file}; `freshkeeper config init` writes one with every key"),
+        (None, "there is no config {file}; `freshkeeper config list` names those that come with freshkeeper"),
         ("- a\n- b\n", "{file} must hold keys and values, not a list"),
         ("just words", "{file} must hold keys and values, not a str"),
         ("budget: [5\nseeds: }", "{file} is no YAML: "),
