@@ -243,13 +243,12 @@ class Policy(Protocol):
     """Chooses what to fetch again. Settings are the fields of a dataclass; what it handles is declared on the class.
 
     Optional hooks, called where they exist: `observe(results)` after the fetch, `state()` and `restore(state)` around a
-    restart, `metrics()` for monitoring, `foresee(future)` for bounds that are given the whole trace.
+    restart, `foresee(future)` for bounds that are given the whole trace.
     """
 
     name: ClassVar[str]
     cases: ClassVar[frozenset[Case]]
     knowledge: ClassVar[frozenset[Knowledge]]
-    carries_budget: ClassVar[bool]
     is_bound: ClassVar[bool]
 
     scope: ClassVar[Scope]
@@ -278,7 +277,6 @@ class BasePolicy:
 
     cases: ClassVar[frozenset[Case]] = frozenset(Case)
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)
-    carries_budget: ClassVar[bool] = False
     is_bound: ClassVar[bool] = False
     scope: ClassVar[Scope] = Scope.NEEDED
 
