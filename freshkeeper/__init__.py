@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
     from freshkeeper.maintenance.budget.shared_budget import SharedBudget
+    from freshkeeper.maintenance.closure import Closure
     from freshkeeper.maintenance.demand.inspection import to_networkx
-    from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+    from freshkeeper.maintenance.demand.window import WindowSpec
     from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
     from freshkeeper.maintenance.manager import Manager
     from freshkeeper.maintenance.pipeline.enrich import enrich

@@ -9,22 +9,15 @@ Positions are milliseconds for time windows and ordinals for count windows; the 
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TypeAlias
 
 import numpy as np
 
+from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.demand import kernels
 from freshkeeper.maintenance.demand.window_counts import Selected, WindowCounts
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.errors import ConfigError, TimeError
-
-
-class Closure(StrEnum):
-    """Which end of the window is open: (o, c] as in 002 and the W3C draft, or [o, c) as in other engines."""
-
-    LEFT_OPEN = "left-open"
-    RIGHT_OPEN = "right-open"
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """The language front end: text → shell → query object, the dialects, the way back to text, and what it all means."""
 
+from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.query.explain import explain, explain_text
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.federation.split import Split, split
 from freshkeeper.maintenance.query.model import (
-    Closure,
     Dataset,
     EvaluationTimes,
     Expression,

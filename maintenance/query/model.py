@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.query.federation.context import Surroundings, surroundings
 from freshkeeper.maintenance.query.federation.service_patterns import (
     ServicePattern,
@@ -54,13 +55,6 @@ class WindowKind(StrEnum):
     ELEMENTS = "elements"
     NOW = "now"
     ALL = "all"
-
-
-class Closure(StrEnum):
-    """Which end of a time window belongs to it: (t − ω, t] is left-open, [t − ω, t) is right-open."""
-
-    LEFT_OPEN = "left-open"
-    RIGHT_OPEN = "right-open"
 
 
 @dataclass(frozen=True)

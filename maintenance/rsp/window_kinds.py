@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from pyoxigraph import Quad
 
-from freshkeeper.maintenance.query.model import Closure, Window, WindowKind
+from freshkeeper.maintenance.closure import Closure
+from freshkeeper.maintenance.query.model import Window, WindowKind
 from freshkeeper.maintenance.rsp.window_content import NEVER, STILL, Content, Move, difference
 
 

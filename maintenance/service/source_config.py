@@ -19,7 +19,7 @@ from freshkeeper.maintenance.service.http.sparql_over_http import Method
 from freshkeeper.maintenance.service.json_documents import Property, Template
 from freshkeeper.maintenance.service.json_documents import Resource as Documents
 from freshkeeper.maintenance.service.limits.rate import Rate
-from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
@@ -33,10 +33,6 @@ ONLY = {
 }
 """Keys that mean nothing for other sources."""
 SIZES = {"kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
-
-
-def _milliseconds(written: object) -> object:
-    return to_ms(written) if isinstance(written, str) else written
 
 
 def _bytes(written: object) -> object:
@@ -79,7 +75,7 @@ def _rate(written: str) -> str:
         raise ValueError(str(error)) from None
 
 
-Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=1)]
+Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
 Size = Annotated[int, BeforeValidator(_bytes), Field(ge=1)]
 Iri = Annotated[str, BeforeValidator(lambda value: _iri(value) if isinstance(value, str) else value)]
 Address = Annotated[str, BeforeValidator(lambda value: _address(value) if isinstance(value, str) else value)]

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.query.dialects.dialect import Declared, Feature, cannot, fitted_report
 from freshkeeper.maintenance.query.model import (
-    Closure,
     Dataset,
     EvaluationTimes,
     Expression,

@@ -5,7 +5,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+from freshkeeper.maintenance.closure import Closure
+from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.pipeline.enrich import enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import FIRST, LAST, counted
 from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
