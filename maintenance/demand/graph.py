@@ -1,7 +1,7 @@
 """The maintenance graph: the view's edges × the window's profile → what a policy is asked about.
 
 Demand is kept per last evaluation: an arrival touches the edges of its own SN once, expiry empties one row, and W is
-the suffix sum of the rows. Edges may come and go at any time. A build from scratch gives equal arrays (tested).
+the suffix sum of the rows. Edges may come and go at any time.
 """
 
 from dataclasses import dataclass, field
@@ -116,10 +116,6 @@ class MaintenanceGraph:
         row = np.repeat(np.arange(sns.size), self.degrees(sns))
         graph = Graph.from_edges(row, number[sr], sns.size, srs.size)
         return Structure(graph, self.window.profile(sns, horizon), rates[sns])
-
-    def demand_from_scratch(self, profile: Floats) -> Floats:
-        """W = Aᵀ·C in one pass over the edges."""
-        return kernels.product(self.by_sr.start, self.by_sr.stop, self.by_sr.neighbours, profile)
 
     def snapshot(self) -> Graph:
         """The edges as CSR both ways, as a policy gets them."""
