@@ -7,6 +7,7 @@ and predicate. It makes a source that changes in event time, for tests, demonstr
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
@@ -26,6 +27,7 @@ from freshkeeper.maintenance.service.transport import AtOnce, Bound, Transport
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.published import Published
+from freshkeeper.maintenance.view.survival import Survival
 from freshkeeper.policies.errors import EndpointError
 
 
@@ -102,9 +104,13 @@ def source_of(config: SourceConfig) -> Source:
         _transport(config),
         tuple(config.volatile),
         Price(config.per_request, config.per_key, config.batch),
-        (lambda: Published(config.periodic)) if config.knowledge == "published" else None,
+        _model(config) if config.knowledge == "published" else None,
         Told(config.modified, config.annotations),
     )
+
+
+def _model(config: SourceConfig) -> Callable[[], ChangeModel]:
+    return Survival if config.survival else partial(Published, config.periodic)
 
 
 def _transport(config: SourceConfig) -> Transport:
