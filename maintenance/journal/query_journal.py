@@ -15,10 +15,11 @@ from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.journal.scripted_truth import Truth
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.state.run_state import State
-from freshkeeper.maintenance.view.local_view import Miss
 from freshkeeper.policies.errors import ConfigError
 
 TABLES = ("evaluations", "refreshes", "answers", "audits")
+LABELS = ("", "miss ", "edges ")
+"""What stands before the key of a refresh, by its kind."""
 PART_ROWS = 200_000
 PART_SECONDS = 60.0
 LONGEST_WAIT = 3600.0
@@ -149,8 +150,8 @@ def _rows(source: str, seed: int, manager: Manager, evaluation: Evaluation, fres
     tables["evaluations"].add(vars(record) | own | what)
     refreshes = evaluation.refreshes
     columns = (refreshes.changed.tolist(), refreshes.errors, refreshes.gain.tolist(), refreshes.read_at.tolist())
-    for key, changed, error, gain, read_at in zip(refreshes.keys, *columns, strict=True):
-        row = {"sr": written(key), "changed": changed, "requests": 1, "error": error, "gain": gain}
+    for (kind, key), changed, error, gain, read_at in zip(refreshes.wanted, *columns, strict=True):
+        row = {"sr": LABELS[kind] + written(key), "changed": changed, "requests": 1, "error": error, "gain": gain}
         tables["refreshes"].add(own | row | {"late": read_at < record.t_ms})
     for answer in evaluation.answers or ():
         row = {"sn": written(answer.sn), "sr": written(answer.sr), "weight": answer.weight}
@@ -162,6 +163,4 @@ def _rows(source: str, seed: int, manager: Manager, evaluation: Evaluation, fres
 
 def written(key: object) -> str:
     """A key as text: the terms of a tuple with blanks between."""
-    if isinstance(key, Miss):
-        return f"miss {written(key.sn)}"
     return " ".join(str(term) for term in key) if isinstance(key, tuple) else str(key)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from freshkeeper.maintenance.view.changes import UNKNOWN
+from freshkeeper.policies.base import Kind
 from freshkeeper.policies.errors import ConfigError
 
 Key = Hashable
@@ -70,6 +71,8 @@ class Expanded:
     spent: float = 0.0
     requests: int = 0
     error: str | None = None
+    edges: Copy | None = None
+    """the edges themselves, where they are refreshed like an SR"""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,8 @@ class Order:
     keys: Sequence[Key]
     sns: Sequence[Key] = ()
     allowance: float = math.inf
+    edges: Sequence[Key] = ()
+    """SNs whose edges are to be refreshed, for sources that give them as copies"""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ class Late:
     key: Key
     outcome: Copy | Expanded
     read_at: int
+    kind: Kind = Kind.COPY
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ class Delivery:
     spent: float
     requests: int
     late: Sequence[Late] = ()
+    edges: Sequence[Copy] = ()
 
 
 class Endpoint(Protocol):

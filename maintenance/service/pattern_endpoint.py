@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
@@ -15,8 +16,9 @@ from freshkeeper.maintenance.service.annotations import valid
 from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
 from freshkeeper.maintenance.service.transport import Bound, LateReply, Reply, Request, Term, Terms, Transport
 from freshkeeper.maintenance.view.changes import UNKNOWN
-from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.base import Kind
 
+Asked: TypeAlias = tuple[Kind, Key]
 UNDER_WAY = "pending: it was asked for already and is still on its way"
 NO_IRI = re.compile(r"[\x00-\x20<>\"{}|^`\\]")
 """What would end an IRI in a query, or change what follows it."""
@@ -35,7 +37,7 @@ class PatternEndpoint:
     requests: int = 0
     edges: dict[Key, dict[Terms, list[Terms]]] = field(default_factory=dict)
     """per SN and key, the rows of the static part"""
-    _under_way: set[Key] = field(default_factory=set)
+    _under_way: set[Asked] = field(default_factory=set)
 
     @property
     def edge(self) -> tuple[str, ...]:
@@ -54,8 +56,8 @@ class PatternEndpoint:
 
     def deliver(self, order: Order) -> Delivery:
         """Refresh queries and expansions, `batch` keys in each, all at once; a value is the rows of an SR."""
-        outcome: dict[Key, Copy | Expanded] = {}
-        asked = [*self._asked(order.keys, False, outcome), *self._asked(map(Miss, order.sns), True, outcome)]
+        outcome: dict[Asked, Copy | Expanded] = {}
+        asked = [*self._asked(Kind.COPY, order.keys, outcome), *self._asked(Kind.MISS, order.sns, outcome)]
         sent = self.transport.send(
             asked, order.now, len(asked) + self._retries(asked, order.allowance), self, self.within
         )
@@ -68,8 +70,8 @@ class PatternEndpoint:
         requests = sum(reply.sent for reply in sent.replies)
         self.requests += requests
         keys = sum(reply.sent * len(request.keys) for request, reply in zip(asked, sent.replies, strict=True))
-        copies = [_copied(outcome[key]) for key in order.keys]
-        expanded = [_expanded(outcome[Miss(sn)]) for sn in order.sns]
+        copies = [_copied(outcome[Kind.COPY, key]) for key in order.keys]
+        expanded = [_expanded(outcome[Kind.MISS, sn]) for sn in order.sns]
         return Delivery(copies, expanded, self.price.paid(requests, keys), requests, late)
 
     def rows(self, sn: Key, key: Key, value: object) -> list[Terms]:
@@ -89,17 +91,17 @@ class PatternEndpoint:
         if len(self.edges) > 2 * len(sns) + 1_000:
             self.edges = {sn: edges for sn, edges in self.edges.items() if sn in sns}
 
-    def _asked(self, keys: Iterable[Key], expands: bool, outcome: dict[Key, Copy | Expanded]) -> list[Request]:
+    def _asked(self, kind: Kind, keys: Iterable[Key], outcome: dict[Asked, Copy | Expanded]) -> list[Request]:
         """The requests for these keys; what cannot be asked, or was already, has its outcome at once."""
         wanted: list[Terms] = []
+        expands = kind is Kind.MISS
         for key in keys:
-            terms = key.sn if isinstance(key, Miss) else key
-            assert isinstance(terms, tuple)
-            problem = UNDER_WAY if key in self._under_way else _problem(terms)
+            assert isinstance(key, tuple)
+            problem = UNDER_WAY if (kind, key) in self._under_way else _problem(key)
             if problem is None:
-                wanted.append(terms)
+                wanted.append(key)
             else:
-                outcome[key] = Expanded(error=problem) if expands else Copy(error=problem)
+                outcome[kind, key] = Expanded(error=problem) if expands else Copy(error=problem)
         names = self.split.sn if expands else self.split.key
         query = self.split.expand_query if expands else self.split.refresh_query
         batches = [wanted[n : n + self.price.batch] for n in range(0, len(wanted), self.price.batch)]
@@ -114,21 +116,21 @@ class PatternEndpoint:
     def _late(self, late: LateReply) -> list[Late]:
         results = self._outcome(late.request, late.reply, late.asked_at)
         self._under_way -= results.keys()
-        return [Late(key, result, late.asked_at) for key, result in results.items()]
+        return [Late(key, result, late.asked_at, kind) for (kind, key), result in results.items()]
 
-    def _outcome(self, request: Request, reply: Reply, now: int) -> dict[Key, Copy | Expanded]:
+    def _outcome(self, request: Request, reply: Reply, now: int) -> dict[Asked, Copy | Expanded]:
         """What a reply says of each key of its request."""
         if request.expands:
-            return {Miss(sn): self._learn(sn, request, reply, now) for sn in request.keys}
+            return {(Kind.MISS, sn): self._learn(sn, request, reply, now) for sn in request.keys}
         names = self.split.key
         if reply.error is not None:
-            return {key: Copy(error=reply.error) for key in request.keys}
+            return {(Kind.COPY, key): Copy(error=reply.error) for key in request.keys}
         found: dict[Terms, list[Bound]] = {key: [] for key in request.keys}
         for row in reply.rows:
             key = _over(row, names)
             if key in found:
                 found[key].append(row)
-        return {key: self._copy(rows, reply, now) for key, rows in found.items()}
+        return {(Kind.COPY, key): self._copy(rows, reply, now) for key, rows in found.items()}
 
     def _learn(self, sn: Terms, request: Request, reply: Reply, now: int) -> Expanded:
         if reply.error is not None:

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from freshkeeper.policies.errors import ConfigError
 
-VERSION = 1
+VERSION = 2
 FILE = "state.sqlite"
 SETTINGS: tuple[str, ...] = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
 TABLES = """
@@ -24,7 +24,7 @@ CREATE TABLE views (view INTEGER PRIMARY KEY, name TEXT, queries TEXT, body TEXT
 CREATE TABLE intents (view INTEGER PRIMARY KEY, t INTEGER, body TEXT);
 CREATE TABLE sns (view INTEGER, slot INTEGER, key TEXT, edges TEXT, binds TEXT, arrivals REAL, stamp INTEGER,
                   freed INTEGER, PRIMARY KEY (view, slot)) WITHOUT ROWID;
-CREATE TABLE srs (view INTEGER, slot INTEGER, key TEXT, value TEXT, refreshed INTEGER, freed INTEGER,
+CREATE TABLE srs (view INTEGER, slot INTEGER, kind INTEGER, key TEXT, value TEXT, refreshed INTEGER, freed INTEGER,
                   PRIMARY KEY (view, slot)) WITHOUT ROWID;
 CREATE TABLE learned (seq INTEGER PRIMARY KEY, view INTEGER, whole INTEGER, body BLOB);
 CREATE TABLE sources (name TEXT PRIMARY KEY, body TEXT);

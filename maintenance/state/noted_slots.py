@@ -4,6 +4,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.view.slots import Slots
+from freshkeeper.policies.base import Kind
 
 
 @dataclass(eq=False)
@@ -12,26 +13,22 @@ class NotedSlots(Slots):
 
     noted: dict[int, None] = field(default_factory=dict)
     """in the order of the last change, which is the order in which freed slots are used again"""
-    released: list[Hashable] = field(default_factory=list)
-    """the keys that went"""
 
-    def take(self, key: Hashable) -> tuple[int, bool]:
+    def take(self, key: Hashable, kind: int = Kind.COPY) -> tuple[int, bool]:
         """The slot of a key, and whether it is new."""
-        slot, new = super().take(key)
+        slot, new = super().take(key, kind)
         if new:
             self._note(slot)
         return slot, new
 
-    def release(self, slot: int) -> None:
+    def release(self, slot: int, kind: int = Kind.COPY) -> None:
         """Forget the key of a slot."""
-        self.released.append(self.keys[slot])
-        super().release(slot)
+        super().release(slot, kind)
         self._note(slot)
 
     def clear(self) -> None:
         """All changes are written."""
         self.noted.clear()
-        self.released.clear()
 
     def _note(self, slot: int) -> None:
         self.noted.pop(slot, None)

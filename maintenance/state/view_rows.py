@@ -11,15 +11,13 @@ import numpy as np
 from freshkeeper.maintenance.demand.adjacency import Rows
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.service_join.edge_refreshes import Edges
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.noted_slots import NotedSlots
 from freshkeeper.maintenance.state.term_text import decode, encode
-from freshkeeper.maintenance.view.local_view import Miss
-from freshkeeper.policies.base import NEVER
+from freshkeeper.policies.base import NEVER, Kind
 
 SNS = "INSERT OR REPLACE INTO sns VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-SRS = "INSERT OR REPLACE INTO srs VALUES (?, ?, ?, ?, ?, ?)"
+SRS = "INSERT OR REPLACE INTO srs VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(eq=False)
@@ -58,19 +56,20 @@ class ViewRows:
             "SELECT key, edges, binds, arrivals, stamp, freed FROM sns WHERE view = ? ORDER BY slot", (self.number,)
         ).fetchall()
         srs = sql.execute(
-            "SELECT key, value, refreshed, freed FROM srs WHERE view = ? ORDER BY slot", (self.number,)
+            "SELECT key, value, refreshed, kind, freed FROM srs WHERE view = ? ORDER BY slot", (self.number,)
         ).fetchall()
         texts = [*(row[0] for row in sns), *(row[2] for row in sns), *(row[0] for row in srs), *(row[1] for row in srs)]
         terms = decode(text or "null" for text in texts)
         n, m = len(sns), len(srs)
-        self.sns = _slots(terms[:n], [row[5] for row in sns])
-        self.srs = _slots(terms[2 * n : 2 * n + m], [row[3] for row in srs])
+        kinds = [row[3] or Kind.COPY for row in srs]
+        self.sns = _slots(terms[:n], [Kind.COPY] * n, [row[5] for row in sns])
+        self.srs = _slots(terms[2 * n : 2 * n + m], kinds, [row[4] for row in srs])
         self._freed = max([0, *(row[-1] or 0 for row in sns), *(row[-1] or 0 for row in srs)])
         self._put()
         view = self.manager.view
         view.values = terms[2 * n + m :]
         view.last_refresh = np.array([NEVER if row[2] is None else row[2] for row in srs], np.int64)
-        view.misses = {slot for slot, key in enumerate(self.srs.keys) if isinstance(key, Miss)}
+        view.kinds = np.array(kinds, np.int8)
         bound = zip(self.sns.keys, terms[n : 2 * n], strict=True)
         self.endpoint.edges = {sn: {key: list(rows) for key, rows in binds or ()} for sn, binds in bound if sn}
         rates = self.manager.content.tallies.rates
@@ -91,9 +90,9 @@ class ViewRows:
         graph.by_sn = Rows.from_csr(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), sr)
 
     def _renewed(self, stored: Iterable[int]) -> list[int]:
-        """SNs that were fetched, again or for the first time."""
-        touched = [*self.srs.released, *(self.srs.keys[slot] for slot in stored)]
-        sns = [key.sn for key in touched if isinstance(key, Miss | Edges)]
+        """SNs whose edges were fetched again; where they are not the same, the graph says so too."""
+        kinds = self.manager.view.kinds
+        sns = [self.srs.keys[slot] for slot in stored if kinds[slot] == Kind.EDGES]
         return [self.sns.numbers[sn] for sn in sns if sn in self.sns.numbers]
 
     def _sn(self, slot: int) -> tuple[Any, ...]:
@@ -109,16 +108,19 @@ class ViewRows:
     def _sr(self, slot: int) -> tuple[Any, ...]:
         key, view = self.srs.keys[slot], self.manager.view
         if key is None:
-            return (self.number, slot, None, None, None, self._next())
-        read = int(view.last_refresh[slot])
-        return (self.number, slot, encode(key), encode(view.values[slot]), None if read == NEVER else read, None)
+            return (self.number, slot, None, None, None, None, self._next())
+        read, kind = int(view.last_refresh[slot]), int(view.kinds[slot])
+        return (self.number, slot, kind, encode(key), encode(view.values[slot]), None if read == NEVER else read, None)
 
     def _next(self) -> int:
         self._freed += 1
         return self._freed
 
 
-def _slots(keys: Sequence[Any], freed: Sequence[int | None]) -> NotedSlots:
-    numbers = {key: slot for slot, key in enumerate(keys) if key is not None}
-    free = [slot for slot, key in enumerate(keys) if key is None]
-    return NotedSlots(list(keys), numbers, sorted(free, key=lambda slot: freed[slot] or 0))
+def _slots(keys: Sequence[Any], kinds: Sequence[int], freed: Sequence[int | None]) -> NotedSlots:
+    made = NotedSlots(list(keys), free=[slot for slot, key in enumerate(keys) if key is None])
+    made.free.sort(key=lambda slot: freed[slot] or 0)
+    for slot, (key, kind) in enumerate(zip(keys, kinds, strict=True)):
+        if key is not None:
+            made.by_kind[kind][key] = slot
+    return made

@@ -13,10 +13,9 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.maintenance.view.local_view import Miss
 from freshkeeper.maintenance.view.published import Published
 from freshkeeper.policies.arrays import Ints
-from freshkeeper.policies.base import Case, Graph, Knowledge, Policy
+from freshkeeper.policies.base import Case, Graph, Kind, Knowledge, Policy
 from freshkeeper.policies.bound import upper_bound
 from freshkeeper.policies.bound.future import Future
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting
@@ -187,7 +186,7 @@ class Task:
                 "seed": np.full(rows, self.seed),
                 "k": np.full(rows, k),
                 "t_ms": np.full(rows, now),
-                "sr": [self._name(key) for key in refreshes.keys],
+                "sr": [self._name(kind, key) for kind, key in refreshes.wanted],
                 "changed": refreshes.changed,
                 "requests": [int(error not in UNSENT) for error in refreshes.errors],
                 "latency_ms": np.full(rows, refreshes.fetch_ms),
@@ -218,12 +217,10 @@ class Task:
             },
         )
 
-    def _name(self, key: Hashable) -> str:
+    def _name(self, kind: int, number: Hashable) -> str:
         """An SR's id; of a miss the id of its SN with a question mark, as its SRs are not known yet."""
-        number = key.sn if isinstance(key, Miss) else key
         assert isinstance(number, int)
-        labels = self.trace.sn_labels if isinstance(key, Miss) else self.trace.sr_labels
-        return f"?{labels[number]}" if isinstance(key, Miss) else str(labels[number])
+        return f"?{self.trace.sn_labels[number]}" if kind == Kind.MISS else str(self.trace.sr_labels[number])
 
     def _labels(self, sr: Ints) -> list[str]:
         return [str(label) for label in self.trace.sr_labels[sr]]

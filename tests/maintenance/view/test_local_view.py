@@ -7,11 +7,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
-from freshkeeper.maintenance.view.local_view import Miss, View
+from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.maintenance.view.schedule import FixedSchedule
-from freshkeeper.policies.base import NEVER
+from freshkeeper.policies.base import NEVER, Kind
 
-TRUTH = {sn: [f"r{(sn * 7 + n) % 9}" for n in range(sn % 4)] for sn in range(8)}
+TRUTH = {sn: [(sn * 7 + n) % 9 for n in range(sn % 4)] for sn in range(8)}
+"""SNs and SRs have the same keys."""
 
 
 class ViewMachine(RuleBasedStateMachine):
@@ -20,7 +21,7 @@ class ViewMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.window = Window(WindowSpec(range=3, step=1), ring=3)
-        model = FixedSchedule(np.full(9, 100), np.zeros(9, int), {f"r{n}": n for n in range(9)})
+        model = FixedSchedule(np.full(9, 100), np.zeros(9, int))
         self.view = View(MaintenanceGraph(self.window), model, capacity=4)
         self.fetched, self.k = set(), 0
 
@@ -33,10 +34,10 @@ class ViewMachine(RuleBasedStateMachine):
 
     @rule()
     def fetch_all_misses(self):
-        for key in [key for key in self.view.srs.numbers if isinstance(key, Miss)]:
-            slots = self.view.complete(key.sn, TRUTH[key.sn])
-            self.view.store(slots, TRUTH[key.sn], self.k)
-            self.fetched.add(key.sn)
+        for sn in list(self.view.misses):
+            slots = self.view.complete(sn, TRUTH[sn], edges=False)
+            self.view.store(slots, TRUTH[sn], self.k)
+            self.fetched.add(sn)
 
     @rule()
     def evict(self):
@@ -45,17 +46,20 @@ class ViewMachine(RuleBasedStateMachine):
 
     @invariant()
     def edges_are_right(self):
-        graph, srs = self.view.graph, self.view.srs
+        graph, srs, kinds = self.view.graph, self.view.srs, self.view.kinds
         for sn, slot in self.view.sns.numbers.items():
-            keys = {srs.keys[sr] for sr in graph.by_sn.of(slot).tolist()}
-            assert keys == (set(TRUTH[sn]) if sn in self.fetched else {Miss(sn)})
+            found = {(kinds[sr], srs.keys[sr]) for sr in graph.by_sn.of(slot).tolist()}
+            known = {(Kind.COPY, key) for key in TRUTH[sn]}
+            assert found == (known if sn in self.fetched else {(Kind.MISS, sn)})
         assert graph.edges == sum(len(graph.by_sn.of(slot)) for slot in self.view.sns.numbers.values())
 
     @invariant()
     def copies_are_of_fetched_srs_only(self):
-        for key, slot in self.view.srs.numbers.items():
-            assert (self.view.last_refresh[slot] == NEVER) == isinstance(key, Miss)
-            assert isinstance(key, Miss) or self.view.values[slot] == key
+        view = self.view
+        assert all(view.last_refresh[slot] == NEVER and view.kinds[slot] == Kind.MISS for slot in view.misses.values())
+        assert all(view.values[slot] == key and not view.kinds[slot] for key, slot in view.srs.numbers.items())
+        assert (view.last_refresh[list(view.srs.numbers.values())] != NEVER).all()
+        assert len(view.srs) == len(view.misses) + len(view.srs.numbers)
 
     @invariant()
     def demand_follows(self):
