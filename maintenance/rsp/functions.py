@@ -8,7 +8,7 @@
 A triple that no window holds has no timestamp: the call is an error, as SPARQL errors are, and leaves its BIND unbound.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 
@@ -20,15 +20,15 @@ TIMESTAMP = "freshkeeper:timestamp"
 NOW = "freshkeeper:now"
 
 
-def functions(contents: Sequence[Content], now: Callable[[], int]) -> Mapping[str, Function]:
-    """The functions, by IRI, for these windows."""
+def functions(contents: Sequence[Content], now: int) -> Mapping[str, Function]:
+    """The functions, by IRI, for these windows at an instant."""
 
     def timestamp(s: Term, p: Term, o: Term, window: Term | None = None) -> Literal | None:
         asked = [c for c in contents if window is None or c.graph == window]
         found = [at for c in asked if (at := time_of(c, s, p, o)) is not None]
         return Literal(max(found)) if found else None
 
-    return {TIMESTAMP: timestamp, NOW: lambda: Literal(now())}
+    return {TIMESTAMP: timestamp, NOW: lambda: Literal(now)}
 
 
 def time_of(content: Content, s: Term | None, p: Term | None, o: Term | None) -> int | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
@@ -10,7 +11,6 @@ from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.model import Operator, Query
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
@@ -19,7 +19,7 @@ from freshkeeper.maintenance.run.run_config import RunConfig
 from freshkeeper.maintenance.service.rdf_files import load_graph
 from freshkeeper.maintenance.service.source_config import SourceConfig, read_config
 from freshkeeper.maintenance.service.sources import Source, load_source, source_of
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Observer, Shares, answering
+from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Observer, Shares, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.opening import is_live, open_stream
@@ -60,8 +60,8 @@ class Session:
         about = About(self.config.seed, self.command, self._settings())
         self._journal = QueryJournal(self.config.seed, self.config.journal, self._state, about)
         self._opened = self._sources()
-        wired = answering(self._opened, self._upkeep())
-        self._query = ContinuousQuery(self.query, graphs, self.config.t0, answering=wired)
+        upkeep = self._upkeep([self._journal.observe, *self.observers])
+        self._query = build(self.query, graphs, self.config.t0, sources=self._opened, upkeep=upkeep)
         if self._state is not None:
             self._state.settle()
             self._query.done = self._state.answered
@@ -136,12 +136,7 @@ class Session:
             sources[name] = replace(sources[name], volatile=tuple(predicates))
         return sources
 
-    def _observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
-        self._journal.observe(source, manager, evaluation)
-        for observe in self.observers:
-            observe(source, manager, evaluation)
-
-    def _upkeep(self) -> MaintenanceSettings:
+    def _upkeep(self, observers: Sequence[Observer]) -> MaintenanceSettings:
         if self.config.audit and self.config.fetch != Fetch.VIEW:
             raise ConfigError(f"--audit checks answers of a view, and --fetch {self.config.fetch} has none")
         return MaintenanceSettings(
@@ -153,10 +148,15 @@ class Session:
             edges=self.config.edges == "refreshed",
             audit=self.config.audit,
             shares=Shares(self.config.weights, self.config.minimum) if self.config.shared else None,
-            observe=self._observe,
+            observe=partial(_tell, observers),
             state=self._state,
             speed=speed_of(self.config.speed) or 1,
         )
+
+
+def _tell(observers: Sequence[Observer], source: str, manager: Manager, evaluation: Evaluation) -> None:
+    for observe in observers:
+        observe(source, manager, evaluation)
 
 
 def _elements(count: int) -> str:
