@@ -84,7 +84,7 @@ class Scene:
         self.window = Window(SPEC, ring=HORIZON)
         self.graph = MaintenanceGraph(self.window)
         ids = (self.rng.integers(0, NODES, edges, dtype=np.int32) for _ in range(2))
-        self.graph.load(*ids, NODES, NODES)
+        self.graph.lay(*ids, NODES, NODES)
         for k in range(1, HORIZON + 1):
             self.arrive(k, MAPPINGS // HORIZON)
             self.graph.apply(self.window.advance(k))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -195,6 +196,25 @@ class Manager:
         weights = counts[present].astype(np.int64)
         decision = Decision(self._k, now, round, srs, present, weights, Draws(), none, budget, self.content.size, 0.0)
         return self.conclude(decision, Refreshes.none(spent))
+
+    def dump(self) -> dict[str, Any]:
+        """What must survive a restart beside the view, as JSON: the ledger, the lots, the audits, the policy."""
+        found: dict[str, Any] = {"ledger": self.ledger.dump(), "lots": self.rng.bit_generator.state}
+        if self.auditor is not None:
+            found["audits"] = self.auditor.dump()
+        if hasattr(self.policy, "state"):
+            found["policy"] = [self.policy.name, self.policy.state()]
+        return found
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from an earlier run; what a policy of another name knew is of no use."""
+        self.ledger.load(state["ledger"])
+        self.rng.bit_generator.state = state["lots"]
+        if self.auditor is not None and "audits" in state:
+            self.auditor.load(state["audits"])
+        name, known = state.get("policy", ("", None))
+        if name == self.policy.name and hasattr(self.policy, "restore"):
+            self.policy.restore(known)
 
     @property
     def _tallies(self) -> tuple[WindowCounts, WindowCounts]:

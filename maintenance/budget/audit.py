@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -154,6 +154,16 @@ class Auditor:
             at = (int(view.last_refresh[sr]) for sr in draw.srs if sr not in draws.missing)
             found.append(Audit(draw.sn, draw.keys, tuple(at), verdict))
         return found
+
+    def dump(self) -> dict[str, Any]:
+        """What must survive a restart."""
+        lots = self.rng.bit_generator.state
+        return {"account": str(self.account), "lots": lots, "measured": vars(self.measured)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from an earlier run."""
+        self.account, self.measured = Fraction(state["account"]), Measured(**state["measured"])
+        self.rng.bit_generator.state = state["lots"]
 
     def _made_of(self, sn: int, view: View) -> Draw:
         inputs = view.graph.by_sn.of(sn)

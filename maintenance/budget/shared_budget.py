@@ -66,14 +66,14 @@ class SharedBudget:
         """All together spent no more than was paid."""
         self._whole.check()
 
-    def state(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
         """What must survive a restart, beside the members' own ledgers: the purse, and how it was parted."""
         parts = [[str(one.own), str(one.due), one.done] for one in self.members]
-        return {"purse": self._whole.state(), "period": self._now, "parts": parts}
+        return {"purse": self._whole.dump(), "period": self._now, "parts": parts}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any]) -> None:
         """Go on from an earlier run, when all members are there."""
-        self._whole.restore(state["purse"])
+        self._whole.load(state["purse"])
         self._now = state["period"]
         for one, (own, due, done) in zip(self.members, state["parts"], strict=False):
             one.own, one.due, one.done = Fraction(own), Fraction(due), done

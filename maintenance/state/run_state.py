@@ -77,7 +77,7 @@ class State:
         for view in self.views:
             ledger = view.manager.ledger
             if isinstance(ledger, Member) and "shared" in self.base.facts:
-                ledger.shared.restore(self.base.facts["shared"])
+                ledger.shared.load(self.base.facts["shared"])
         for view in self.views:
             view.settle()
 

@@ -14,11 +14,11 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.transport import Stateful
 from freshkeeper.maintenance.state import change_model_state as learned
-from freshkeeper.maintenance.state import snapshot as accounts
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
 from freshkeeper.maintenance.state.view_rows import ViewRows
 from freshkeeper.maintenance.state.view_store import Doubt
+from freshkeeper.maintenance.view.dumps import dumpable
 from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.errors import ConfigError
 
@@ -45,7 +45,7 @@ class StoredView:
 
     def __post_init__(self) -> None:
         """Go on where an earlier run stopped."""
-        learned.taken(self.recorded.model)  # says at once if that cannot be
+        dumpable(self.recorded.model)  # says at once if it is not
         self._rows = ViewRows(self.number, self.manager, self.endpoint)
         queries = json.dumps([self.endpoint.split.expand_query(), self.endpoint.split.refresh_query()])
         found = self.base.sql.execute("SELECT name, queries, body FROM views WHERE view = ?", (self.number,)).fetchone()
@@ -78,31 +78,29 @@ class StoredView:
     def commit(self, evaluation: Evaluation, arrived: Ints) -> Iterator[None]:
         """What changed, and in the same transaction what is written inside the `with`."""
         with self.base.transaction() as sql:
-            self._rows.write(sql, self.recorded, arrived.tolist())
+            self._rows.write(sql, arrived.tolist())
             self._learn()
             self.last, self.doubt = evaluation.record.t_ms, None
-            body = accounts.taken(self.manager) | {"last": self.last, "k": self.manager.content.k}
-            body["evaluations"] = self.manager.content.tallies.rates.evaluations
+            window = self.manager.content.dump(())
+            body = self.manager.dump() | {"last": self.last, "k": window["k"], "evaluations": window["evaluations"]}
             sql.execute("UPDATE views SET body = ? WHERE view = ?", (json.dumps(body), self.number))
             sql.execute("DELETE FROM intents WHERE view = ?", (self.number,))
             self._write_source()
             if isinstance(self.manager.ledger, Member):
-                self.base.note({"shared": self.manager.ledger.shared.state()})
+                self.base.note({"shared": self.manager.ledger.shared.dump()})
             yield
         self.recorded.clear()
 
     def _restore(self, body: dict[str, Any]) -> None:
         manager, sql = self.manager, self.base.sql
         self.last = body["last"]
-        self._rows.read(sql, body["k"])
-        for tallies in (manager.content.tallies, manager.graph.tallies):
-            tallies.rates.evaluations = body["evaluations"]
-        accounts.given(manager, body)
+        self._rows.read(sql, body["k"], body["evaluations"])
+        manager.load(body)
         entries = []
         rows = sql.execute("SELECT whole, body FROM learned WHERE view = ? ORDER BY seq", (self.number,))
         for whole, data in rows:
             if whole:
-                learned.given(self.recorded.model, learned.unpacked(data))
+                dumpable(self.recorded.model).load(learned.unpacked(data))
                 self._whole = len(data)
             else:
                 entries += json.loads(data)
@@ -130,7 +128,7 @@ class StoredView:
         if whole:
             self.base.sql.execute("DELETE FROM learned WHERE view = ?", (self.number,))
             self._since = 0
-        packed = learned.packed(learned.taken(self.recorded.model)) if whole else data.encode()
+        packed = learned.packed(dumpable(self.recorded.model).dump()) if whole else data.encode()
         self._whole = len(packed) if whole else self._whole
         self.base.sql.execute(
             "INSERT INTO learned (view, whole, body) VALUES (?, ?, ?)", (self.number, int(whole), packed)

@@ -5,9 +5,10 @@ fetching it like any refresh. When it is fetched, its edges and copies take the 
 refreshed, those of an SN have a slot among the SRs too. Both have the SN's key: the column `kinds` tells them apart.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from itertools import compress
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,26 +43,26 @@ class View:
         if self.capacity is not None and self.capacity < 1:
             raise ConfigError(f"a view's capacity must be at least 1, not {self.capacity}; leave it out for any number")
 
-    def load(self, edges: Sequence[tuple[Hashable, Hashable]], values: dict[Hashable, object], now: int) -> None:
+    def fill(self, edges: Sequence[tuple[Hashable, Hashable]], values: dict[Hashable, object], now: int) -> None:
         """Start warm: all edges and a fresh copy of every value, as of `now`."""
         sn = np.array([self.sns.take(sn)[0] for sn, _ in edges], dtype=np.int32)
         sr = np.array([self._slot(sr) for _, sr in edges], dtype=np.int32)
-        self.load_slots(sn, sr, now)
+        self.fill_slots(sn, sr, now)
         for key, value in values.items():
             if key in self.srs.numbers:
                 self.values[self.srs.numbers[key]] = value
 
-    def load_numbered(self, sn: Ids, sr: Ids, sns: int, srs: int, now: int) -> None:
+    def fill_numbered(self, sn: Ids, sr: Ids, sns: int, srs: int, now: int) -> None:
         """Start warm with keys that are the numbers themselves, without a loop over edges."""
         self.sns, self.srs = _numbered(sns), _numbered(srs)
         self.values = [None] * srs
         self.last_refresh, self.kinds = np.full(srs, NEVER), np.zeros(srs, np.int8)
         self.model.admit(np.arange(srs, dtype=np.int32), range(srs))
-        self.load_slots(sn, sr, now)
+        self.fill_slots(sn, sr, now)
 
-    def load_slots(self, sn: Ids, sr: Ids, now: int) -> None:
+    def fill_slots(self, sn: Ids, sr: Ids, now: int) -> None:
         """Lay the edges between slots that are taken, and call every copy fetched at `now`."""
-        self.graph.load(sn, sr, self.sns.width, self.srs.width)
+        self.graph.lay(sn, sr, self.sns.width, self.srs.width)
         self.last_refresh[:] = now
 
     def sn_slots(self, keys: Iterable[Hashable]) -> Ints:
@@ -93,6 +94,7 @@ class View:
         for n, (slot, value) in enumerate(zip(slots.tolist(), values, strict=True)):
             changed[n] = held[n] and self.values[slot] != value
             self.values[slot] = value
+            self.srs.note(slot)
         self.last_refresh[slots] = now
         return changed
 
@@ -114,6 +116,36 @@ class View:
         self.graph.remove_edge(self.sns.numbers[sn], sr)
         if not self.graph.by_sr.of(sr).size:
             self._release_sr(sr)
+
+    def watch(self) -> None:
+        """From now on note what changes, for `changed`."""
+        self.sns.changed, self.srs.changed = {}, {}
+        self.graph.rewired.clear()
+
+    def changed(self) -> tuple[list[int], list[int]]:
+        """The slots of SNs and of SRs of which something changed since this was last asked, released ones included."""
+        noted = self.sns.changed or {}, self.srs.changed or {}, self.graph.rewired
+        sns, srs, rewired = map(list, noted)
+        edges = compress(srs, (self.kinds[srs] == Kind.EDGES).tolist())
+        renewed = (self.sns.numbers[key] for slot in edges if (key := self.srs.keys[slot]) in self.sns.numbers)
+        for each in noted:
+            each.clear()
+        return list(dict.fromkeys([*sns, *renewed, *rewired])), srs
+
+    def dump(self, srs: Sequence[int]) -> dict[str, list[Any]]:
+        """Columns of some slots of SRs; free ones have no key."""
+        return {
+            "key": [self.srs.keys[slot] for slot in srs],
+            "kind": self.kinds[srs].tolist(),
+            "value": [self.values[slot] for slot in srs],
+            "refreshed": self.last_refresh[srs].tolist(),
+        }
+
+    def load(self, columns: Mapping[str, Sequence[Any]], free: Sequence[int]) -> None:
+        """Such columns of all slots from 0 on, into a view that is empty."""
+        self.srs.load(columns["key"], columns["kind"], free)
+        self.values = list(columns["value"])
+        self.kinds, self.last_refresh = np.array(columns["kind"], np.int8), np.array(columns["refreshed"], np.int64)
 
     def evict(self) -> None:
         """Let go of SNs that are out of every window, least demanded first, until the SRs fit the capacity."""

@@ -18,6 +18,7 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from freshkeeper.maintenance.view.dumps import Dumped
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -134,7 +135,7 @@ class Bins:
         return bins
 
 
-class ChangeBits:
+class ChangeBits(Dumped):
     """Maximum likelihood from changed-or-not bits, online: O(bins) per refresh and per slot, however many checks.
 
     Per slot it keeps the sum U of unchanged intervals, and in each bin b the count n_b and the sum of the changed ones,
@@ -277,7 +278,7 @@ class ChangeBits:
             self._known = grown(self._known, slots, False)
 
 
-class LastModified:
+class LastModified(Dumped):
     """λ = X/T where the source tells when it last changed: X changed checks, T the time that was seen to pass quietly.
 
     T is the age of the last change at each changed check plus τ at each unchanged one; this is the maximum of the

@@ -3,7 +3,7 @@
 A key may stand for several things that are refreshed each on its own: it has a slot for every kind of them.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from freshkeeper.policies.base import Kind
@@ -16,6 +16,8 @@ class Slots:
     keys: list[Hashable] = field(default_factory=list)
     by_kind: tuple[dict[Hashable, int], ...] = field(default_factory=lambda: tuple({} for _ in Kind))
     free: list[int] = field(default_factory=list)
+    changed: dict[int, None] | None = None
+    """taken, released or noted since somebody last cleared this, the last one last; None where nobody asks"""
 
     def __len__(self) -> int:
         """How many slots are taken."""
@@ -43,6 +45,7 @@ class Slots:
             slot = len(self.keys)
             self.keys.append(key)
         self.by_kind[kind][key] = slot
+        self.note(slot)
         return slot, True
 
     def release(self, slot: int, kind: int = Kind.COPY) -> None:
@@ -50,3 +53,19 @@ class Slots:
         del self.by_kind[kind][self.keys[slot]]
         self.keys[slot] = None
         self.free.append(slot)
+        self.note(slot)
+
+    def note(self, slot: int) -> None:
+        """Something about this slot has changed."""
+        if self.changed is not None:
+            self.changed.pop(slot, None)
+            self.changed[slot] = None
+
+    def load(self, keys: Sequence[Hashable], kinds: Sequence[int], free: Sequence[int]) -> None:
+        """Take the place of what is held; free slots have no key, and the last of them is taken first."""
+        self.keys, self.free = list(keys), list(free)
+        for numbers in self.by_kind:
+            numbers.clear()
+        for slot, (key, kind) in enumerate(zip(keys, kinds, strict=True)):
+            if key is not None:
+                self.by_kind[kind][key] = slot

@@ -145,7 +145,7 @@ class Task:
     def _warm(self, manager: Manager, remote: Remote) -> None:
         """Every copy fetched at t0, with what the source tells of it."""
         t0 = self.trace.t0
-        manager.view.load_numbered(self.trace.edges.sn, self.trace.edges.sr, self.trace.sns, self.trace.srs, t0)
+        manager.view.fill_numbered(self.trace.edges.sn, self.trace.edges.sr, self.trace.sns, self.trace.srs, t0)
         every = np.arange(self.trace.srs, dtype=np.int32)
         manager.receive(every, every.tolist(), remote.fetch(every.tolist(), t0).copies, t0)
         remote.requests = 0

@@ -159,7 +159,7 @@ def test_counting_windows_evaluate_when_enough_elements_came(source, keeper):
     counting = type(manager)(
         WindowSpec(range=2, step=1, count=True), source, manager.policy, manager.budget, manager.model
     )
-    counting.view.load([("jazz", "ann"), ("folk", "dan")], {}, now=0)
+    counting.view.fill([("jazz", "ann"), ("folk", "dan")], {}, now=0)
     assert counting.evaluate(10, [(10, "jazz")]).record.window_mappings == 1
     assert counting.evaluate(25, [(25, "folk")]).record.window_mappings == 2
     assert counting.evaluate(31, [(31, "folk")]).record.window_mappings == 2

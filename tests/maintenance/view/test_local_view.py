@@ -24,6 +24,9 @@ class ViewMachine(RuleBasedStateMachine):
         model = FixedSchedule(np.full(9, 100), np.zeros(9, int))
         self.view = View(MaintenanceGraph(self.window), model, capacity=4)
         self.fetched, self.k = set(), 0
+        self.view.watch()
+        self.written = {}, {}
+        """rows of SNs and SRs, by slot, as somebody wrote them who was told of changes alone"""
 
     @rule(sns=st.lists(st.integers(0, 7), min_size=1, max_size=3))
     def arrive(self, sns):
@@ -62,10 +65,45 @@ class ViewMachine(RuleBasedStateMachine):
         assert len(view.srs) == len(view.misses) + len(view.srs.numbers)
 
     @invariant()
+    def what_is_told_of_changes_is_all_that_changed(self):
+        for slots, written, rows in zip(self.view.changed(), self.written, (sn_rows, sr_rows), strict=True):
+            written.update(zip(slots, rows(self.view, slots), strict=True))
+        assert list(map(self.written[0].get, range(self.view.sns.width))) == sn_rows(self.view)
+        assert list(map(self.written[1].get, range(self.view.srs.width))) == sr_rows(self.view)
+        assert self.view.changed() == ([], [])
+
+    @invariant()
+    def another_view_that_loads_it_is_the_same(self):
+        view, window = self.view, Window(self.window.spec, ring=3)
+        other = View(MaintenanceGraph(window), view.model, capacity=4)
+        sns = range(view.sns.width)
+        known = self.window.dump(sns)
+        other.sns.load(view.sns.keys, [Kind.COPY] * len(sns), view.sns.free)
+        other.load(view.dump(range(view.srs.width)), view.srs.free)
+        window.load(known["evaluations"], known["arrivals"], [0] * len(sns))
+        other.graph.load(view.graph.dump(sns), view.srs.width)
+        assert (sn_rows(other), sr_rows(other)) == (sn_rows(view), sr_rows(view))
+        assert (other.srs.by_kind, other.srs.free, other.degree) == (view.srs.by_kind, view.srs.free, view.degree)
+        srs = np.arange(view.srs.width)
+        assert np.allclose(other.graph.arrivals(srs), view.graph.arrivals(srs), atol=1e-9)
+        assert other.graph.edges == view.graph.edges
+
+    @invariant()
     def demand_follows(self):
         adjacency = self.view.graph.snapshot().matrix.toarray() if self.view.graph.sns else np.zeros((0, 0))
         profile = self.window.profile(self.view.graph.sns, 3)
         assert self.view.graph.demand(3).tolist() == (adjacency.T @ profile).tolist()
+
+
+def sn_rows(view, slots=None):
+    """Key and edges of some slots, or of all."""
+    slots = range(view.sns.width) if slots is None else slots
+    return list(zip([view.sns.keys[slot] for slot in slots], view.graph.dump(slots), strict=True))
+
+
+def sr_rows(view, slots=None):
+    """Key, kind, value and time of some slots, or of all."""
+    return list(zip(*view.dump(range(view.srs.width) if slots is None else slots).values(), strict=True))
 
 
 ViewMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
