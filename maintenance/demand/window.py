@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.demand import kernels
 from freshkeeper.maintenance.demand.window_counts import Selected, WindowCounts
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.errors import ConfigError, TimeError
 

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping
 from textwrap import indent
 
-from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.federation.splitting import split_of
 from freshkeeper.maintenance.query.model import Operator, Query, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_iso
 
 Volatile = Mapping[str, Collection[str]]

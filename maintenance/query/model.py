@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.query.federation.context import Surroundings, surroundings
 from freshkeeper.maintenance.query.federation.service_patterns import (
     ServicePattern,
@@ -20,6 +19,7 @@ from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.rewrite import to_sparql
 from freshkeeper.maintenance.query.syntax.source_map import SourceMap
 from freshkeeper.maintenance.query.syntax.tokens import Tokens, tokenize
+from freshkeeper.maintenance.settings.closure import Closure
 
 
 class Form(StrEnum):

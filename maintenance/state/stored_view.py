@@ -18,7 +18,7 @@ from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
 from freshkeeper.maintenance.state.view_rows import ViewRows
 from freshkeeper.maintenance.state.view_store import Doubt
-from freshkeeper.maintenance.view.dumps import dumpable
+from freshkeeper.maintenance.view.dumpable import dumpable
 from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.errors import ConfigError
 

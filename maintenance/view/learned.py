@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
-from freshkeeper.maintenance.view.dumps import Dumped
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired, reaching
 from freshkeeper.maintenance.view.schedule import Numbering
 from freshkeeper.policies.arrays import Floats, Ids, Ints

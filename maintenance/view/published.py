@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
-from freshkeeper.maintenance.view.dumps import Dumped
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.learned import checks, exponential
 from freshkeeper.maintenance.view.rates import LastModified, grown, paired, reaching, span
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints

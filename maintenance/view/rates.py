@@ -18,7 +18,7 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from freshkeeper.maintenance.view.dumps import Dumped
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.errors import ConfigError, InputError
 

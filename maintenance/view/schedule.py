@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from freshkeeper.maintenance.view.changes import Beliefs, Evidence
-from freshkeeper.maintenance.view.dumps import Dumped
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.rates import grown, paired, reaching, span
 from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Knowledge

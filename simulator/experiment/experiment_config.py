@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.shipped_configs import or_named
 from freshkeeper.maintenance.settings.yaml_file import read_yaml

@@ -5,11 +5,11 @@ window closes and is not empty; NAMED is accepted, but the name cannot be used i
 moves with every element, as TRIPLES n does. Windows are right-open, as C-SPARQL's: both run on the same kind of engine.
 """
 
-from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.query.dialects.dialect import SPARQLSTREAM, Declared, Dialect, Feature, cannot
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, shown
 from freshkeeper.maintenance.query.syntax.window_extent import Extent
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_unit
 
 EXAMPLES = "write [NOW - 10 MINUTES TO NOW SLIDE 1 MINUTES], [NOW - 30 S] or [TRIPLES 100]"

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.closure import Closure
 from freshkeeper.maintenance.query.dialects.dialect import Declared, Feature, cannot, fitted_report
 from freshkeeper.maintenance.query.model import (
     Dataset,
@@ -22,6 +21,7 @@ from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_
 from freshkeeper.maintenance.query.syntax.source_map import SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import nearest
 
 

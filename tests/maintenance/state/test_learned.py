@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from freshkeeper.maintenance.state.change_model_state import packed, unpacked
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
 from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
-from freshkeeper.maintenance.view.dumps import dumpable
+from freshkeeper.maintenance.view.dumpable import dumpable
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.published import Published
 from freshkeeper.maintenance.view.rates import ChangeBits, LastModified
