@@ -65,11 +65,11 @@ class ConnectionPool:
         parts = urlsplit(call.url)
         place = Place(parts.scheme == "https", parts.hostname or "", parts.port)
         connection = self._connected(place, trip.until)
-        if not trip.go():
-            self._keep(place, connection)
-            raise NotSentError("not sent: the budget or the time is spent")
-        reusable = False
+        reusable = True
         try:
+            if not trip.go():  # it may raise as well
+                raise NotSentError("not sent: the budget or the time is spent")
+            reusable = False
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
             connection.request(call.method, target, call.body, dict(call.headers))
             answer, reusable = self._answer(connection)

@@ -1,6 +1,7 @@
 """A source that fails: evaluations keep their step, freshness is honest, every request is paid, and it recovers."""
 
 import json
+import os
 import re
 import socket
 import threading
@@ -304,6 +305,24 @@ def test_retry_after_is_remembered_over_a_restart(courier, proxied, keep):
     keeper.courier.restore(json.loads(json.dumps(asking.state())))
     found, _ = keeper.evaluate("jazz")
     assert (found.record.spent, proxy.count) == (0, 1)
+
+
+@pytest.mark.parametrize("fault", ["busy", "busy-date", "broken"])
+def test_a_request_that_the_gate_stops_gives_its_connection_back(fault, courier):
+    asking, proxy = courier(fault, breaker=Breaker(1, 60.0))
+    proxy.retry_after = 60
+    ask(asking, *["ann"] * 8)
+    files, threads = held()
+    for _ in range(20):
+        assert all("not sent" in str(reply.error) for reply in ask(asking, *["ann"] * 8).replies)
+    assert len(proxy.connections) <= 8
+    assert held()[0] <= files + 8 * 3, "a connection for each of eight threads: its two ends, and what the proxy opens"
+    assert held()[1] <= threads + 8
+
+
+def held():
+    """Open file descriptors, and threads."""
+    return len(os.listdir("/proc/self/fd")), threading.active_count()
 
 
 def test_a_limit_per_step_lets_every_evaluation_through(proxied, keep):
