@@ -173,6 +173,9 @@ class _Job:
             except NotSentError as why:
                 return self._failed(error or str(why))
             except FetchError as fault:
+                if fault.refused:
+                    courier.gate.succeeded()
+                    return replace(self._failed(str(fault)), refused=True)
                 courier.gate.failed(fault.wait)
                 error = str(fault)
                 if not fault.again or n + 1 == tries or not self._rest(n):

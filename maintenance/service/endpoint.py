@@ -6,7 +6,7 @@ sends at once what may be under way at once, has limits of its own, and may answ
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -128,6 +128,15 @@ class Remote(Protocol):
 
     def deliver(self, order: Order) -> Delivery:
         """Do what can be done within the order's allowance and the evaluation's deadline."""
+        ...
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """A source that may refuse keys, which are then left alone for a while."""
+
+    def resting(self) -> Iterable[Key]:
+        """What the next order would not ask for."""
         ...
 
 

@@ -4,7 +4,7 @@ An SN that was fetched has one edge more, to its `Edges`. The policy weighs it l
 own, and a refresh of it is an expansion of the SN: edges and copies of all its SRs in one request.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -46,6 +46,13 @@ class KeepingEdges:
     def room(self, now: int) -> float:
         """What the source takes."""
         return self.endpoint.room(now)
+
+    def resting(self) -> Iterator[Key]:
+        """What the source refused, and with an SN its edges."""
+        for key in self.endpoint.resting():
+            yield key
+            if isinstance(key, Miss):
+                yield Edges(key.sn)
 
     def deliver(self, order: Order) -> Delivery:
         """Refreshes of edges are expansions; those that the allowance does not pay for are not sent."""

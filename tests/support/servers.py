@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 HERE = "127.0.0.1"
 OXIGRAPH = Path(sys.executable).parent / "oxigraph"
@@ -79,13 +80,16 @@ class Proxy:
 
     `fault` is a name, or is called for each request with its number and gives one; "" forwards. Faults: slow, stall
     (after the headers), busy (429), busy-date (503), broken (500), reset, cut, truncated, kind, html, endless, drip (a
-    byte now and then), echo (the request, in a 500) and moved (302, to an address with the credentials).
+    byte now and then), echo (the request, in a 500) and moved (302, to an address with the credentials). What names
+    one of `poison` is refused with `status`.
     """
 
     def __init__(self, port: int, fault: str | Callable[[int], str] = "") -> None:
         """Listen on a free port."""
         self.fault, self.delay, self.retry_after = fault, 0.2, 1
         self.count = 0
+        self.poison: tuple[str, ...] = ()
+        self.status = b"400 Bad Request"
         self.heads: list[str] = []
         self.connections: list[object] = []
         self._upstream = port
@@ -158,6 +162,8 @@ class Proxy:
     def _answer(self, client: socket.socket, upstream: http.client.HTTPConnection, head: str, body: bytes) -> bool:
         """Answer one request; tells whether the connection goes on."""
         fault = self.fault if isinstance(self.fault, str) else self.fault(self.count)
+        if any(word in unquote_plus(f"{head}{body.decode()}") for word in self.poison):
+            fault = "refused"
         return bool(getattr(self, "_" + (fault or "forward").replace("-", "_"))(client, upstream, head, body))
 
     def _forward(self, client, upstream, head, body) -> bool:
@@ -192,6 +198,10 @@ class Proxy:
     def _busy_date(self, client, *_) -> bool:
         at = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + self.retry_after)).encode()
         client.sendall(_response(b"busy", b"503 Service Unavailable", extra=b"Retry-After: %s\r\n" % at))
+        return True
+
+    def _refused(self, client, *_) -> bool:
+        client.sendall(_response(b"no such key", self.status))
         return True
 
     def _broken(self, client, *_) -> bool:

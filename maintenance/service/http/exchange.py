@@ -148,7 +148,8 @@ class ConnectionPool:
             if size > limit:
                 if failed:
                     return b"".join(found)[:limit], False
-                raise FetchError(f"too large: the answer is longer than {limit / MEGABYTE:g} MB, the source's max_size")
+                said = f"too large: the answer is longer than {limit / MEGABYTE:g} MB, the source's max_size"
+                raise FetchError(said, refused=True)
         if response.length:
             raise FetchError(f"malformed: the answer ends {response.length} bytes before its end", again=True)
         return b"".join(found), True

@@ -1,11 +1,11 @@
 """A source that fails: evaluations keep their step, freshness is honest, every request is paid, and it recovers."""
 
 import json
-import os
 import re
 import socket
 import threading
 import time
+from pathlib import Path
 from random import Random
 from urllib.parse import parse_qs, urlsplit
 
@@ -322,7 +322,7 @@ def test_a_request_that_the_gate_stops_gives_its_connection_back(fault, courier)
 
 def held():
     """Open file descriptors, and threads."""
-    return len(os.listdir("/proc/self/fd")), threading.active_count()
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
 
 def test_a_limit_per_step_lets_every_evaluation_through(proxied, keep):
