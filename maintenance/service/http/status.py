@@ -39,12 +39,12 @@ def _kind(status: int, wait: float | None) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds for which the source wants no request; None where it does not say."""
+    """Seconds for which the source wants no request, a date by its own clock; None where it does not say."""
     written = headers.get("retry-after", "").strip()
     if written.isascii() and written.isdigit():
         return min(float(written[:12]), LONGEST_WAIT)
-    at = http_date(written)
-    return None if at is None else min(max(0.0, at - now), LONGEST_WAIT)
+    at, sent = http_date(written), http_date(headers.get("date"))
+    return None if at is None else min(max(0.0, at - (now if sent is None else sent)), LONGEST_WAIT)
 
 
 def http_date(written: str | None) -> float | None:
