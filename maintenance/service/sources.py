@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
 
@@ -31,12 +32,13 @@ from freshkeeper.policies.errors import EndpointError
 
 @dataclass(eq=False)
 class EmbeddedSource:
-    """A source inside the process: its data, and the changes that come."""
+    """A source inside the process: its data, and the changes that come; threads may share it."""
 
     data: list[Quad]
     changes: list[tuple[int, Quad]] = field(default_factory=list)
     requests: int = 0
     _next: int = 0
+    _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         """Load the data; changes come in the order of their times."""
@@ -46,8 +48,9 @@ class EmbeddedSource:
 
     def __call__(self, query: str, now: int) -> list[Bound]:
         """Ask the source as it is at `now`."""
-        self.requests += 1
-        self._catch_up(now)
+        with self._lock:
+            self.requests += 1
+            self._catch_up(now)
         try:
             found = self.store.query(query)
         except (SyntaxError, OSError) as error:

@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from urllib.parse import parse_qs, urlsplit
@@ -14,6 +15,7 @@ from pyoxigraph import NamedNode
 from servers import eventually, numbered
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query import parse
@@ -55,7 +57,7 @@ class Keeper:
     def __init__(self, courier, budget=3, price=None, audit=0):
         self.courier = courier
         self.endpoint = PatternEndpoint(parts(), courier, price or Price())
-        window, rule = WindowSpec(4000, 1000), BudgetRule.of(budget)
+        window, rule = WindowSpec(4000, 1000), BudgetRule.of(budget) if isinstance(budget, int) else budget
         self.manager = Manager(window, self.endpoint, make("lru"), rule, Learned(), capacity=100, audit=audit)
         self.now = 0
 
@@ -375,6 +377,27 @@ def test_keys_are_paid_with_every_request_that_holds_them(proxied, keep):
     assert {1, 2} <= set(keys)
     assert keeper.spent == sum(2.0 + 0.25 * count for count in keys)
     keeper.manager.ledger.check()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_threads_that_share_a_source_and_a_budget_pay_for_every_request(shared, proxied, keep):
+    random = Random(5)
+    proxy = proxied(lambda _: random.choice(["", "", "slow", "broken", "reset"]))
+    proxy.delay = 0.03
+    asking, budget = courier_to(proxy.url, retries=1, deadline=0.02, timeout=0.5), SharedBudget(BudgetRule.of(9), 1000)
+    rules = [budget.member(str(n)) if shared else BudgetRule.of(3) for n in range(6)]
+    keepers = [keep(asking, rule) for rule in rules]
+
+    def evaluate(keeper):
+        for n in range(40):
+            keeper.evaluate(("jazz", "rock", "folk")[n % 3])
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(evaluate, keepers))
+    assert eventually(lambda: not asking.busy)
+    assert eventually(lambda: sum(keeper.spent for keeper in keepers) == proxy.count), proxy.count
+    assert all(keeper.endpoint.requests == keeper.spent for keeper in keepers)
+    budget.check()
 
 
 def test_a_soak_with_random_faults_is_paid_to_the_unit(oxigraph, proxied, keep):
