@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
@@ -137,6 +138,7 @@ class Session:
         return sources
 
     def _observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
+        source = shown(source)
         self._journal.observe(source, manager, evaluation)
         for observe in self.observers:
             observe(source, manager, evaluation)

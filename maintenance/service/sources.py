@@ -115,7 +115,8 @@ def _transport(config: SourceConfig) -> Transport:
         changes = _changes(config.changes) if config.changes else []
         named = config.annotations is Annotation.GRAPH
         return AtOnce(EmbeddedSource(load_graph(config.data, named), changes))
-    credentials, wire, dated = config.auth.read(), ConnectionPool(config.max_size), config.knowledge == "published"
+    credentials = config.auth.read().hiding(config.addresses)
+    wire, dated = ConnectionPool(config.max_size), config.knowledge == "published"
     carrier: Carrier
     if config.sparql is not None:
         carrier = SparqlOverHttp(config.sparql, credentials, config.method, wire, dated)
