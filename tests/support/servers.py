@@ -1,6 +1,7 @@
 """Real servers for tests: oxigraph on a free port, and a proxy before it that counts requests and makes faults."""
 
 import contextlib
+import gzip
 import http.client
 import itertools
 import json
@@ -19,6 +20,7 @@ HERE = "127.0.0.1"
 OXIGRAPH = Path(sys.executable).parent / "oxigraph"
 PAGE = b"<!DOCTYPE html><html><body><h1>Something went wrong</h1></body></html>"
 JSON = b"application/sparql-results+json"
+BOMB = gzip.compress(b" " * 20_000_000)
 
 BLOG = """
 @prefix : <http://example.org/> .
@@ -80,14 +82,16 @@ class Proxy:
 
     `fault` is a name, or is called for each request with its number and gives one; "" forwards. Faults: slow, stall
     (after the headers), busy (429), busy-date (503), broken (500), reset, cut, truncated, kind, html, endless, drip (a
-    byte now and then), echo (the request, in a 500) and moved (302, to an address with the credentials). What names
-    one of `poison` is refused with `status`.
+    byte now and then), echo (the request, in a 500), moved (302, to an address with the credentials), bomb (what
+    unpacks to much) and refused (with `status`, as all that names one of `poison` is). Connections that `hang_up` says
+    so of are cut before anything is read, and are counted in `cut`.
     """
 
     def __init__(self, port: int, fault: str | Callable[[int], str] = "") -> None:
         """Listen on a free port."""
         self.fault, self.delay, self.retry_after = fault, 0.2, 1
-        self.count = 0
+        self.hang_up: Callable[[], bool] = lambda: False
+        self.count = self.cut = 0
         self.poison: tuple[str, ...] = ()
         self.status = b"400 Bad Request"
         self.heads: list[str] = []
@@ -117,7 +121,7 @@ class Proxy:
 
     def _start(self, run: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=run, args=arguments)
-        self._threads.append(thread)
+        self._threads = [*(each for each in self._threads if each.is_alive()), thread]
         thread.start()
 
     def _accept(self) -> None:
@@ -126,6 +130,11 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self.hang_up():
+                self.cut += 1
+                self._reset(client)
+                client.close()
+                continue
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.connections.append(client.getpeername())
             with self._lock:
@@ -249,6 +258,10 @@ class Proxy:
         while not self._ending.wait(0.02):
             client.sendall(b" ")
         return False
+
+    def _bomb(self, client, *_) -> bool:
+        client.sendall(_response(BOMB, kind=JSON, extra=b"Content-Encoding: gzip\r\n"))
+        return True
 
     def _wait_for(self, client: socket.socket) -> None:
         """Until the other side has had enough."""
