@@ -14,7 +14,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from freshkeeper.maintenance.query.federation.split import THERE, TIMES, Split
 from freshkeeper.maintenance.service.annotations import valid
 from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
-from freshkeeper.maintenance.service.refusals import Refusals
+from freshkeeper.maintenance.service.limits.refusals import Refusals
 from freshkeeper.maintenance.service.transport import Bound, LateReply, Reply, Request, Term, Terms, Transport
 from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.maintenance.view.local_view import Miss

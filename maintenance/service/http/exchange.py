@@ -12,8 +12,8 @@ from threading import Lock
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from freshkeeper.maintenance.service.compression import ACCEPTED, Unpacker
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
+from freshkeeper.maintenance.service.http.compression import ACCEPTED, Unpacker
 from freshkeeper.maintenance.service.http.connection import CHUNK, Connection, Place, Proxy
 
 MEGABYTE = 1_000_000

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import NamedNode
 
-from freshkeeper.maintenance.service.compression import Unpacker
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.service.http import connection
+from freshkeeper.maintenance.service.http.compression import Unpacker
 from freshkeeper.maintenance.service.http.connection import Proxy
 from freshkeeper.maintenance.service.http.exchange import Call, ConnectionPool, Deadline
 from freshkeeper.maintenance.service.source_config import config_of

@@ -14,8 +14,8 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.service.endpoint import Order, Price
+from freshkeeper.maintenance.service.limits.refusals import LONGEST, Refusals
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.service.refusals import LONGEST, Refusals
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import source_of
 from freshkeeper.maintenance.service.transport import NOT_SENT, Reply, Sent
