@@ -130,13 +130,6 @@ def webs():
         each.stop()
 
 
-@pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
-    for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 def get(wire, url, **more):
     return wire.exchange(Call("GET", url, **more), Deadline(time.monotonic() + 5))
 

@@ -14,6 +14,9 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.service.endpoint import Order, Price
+from freshkeeper.maintenance.service.fetch_errors import FetchError
+from freshkeeper.maintenance.service.http.exchange import Answer
+from freshkeeper.maintenance.service.http.status import check
 from freshkeeper.maintenance.service.limits.refusals import LONGEST, Refusals
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.source_config import config_of
@@ -113,6 +116,17 @@ def test_a_source_that_wants_no_request_at_all_opens_it_and_its_batches_stay_who
     assert (proxy.count, endpoint.room(0)) == (1, 0)
 
 
+@pytest.mark.parametrize("headers", [{}, {"retry-after": "7"}])
+def test_what_a_status_says_of_key_and_source(headers):
+    for status in range(400, 600):
+        with pytest.raises(FetchError) as fault:
+            check(Answer(status, "No", headers, b""), lambda: 0.0)
+        passing = status in (408, 425, 429, 500, 502, 503, 504)
+        assert fault.value.again == passing
+        assert fault.value.refused == (status < 500 and not passing and status not in (401, 403, 407))
+        assert fault.value.wait == (7 if headers and (passing or status == 403) else None)
+
+
 @pytest.mark.parametrize("expanded", [False, True])
 @pytest.mark.parametrize("allowance", range(1, 10))
 def test_halves_are_paid_within_the_allowance_and_go_on_with_the_next_order(allowance, expanded, asking):
@@ -150,8 +164,8 @@ def test_bad_keys_take_no_place_in_the_budget_of_good_ones(policy, case, wrapped
 class Picky:
     """A transport without a network that refuses requests with bad keys."""
 
-    def __init__(self, bad, random):
-        self.bad, self.random, self.sent, self.keys = bad, random, 0, 0
+    def __init__(self, bad):
+        self.bad, self.sent, self.keys = bad, 0, 0
 
     def room(self, now):
         return math.inf
@@ -179,7 +193,7 @@ class Picky:
     st.lists(st.tuples(st.sets(st.integers(0, 29)), st.floats(0, 40)), min_size=1, max_size=30),
 )
 def test_whatever_is_refused_no_order_costs_more_than_it_may_and_good_keys_come_through(bad, batch, prices, orders):
-    transport = Picky({node(str(n)) for n in bad}, None)
+    transport = Picky({node(str(n)) for n in bad})
     price = Price(*prices, batch)
     endpoint = PatternEndpoint(PARTS, transport, price)
     for wanted, allowance in orders:
