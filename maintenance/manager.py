@@ -22,11 +22,11 @@ from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundB
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.demand.window_counts import WindowCounts
 from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
-from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Expanded, Late, Order, Remote, deliver
+from freshkeeper.maintenance.service.endpoint import Choosy, Copy, Endpoint, Expanded, Late, Order, Remote, deliver
 from freshkeeper.maintenance.view.changes import ChangeModel, Evidence
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
-from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Policy, Results, Selection
+from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Policy, Results, Round, Selection
 from freshkeeper.policies.errors import InputError, TimeError
 
 
@@ -86,6 +86,7 @@ class Manager:
         draws = self._draw(present, counts[present], budget)
         budget = replace(budget, available=budget.available - draws.cost)
         srs, round = self.rounds.build(now, self._k, self.endpoint.price)
+        round = self._without_resting(srs, round, budget)
         selection = self.policy.select(round, budget, self.rng)
         check_selection(self.policy, round, selection, budget)
         chosen = Selection(srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
@@ -226,6 +227,15 @@ class Manager:
         if not isinstance(self.endpoint, Remote):
             return budget
         return replace(budget, available=min(budget.available, self.endpoint.room(now)))
+
+    def _without_resting(self, srs: Ints, round: Round, budget: Budget) -> Round:
+        """What the source refused not long ago costs more than there is, so that no policy waits for it."""
+        by_kind = self.view.srs.by_kind
+        resting = self.endpoint.resting() if isinstance(self.endpoint, Choosy) else ()
+        slots = [by_kind[kind][key] for kind, key in resting if key in by_kind[kind]]
+        if not slots:
+            return round
+        return replace(round, cost=np.where(np.isin(srs, slots), budget.available + round.cost + 1, round.cost))
 
     def _draw(self, sns: Ints, counts: Ids, budget: Budget) -> Draws:
         """The answers that this evaluation checks."""

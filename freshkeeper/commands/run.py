@@ -9,6 +9,7 @@ import typer
 
 from freshkeeper.commands.run_options import said
 from freshkeeper.commands.screen import say
+from freshkeeper.maintenance.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _carry_out(config: "RunConfig") -> None:
     observers = [*([metrics.observe] if metrics else []), *([logs.observe] if config.log else [])]
     if config.log:
         logs.start(config.log)
-    command = shlex.join(["freshkeeper", *sys.argv[1:]])
+    command = shlex.join(["freshkeeper", *map(shown, sys.argv[1:])])
     query = parsed(text, config.dialect)
     session = Session(config.model_copy(update={"query": text}), query, say, observers, command)
     out = writer(config.format)

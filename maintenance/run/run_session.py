@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
@@ -155,6 +156,7 @@ class Session:
 
 
 def _tell(observers: Sequence[Observer], source: str, manager: Manager, evaluation: Evaluation) -> None:
+    source = shown(source)
     for observe in observers:
         observe(source, manager, evaluation)
 

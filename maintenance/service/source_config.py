@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pyoxigraph import NamedNode
 
+from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.service.annotations import Annotation
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.sparql_over_http import Method
@@ -56,9 +57,9 @@ def _address(written: str) -> str:
     if parts.username or parts.password:
         raise ValueError("credentials do not belong into an address; name environment variables under auth")
     if parts.scheme not in ("http", "https") or not parts.hostname or not re.fullmatch(r"[!-~]+", written):
-        raise ValueError(f"{written!r} is no address of an HTTP service; write http://host/path")
+        raise ValueError(f"{shown(written)!r} is no address of an HTTP service; write http://host/path")
     if not _has_port(parts.netloc):
-        raise ValueError(f"{written!r} has no port that can be: it is a number up to 65535")
+        raise ValueError(f"{shown(written)!r} has no port that can be: it is a number up to 65535")
     return written
 
 
@@ -100,33 +101,52 @@ def _iris(written: str) -> str:
     return written
 
 
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+OURS = ("host", "connection", "content-length", "content-type", "transfer-encoding", "accept", "accept-encoding")
+"""Headers that requests have already."""
+
+
 class Auth(BaseModel):
-    """Names of environment variables: a bearer token, or user and password."""
+    """Names of environment variables: a bearer token, or user and password; and headers such as X-API-Key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     bearer: str = Field(default="", description="variable with a token, sent as a bearer token")
     user: str = Field(default="", description="variable with a user name, for basic authentication")
     password: str = Field(default="", description="variable with the password that belongs to it")
+    headers: dict[str, str] = Field(default={}, description="headers, as X-API-Key, and the variable that each is in")
 
     @field_validator("bearer", "user", "password")
     @classmethod
     def _is_a_name(cls, written: str) -> str:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|", written):
+        if not re.fullmatch(rf"{VARIABLE}|", written):
             raise ValueError("it must be the name of an environment variable, never what that holds")
+        return written
+
+    @field_validator("headers")
+    @classmethod
+    def _are_names(cls, written: dict[str, str]) -> dict[str, str]:
+        if any(re.fullmatch(VARIABLE, variable) is None for variable in written.values()):
+            raise ValueError("each must have the name of an environment variable, never what that holds")
+        for name in written:
+            if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or name.lower() in OURS:
+                raise ValueError("X-API-Key is a name for a header; Host, Content-Length and such are set already")
         return written
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if bool(self.user) != bool(self.password) or (self.bearer and self.user):
             raise ValueError("name a variable for bearer, or one for user and one for password")
+        if (self.bearer or self.user) and "authorization" in (name.lower() for name in self.headers):
+            raise ValueError("the header Authorization is given twice: leave out bearer and user, or the header")
         return self
 
     def read(self) -> Credentials:
         """What the variables hold now."""
+        named = Credentials.named(self.headers)
         if self.bearer:
-            return Credentials.bearer(self.bearer)
-        return Credentials.basic(self.user, self.password) if self.user else Credentials()
+            return named.joined(Credentials.bearer(self.bearer))
+        return named.joined(Credentials.basic(self.user, self.password)) if self.user else named
 
 
 class Place(BaseModel):
@@ -267,6 +287,11 @@ class SourceConfig(BaseModel):
         description="published: where tmp:expiration and tmp:interval of volatile triples are: none, graph, "
         "reification or singleton",
     )
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it is."""
+        return [*([self.sparql] if self.sparql else ()), *(each.url for each in self.resources)]
 
     @property
     def kind(self) -> str:

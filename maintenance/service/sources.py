@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
 
@@ -33,12 +34,13 @@ from freshkeeper.policies.errors import EndpointError
 
 @dataclass(eq=False)
 class EmbeddedSource:
-    """A source inside the process: its data, and the changes that come."""
+    """A source inside the process: its data, and the changes that come; threads may share it."""
 
     data: list[Quad]
     changes: list[tuple[int, Quad]] = field(default_factory=list)
     requests: int = 0
     _next: int = 0
+    _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         """Load the data; changes come in the order of their times."""
@@ -48,8 +50,9 @@ class EmbeddedSource:
 
     def __call__(self, query: str, now: int) -> list[Bound]:
         """Ask the source as it is at `now`."""
-        self.requests += 1
-        self._catch_up(now)
+        with self._lock:
+            self.requests += 1
+            self._catch_up(now)
         try:
             found = self.store.query(query)
         except (SyntaxError, OSError) as error:
@@ -118,7 +121,8 @@ def _transport(config: SourceConfig) -> Transport:
         changes = _changes(config.changes) if config.changes else []
         named = config.annotations is Annotation.GRAPH
         return AtOnce(EmbeddedSource(load_graph(config.data, named), changes))
-    credentials, wire, dated = config.auth.read(), ConnectionPool(config.max_size), config.knowledge == "published"
+    credentials = config.auth.read().hiding(config.addresses)
+    wire, dated = ConnectionPool(config.max_size), config.knowledge == "published"
     carrier: Carrier
     if config.sparql is not None:
         carrier = SparqlOverHttp(config.sparql, credentials, config.method, wire, dated)

@@ -4,7 +4,7 @@ An SN that was fetched has one edge more, to a slot of the kind EDGES. The polic
 knowledge is its own, and a refresh of it is an expansion of the SN: edges and copies of all its SRs in one request.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 
@@ -13,7 +13,7 @@ import numpy as np
 from freshkeeper.maintenance.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.rsp.r2s import Freshness
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.service.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.policies.base import Case, Kind
 
@@ -35,6 +35,13 @@ class KeepingEdges:
     def room(self, now: int) -> float:
         """What the source takes."""
         return self.endpoint.room(now)
+
+    def resting(self) -> Iterator[Asked]:
+        """What the source refused, and with an SN its edges."""
+        for kind, key in self.endpoint.resting():
+            yield kind, key
+            if kind is Kind.MISS:
+                yield Kind.EDGES, key
 
     def deliver(self, order: Order) -> Delivery:
         """Refreshes of edges are expansions; those that the allowance does not pay for are not sent."""

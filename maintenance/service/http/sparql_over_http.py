@@ -80,12 +80,10 @@ class SparqlOverHttp:
         wrapper.setOnlyConneg(True)
         wrapper.setMethod(method)
         wrapper.queryString, wrapper.queryType = query, SELECT  # setQuery would guess the type from the text
-        if self.credentials.authorization:
-            wrapper.addCustomHttpHeader("Authorization", self.credentials.authorization)
         made = wrapper.request()
         assert made.data is None or isinstance(made.data, bytes)
         url = made.full_url + (("&" if "?" in made.full_url else "?") + fixed if fixed else "")
-        return Call(made.get_method(), url, dict(made.header_items()), made.data)
+        return Call(made.get_method(), url, {**dict(made.header_items()), **self.credentials.headers}, made.data)
 
 
 def rows_of(answer: Answer) -> list[Bound]:
