@@ -24,8 +24,7 @@ from freshkeeper.maintenance.service.sources import source_of
 from freshkeeper.maintenance.service.transport import NOT_SENT, Reply, Sent
 from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
 from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.maintenance.view.local_view import Miss
-from freshkeeper.policies.base import Case
+from freshkeeper.policies.base import Case, Kind
 from freshkeeper.policies.registry import make
 
 E = "http://example.org/"
@@ -210,6 +209,6 @@ def test_what_is_asked_for_no_more_is_forgotten():
     refusals = Refusals()
     for n in range(10 * LONGEST):
         refusals.begin()
-        refusals.refused([Miss(n)])
+        refusals.refused([(Kind.MISS, n)])
     assert len(list(refusals.resting())) <= 2
     assert len(refusals._known) < 4 * LONGEST
