@@ -4,7 +4,6 @@ Every transaction is whole or not there after a kill, because the system writes 
 After a power cut the last ones may be missing (`synchronous=NORMAL` does not wait for the disk), whole and in order.
 """
 
-import fcntl
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from freshkeeper.maintenance.files import PRIVATE, lock, make_directory
 from freshkeeper.policies.errors import ConfigError
 
 VERSION = 1
@@ -45,12 +45,11 @@ class Database:
     def __post_init__(self) -> None:
         """Open or begin."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.directory / "lock").open("w")
+            make_directory(self.directory)
+            self._lock = lock(self.directory / "lock", f"--state {self.directory}")
         except OSError as error:
             raise ConfigError(f"--state {self.directory} cannot be used: {error.strerror}") from None
         try:
-            self._take_lock()
             self._open()
         except BaseException:
             self._lock.close()
@@ -93,15 +92,8 @@ class Database:
         if self.sql.in_transaction:
             self.sql.execute("ROLLBACK")
 
-    def _take_lock(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(
-                f"--state {self.directory} is in use by another process; every run needs its own"
-            ) from None
-
     def _open(self) -> None:
+        (self.directory / FILE).touch(PRIVATE)
         self.sql = sqlite3.connect(self.directory / FILE, isolation_level=None, check_same_thread=False)
         try:
             for setting in SETTINGS:
