@@ -81,10 +81,22 @@ class Session:
         for line in unused(self.query, self.config.streams, self.config.graph_files, self.config.sources):
             self.tell(line)
 
-    def results(self) -> Iterator[Result]:
+    @property
+    def goes_on(self) -> bool:
+        """Whether an earlier run has answered."""
+        return self._state is not None and self._state.answered is not None
+
+    @property
+    def torn(self) -> bool:
+        """Whether an earlier run may have ended within an answer."""
+        return self._state is not None and self._state.torn
+
+    def results(self) -> Generator[Result, None, None]:
         """Every evaluation's result; whoever asks for the next one has put it out."""
         try:
             for result in self._engine.run():
+                if self._state is not None:
+                    self._state.answering(result.t)
                 yield result
                 self._answered(result)
                 self._journal.tick()

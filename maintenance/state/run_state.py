@@ -54,9 +54,21 @@ class State:
         found: int | None = self.base.facts.get("answered")
         return found
 
+    @property
+    def torn(self) -> bool:
+        """Whether the output of the run before may end within the answers of an evaluation."""
+        return self.base.facts.get("answering") is not None
+
+    def answering(self, t: int) -> None:
+        """The answers of an evaluation are about to go out."""
+        with self.base.transaction():
+            self.base.note({"answering": t})
+
     def answer(self, t: int, streamed: Answers | None) -> None:
         """The answers of an evaluation are out; `streamed` is what R2S compares the next ones with."""
-        self.base.note({"answered": t, "streamed": None if streamed is None else _written(streamed)})
+        written = None if streamed is None else _written(streamed)
+        with self.base.transaction():
+            self.base.note({"answering": None, "answered": t, "streamed": written})
 
     @property
     def streamed(self) -> Answers | None:
