@@ -12,6 +12,7 @@ from freshkeeper.maintenance.demand.adjacency import Rows
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service_join.edge_refreshes import Edges
+from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.noted_slots import NotedSlots
 from freshkeeper.maintenance.state.term_text import decode, encode
@@ -52,14 +53,12 @@ class ViewRows:
         self.srs.clear()
         self.manager.graph.rewired.clear()
 
-    def read(self, sql: sqlite3.Connection, k: int) -> None:
+    def read(self, base: Database, k: int) -> None:
         """The whole view, as of evaluation `k`."""
-        sns = sql.execute(
-            "SELECT key, edges, binds, arrivals, stamp, freed FROM sns WHERE view = ? ORDER BY slot", (self.number,)
-        ).fetchall()
-        srs = sql.execute(
-            "SELECT key, value, refreshed, freed FROM srs WHERE view = ? ORDER BY slot", (self.number,)
-        ).fetchall()
+        sns = base.read(
+            "SELECT key, edges, binds, arrivals, stamp, freed FROM sns WHERE view = ? ORDER BY slot", self.number
+        )
+        srs = base.read("SELECT key, value, refreshed, freed FROM srs WHERE view = ? ORDER BY slot", self.number)
         texts = [*(row[0] for row in sns), *(row[2] for row in sns), *(row[0] for row in srs), *(row[1] for row in srs)]
         terms = decode(text or "null" for text in texts)
         n, m = len(sns), len(srs)
