@@ -109,7 +109,7 @@ def test_the_journal_of_a_run_without_state_is_not_gone_on_with_and_a_refused_ru
 
 
 def test_state_and_journal_are_for_their_owner_alone(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "PART_ROWS", 50)
+    monkeypatch.setattr(query_journal, "PART_ROWS", 50)
     run = world.run(world.session(state=world.place / "state", journal=world.place / "journal"))
     lines = [next(run) for _ in range(12)]
     found = [path for name in ("state", "journal") for path in (world.place / name, *(world.place / name).rglob("*"))]
