@@ -20,6 +20,8 @@ from freshkeeper.policies.errors import ConfigError
 VERSION = 2
 FILE = "state.sqlite"
 SETTINGS: tuple[str, ...] = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
+DAMAGED = (sqlite3.Error, UnicodeDecodeError)
+"""What reading raises; the second where SQLite names what it cannot read."""
 TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT, sum INTEGER AS (checksum(name, value)) STORED);
 CREATE TABLE views (view INTEGER PRIMARY KEY, name TEXT, queries TEXT, body TEXT,
@@ -86,7 +88,7 @@ class Database:
         """The rows that a query finds."""
         try:
             return self.sql.execute(query, given).fetchall()
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             raise self._unreadable(error) from None
 
     def note(self, facts: Mapping[str, Any]) -> None:
@@ -117,7 +119,7 @@ class Database:
                 self.sql.execute(setting)
             self._check_version()
             self._check()
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             self.sql.close()
             raise self._unreadable(error) from None
         except BaseException:
@@ -129,7 +131,7 @@ class Database:
         """Nothing is damaged: pages, tables, rows."""
         ((found, *_), *_) = self.sql.execute("PRAGMA integrity_check")
         if found != "ok":
-            raise self._unreadable(" ".join(str(found).split()))
+            raise self._unreadable(found)
         tables = _tables(self.sql)
         with closing(sqlite3.connect(":memory:")) as new:
             new.create_function("checksum", -1, _checksum, deterministic=True)
@@ -141,8 +143,9 @@ class Database:
                 raise self._unreadable(f"rows of {name} are damaged")
 
     def _unreadable(self, why: object) -> ConfigError:
+        said = " ".join(str(why).split())
         return ConfigError(
-            f"--state {self.directory} holds no state that can be read: {why}; give another directory, or a copy of it"
+            f"--state {self.directory} holds no state that can be read: {said}; give another directory, or a copy of it"
         )
 
     def _check_version(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from freshkeeper.policies.errors import ConfigError
 
-FLIPS = int(os.environ.get("FRESHKEEPER_FLIPS", "40"))
+FLIPS = int(os.environ.get("FRESHKEEPER_FLIPS", "60"))
 
 
 def flip(file: Path, lots: random.Random) -> None:
@@ -29,7 +29,7 @@ def flip(file: Path, lots: random.Random) -> None:
 
 @pytest.mark.parametrize("name", ["state.sqlite", "state.sqlite-wal"])
 def test_a_damaged_state_is_refused_in_one_line_or_as_good_as_before(name: str, world: Any) -> None:
-    lots, state, copy = random.Random(name), world.place / "state", world.place / "copy"
+    lots, state, copy = random.Random(f"{name} {FLIPS}"), world.place / "state", world.place / "copy"
     run = world.run(world.session(state=state, policy="lru"))
     whole = [next(run) for _ in range(12)]
     if name == "state.sqlite":
@@ -58,3 +58,11 @@ def test_a_damaged_state_is_refused_in_one_line_or_as_good_as_before(name: str, 
     print(f"{len(refused)} of {FLIPS} refused")
     assert [said for said in refused if not said.startswith(f"--state {copy} ") or "\n" in said] == []
     assert (len(refused) > FLIPS / 2) == (name == "state.sqlite")
+
+
+def test_a_letter_of_a_definition_that_is_none_any_more_is_one_line_too(world: Any) -> None:
+    world.lines(state=world.place / "state", stop=2)
+    file = world.place / "state" / "state.sqlite"
+    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE srs", b"CREATE TABLE\xa0srs"))
+    with pytest.raises(ConfigError, match="holds no state that can be read: "):
+        world.session(state=world.place / "state")
