@@ -64,9 +64,9 @@ def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
 
 def _carry_out(config: "RunConfig") -> None:
     """Answers to standard output, everything else to standard error."""
-    from freshkeeper.maintenance.rsp.delivery import Delivery
     from freshkeeper.maintenance.observe import logs
     from freshkeeper.maintenance.observe.metrics import Metrics, address_of
+    from freshkeeper.maintenance.rsp.delivery import Delivery
     from freshkeeper.maintenance.run.run_session import Session
 
     if config.journal and Path(config.journal).is_file():

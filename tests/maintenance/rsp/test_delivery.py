@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.rsp.delivery import Delivery
 from freshkeeper.maintenance.query import Form, Operator
+from freshkeeper.maintenance.rsp.delivery import Delivery
 from freshkeeper.maintenance.rsp.r2s import Result
 
 E = "http://example.org/"
