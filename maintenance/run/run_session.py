@@ -1,6 +1,7 @@
 """A run from texts: the query, what feeds its streams, its graphs and its sources, put together."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,18 +50,21 @@ class Session:
         check_inputs(config.query, self.query, config.streams, config.graph_files, config.sources)
         self._mistakes = Mistakes(config.on_error, tell=self.tell)
         graphs = {name: load_graph(Path(file)) for name, file in config.graph_files.items()}
-        self._opened: dict[str, Source] = {}
-        self._state = self._open_state()
+        self._held = ExitStack()
         try:
+            self._state = self._open_state()
             self._wire(graphs)
         except BaseException:
-            self._close()
+            self._held.close()
             raise
 
     def _wire(self, graphs: Graphs) -> None:
         about = About(self.config.seed, self.command, self._settings())
         self._journal = QueryJournal(self.config.seed, self.config.journal, self._state, about)
+        self._held.callback(self._journal.release)
         self._opened = self._sources()
+        for source in self._opened.values():
+            self._held.callback(source.transport.close)
         upkeep = self._upkeep([self._journal.observe, *self.observers])
         self._query = build(self.query, graphs, self.config.t0, sources=self._opened, upkeep=upkeep)
         if self._state is not None:
@@ -78,10 +82,22 @@ class Session:
         for line in unused(self.query, self.config.streams, self.config.graph_files, self.config.sources):
             self.tell(line)
 
-    def results(self) -> Iterator[Result]:
+    @property
+    def goes_on(self) -> bool:
+        """Whether an earlier run has answered."""
+        return self._state is not None and self._state.answered is not None
+
+    @property
+    def torn(self) -> bool:
+        """Whether an earlier run may have ended within an answer."""
+        return self._state is not None and self._state.torn
+
+    def results(self) -> Generator[Result, None, None]:
         """Every evaluation's result; whoever asks for the next one has put it out."""
         try:
             for result in self._engine.run():
+                if self._state is not None:
+                    self._state.answering(result.t)
                 yield result
                 self._answered(result)
                 self._journal.tick()
@@ -89,7 +105,7 @@ class Session:
             try:
                 self._journal.close()
             finally:
-                self._close()
+                self._held.close()
 
     def _answered(self, result: Result) -> None:
         if self._state is not None:
@@ -113,13 +129,9 @@ class Session:
             raise ConfigError(f"--state keeps views, and --fetch {self.config.fetch} has none")
         if not self.query.windows:
             raise ConfigError("--state is for queries with windows: this one is evaluated once")
-        return State.open(self.config.state, self.config.query, list(self.config.sources))
-
-    def _close(self) -> None:
-        for source in self._opened.values():
-            source.transport.close()
-        if self._state is not None:
-            self._state.close()
+        state = State.open(self.config.state, self.config.query, list(self.config.sources))
+        self._held.callback(state.close)
+        return state
 
     def news(self) -> Iterator[str]:
         """What a person should know at the end."""

@@ -234,7 +234,7 @@ def grid_of(query: Query, contents: Sequence[Content], start: int) -> tuple[int,
         return query.times.every, start
     closing = [c for c in contents if c.window.step is not None]
     asked = closing if Report.ON_WINDOW_CLOSE in query.times.report else list(contents)
-    if any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in asked):
+    if not asked or any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in asked):
         return None
     steps = [c.window.step or 1 for c in asked]
     step = gcd(*steps, *(c.start - asked[0].start for c in asked))

@@ -48,7 +48,7 @@ class StoredView:
         dumpable(self.recorded.model)  # says at once if it is not
         self._rows = ViewRows(self.number, self.manager, self.endpoint)
         queries = json.dumps([self.endpoint.split.expand_query(), self.endpoint.split.refresh_query()])
-        found = self.base.sql.execute("SELECT name, queries, body FROM views WHERE view = ?", (self.number,)).fetchone()
+        (found,) = self.base.read("SELECT name, queries, body FROM views WHERE view = ?", self.number) or [None]
         if found is None:
             with self.base.transaction() as sql:
                 sql.execute("INSERT INTO views VALUES (?, ?, ?, NULL)", (self.number, self.name, queries))
@@ -92,13 +92,12 @@ class StoredView:
         self.recorded.clear()
 
     def _restore(self, body: dict[str, Any]) -> None:
-        manager, sql = self.manager, self.base.sql
+        manager = self.manager
         self.last = body["last"]
-        self._rows.read(sql, body["k"], body["evaluations"])
+        self._rows.read(self.base, body["k"], body["evaluations"])
         manager.load(body)
         entries = []
-        rows = sql.execute("SELECT whole, body FROM learned WHERE view = ? ORDER BY seq", (self.number,))
-        for whole, data in rows:
+        for whole, data in self.base.read("SELECT whole, body FROM learned WHERE view = ? ORDER BY seq", self.number):
             if whole:
                 dumpable(self.recorded.model).load(learned.unpacked(data))
                 self._whole = len(data)
@@ -109,13 +108,12 @@ class StoredView:
 
     def settle(self) -> None:
         """Nobody knows what an evaluation spent that was killed: all that it might have."""
-        found = self.base.sql.execute("SELECT t, body FROM intents WHERE view = ?", (self.number,)).fetchone()
-        if found is not None:
+        for t, body in self.base.read("SELECT t, body FROM intents WHERE view = ?", self.number):
             ledger = self.manager.ledger
-            ledger.open(found[0])
-            had, spent = float(ledger.available), Fraction(json.loads(found[1])["spent"])
+            ledger.open(t)
+            had, spent = float(ledger.available), Fraction(json.loads(body)["spent"])
             spent = spent if ledger.overdraft else min(spent, ledger.available)
-            self.doubt = Doubt(found[0], had, float(spent))
+            self.doubt = Doubt(t, had, float(spent))
             ledger.spend(spent)
 
     def _learn(self) -> None:
@@ -136,9 +134,9 @@ class StoredView:
 
     def _restore_source(self) -> None:
         transport = self.endpoint.transport
-        found = self.base.sql.execute("SELECT body FROM sources WHERE name = ?", (self.name,)).fetchone()
-        if found is not None and isinstance(transport, Stateful):
-            transport.restore(json.loads(found[0]))
+        for (body,) in self.base.read("SELECT body FROM sources WHERE name = ?", self.name):
+            if isinstance(transport, Stateful):
+                transport.restore(json.loads(body))
 
     def _write_source(self, ahead: int = 0) -> None:
         """What the source's limits know, where that has changed; with what may be sent before the next time."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.policies.base import NEVER, Kind
 
@@ -39,14 +40,12 @@ class ViewRows:
         more = [(count, known["k"], self.number, slot) for slot, count in zip(others, known["arrivals"], strict=True)]
         sql.executemany("UPDATE sns SET arrivals = ?, stamp = ? WHERE view = ? AND slot = ?", more)
 
-    def read(self, sql: sqlite3.Connection, k: int, evaluations: float) -> None:
+    def read(self, base: Database, k: int, evaluations: float) -> None:
         """The whole view, as of evaluation `k`."""
-        sns = sql.execute(
-            "SELECT key, edges, binds, arrivals, stamp, freed FROM sns WHERE view = ? ORDER BY slot", (self.number,)
-        ).fetchall()
-        srs = sql.execute(
-            "SELECT key, value, refreshed, kind, freed FROM srs WHERE view = ? ORDER BY slot", (self.number,)
-        ).fetchall()
+        sns = base.read(
+            "SELECT key, edges, binds, arrivals, stamp, freed FROM sns WHERE view = ? ORDER BY slot", self.number
+        )
+        srs = base.read("SELECT key, value, refreshed, kind, freed FROM srs WHERE view = ? ORDER BY slot", self.number)
         texts = [*(row[0] for row in sns), *(row[2] for row in sns), *(row[0] for row in srs), *(row[1] for row in srs)]
         terms = decode(text or "null" for text in texts)
         n, m = len(sns), len(srs)
