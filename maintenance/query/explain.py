@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from textwrap import indent
 
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.federation.splitting import split_of
+from freshkeeper.maintenance.query.federation.split import split_of
 from freshkeeper.maintenance.query.model import Closure, Operator, Query, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.settings.durations import to_iso

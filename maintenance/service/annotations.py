@@ -12,9 +12,8 @@ from enum import StrEnum
 
 from pyoxigraph import Literal
 
-from freshkeeper.maintenance.query.federation.split import Split
-from freshkeeper.maintenance.query.syntax.patterns import Element, read_group
-from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.federation.split import Split, body_of
+from freshkeeper.maintenance.query.syntax import TriplePattern
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 from freshkeeper.maintenance.service.transport import Bound
 from freshkeeper.maintenance.view.changes import UNKNOWN
@@ -99,26 +98,16 @@ def instant_of(written: str) -> int | None:
 
 def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple[str, int]:
     """The dynamic part with every volatile triple where its annotation is, and how many there are."""
-    text = f"{{ {parts.dynamic} }}"
-    elements = read_group(tokenize(text), parts.prologue)
-    triples = [e for outer in elements for e in outer.walk() if e.kind == "TRIPLE" and e.predicates & volatile]
-    for n, triple in reversed(list(enumerate(triples))):
-        written, after = text[triple.start : triple.end], text[triple.end :]
-        if len(triple.predicates) != 1 or triple.path or after.lstrip()[:1] in (";", ",") or _is_list(written):
-            raise ConfigError(
-                f"annotations: {how}: write {' '.join(written.split())} ... as triples of three terms each"
-            )
-        text = text[: triple.start] + _annotated(triple, written, n, how) + after
-    return text[1:-1].strip(), len(triples)
+    triples = [e for top in parts.changing for e in top.walk() if isinstance(e, TriplePattern)]
+    changing = [e for e in triples if e.predicates & volatile]
+    for triple in changing:
+        if triple.plain is None or not (triple.alone or triple in parts.changing):
+            raise ConfigError(f"annotations: {how}: write {triple.flat} ... as triples of three terms each")
+    return body_of(parts.changing, {e: _annotated(e, n, how) for n, e in enumerate(changing)}), len(changing)
 
 
-def _is_list(written: str) -> bool:
-    return any(item.is_mark(";", ",", "[", "(") for item in tokenize(written).items)
-
-
-def _annotated(triple: Element, written: str, number: int, how: Annotation) -> str:
-    items = tokenize(written).items
-    subject, value = items[0].text, written[items[2].start :]
+def _annotated(triple: TriplePattern, number: int, how: Annotation) -> str:
+    subject, _, value = (triple.source.text(*span) for span in triple.spans)
     predicate, mark = f"<{next(iter(triple.predicates))}>", f"?{OURS}_mark_{number}"
     found = {
         Annotation.GRAPH: f"GRAPH {mark} {{ {subject} {predicate} {value} }}",

@@ -12,10 +12,8 @@ from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.query.federation.bound_variables import services_in
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.federation.split import Split
-from freshkeeper.maintenance.query.federation.splitting import split_of
+from freshkeeper.maintenance.query.federation.split import Split, split_of
 from freshkeeper.maintenance.query.model import Form, Query, Report, WindowKind
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.rsp.continuous_query import Answering, ContinuousQuery
@@ -123,7 +121,7 @@ def _check_shape(query: Query) -> None:
     """What joins with a window stands in the pattern, and answers are made of solutions."""
     if query.form is Form.DESCRIBE:
         raise ConfigError("DESCRIBE has no solutions to join with SERVICE: write CONSTRUCT { ... }")
-    if sum(map(services_in, query.group)) < len(query.outer_services):
+    if not all(query.context(service).levels for service in query.outer_services):
         raise ConfigError(
             "a SERVICE stands outside WHERE { ... }, in SELECT, HAVING or ORDER BY: put it into the pattern, as in "
             "BIND(EXISTS { SERVICE ... } AS ?name)"
@@ -151,7 +149,7 @@ def _service(
     within = _patience(running) / upkeep.speed
     if parts is None or source is None:
         return Whole(pattern, {name: one.transport for name, one in sources.items()}, keep, within)
-    part = WindowPart.of(running.query, number, parts.sn, running.contents)
+    part = WindowPart.of(running.query, pattern, parts.sn, running.contents)
     endpoint = PatternEndpoint(parts, source.transport, source.price, within)
     if upkeep.fetch is not Fetch.VIEW:
         return Directly(part, endpoint, pattern.silent, keep)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.query.federation.service_patterns import find_services
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.rsp.construct import Template
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.rsp.local_query import fill
@@ -27,15 +27,9 @@ class FederatedQuery:
     _template: Template | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Cut the text where the SERVICE blocks stand."""
+        """What becomes of the query's head, and of what it constructs."""
         self._traced = trace(self.query)
         self._template = Template.of(self.query)
-        text, at, self._pieces = self._traced.sparql, 0, list[str]()
-        for service in find_services(text, self.query.expression.prologue):
-            if service.span[0] >= at:
-                self._pieces.append(text[at : service.span[0]])
-                at = service.span[1]
-        self._pieces.append(text[at:])
 
     def answers(self, now: int, evaluator: Evaluator) -> Answers:
         """All of this instant, each with the freshness of the copies that it is made of."""
@@ -58,10 +52,9 @@ class FederatedQuery:
         return streamed if self._template is None else fill(self._template, self.variables, streamed)
 
     def _text(self, found: Sequence[ServiceRows]) -> str:
-        parts = [self._pieces[0]]
-        for number, (rows, piece) in enumerate(zip(found, self._pieces[1:], strict=True)):
-            parts += [rows.text(number), piece]
-        return "".join(parts)
+        blocks = zip(self.query.outer_services, found, strict=True)
+        solutions = [Edit(*service.span, rows.text(n)) for n, (service, rows) in enumerate(blocks)]
+        return self.query.rewrite(*self._traced.edits, *solutions).text
 
 
 def _verdict(found: Sequence[Freshness], services: Sequence[ServiceRows]) -> tuple[Answer, Freshness]:

@@ -159,15 +159,15 @@ def _asked(draft: Draft) -> list[tuple[Token, Token]]:
     """The keywords and names of WINDOW and GRAPH blocks, placed in the source, and the error of one inside SERVICE."""
     assert draft.traced is not None
     assert draft.query is not None
-    head, tokens = len(draft.query.expression.head), draft.query.expression.pattern
+    e, tokens = draft.query.expression, draft.query.expression.source.tokens
     visible = set(blocks(tokens))
     found = []
     for index, token in enumerate(tokens.items):
-        if token.is_word("WINDOW", "GRAPH"):
-            start = draft.traced.origin(head + token.start)
+        if token.is_word("WINDOW", "GRAPH") and len(e.head) <= token.start < e.behind:
+            start = draft.traced.origin(token.start)
             if index in visible:
                 name = tokens.items[index + 1]
-                found.append((token._replace(start=start), name._replace(start=draft.traced.origin(head + name.start))))
+                found.append((token._replace(start=start), name._replace(start=draft.traced.origin(name.start))))
             elif token.is_word("WINDOW"):
                 remedy = "put the block of the window beside the SERVICE block"
                 draft.cursor.fail("a SERVICE cannot see a window", remedy, token._replace(start=start))
