@@ -83,7 +83,8 @@ class Siblings:
         group, at = self.level.group, self.level.at
         there = [(n, e) for n, e in enumerate(group) if n != at]
         plain = [(n, e) for n, e in there if not e.has_service and n not in self.left_out]
-        missing = self.services | self.others | everything(e for n, e in there if (n, e) not in plain)
+        absent = [self.level.holder, *(e for n, e in there if (n, e) not in plain)]
+        missing = self.services | self.others | everything(absent)  # what the holder computes is missing here too
         self._chosen = {n: e for n, e in plain if isinstance(e, JOINING)}
         looking = [(n, e) for n, e in plain if not isinstance(e, JOINING)]
         for n, element in sorted(looking, key=lambda each: isinstance(each[1], Filter)):

@@ -179,6 +179,12 @@ class Element:
         for element in self.inner:
             yield from element.walk()
 
+    def deep(self) -> Iterator["Element"]:
+        """The same, with what stands in the EXISTS of what queries select and of their clauses."""
+        yield self
+        for element in self.inner:
+            yield from element.deep()
+
     def over(self, source: Source) -> Self:
         """The same over a source with other names."""
         parts = tuple(tuple(element.over(source) for element in part) for part in self.parts)
@@ -421,6 +427,12 @@ class Select(Element):
     """the token that opens the group; `stop` where there is none"""
     expressions: tuple[tuple[Element, ...], ...] = ()
     """the groups of EXISTS in what it selects and in its clauses"""
+
+    def deep(self) -> Iterator[Element]:
+        """With what stands in the EXISTS of its expressions."""
+        yield from super().deep()
+        for element in (e for group in self.expressions for e in group):
+            yield from element.deep()
 
     @property
     def head(self) -> tuple[Token, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from freshkeeper.maintenance.query.syntax import Element, Select, Service
+from freshkeeper.maintenance.query.syntax import Element, Service
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 
 
@@ -76,13 +76,8 @@ def _shown(names: Iterable[frozenset[str]]) -> tuple[str, ...]:
 
 def services_in(element: Element) -> tuple[ServicePattern, ...]:
     """Every SERVICE pattern in an element, at any depth, in the order of the text."""
-    return tuple(ServicePattern(each) for each in sorted(_services(element), key=lambda each: each.first))
-
-
-def _services(element: Element) -> list[Service]:
-    expressions = [e for group in element.expressions for e in group] if isinstance(element, Select) else []
-    found = [each for inner in (*element.inner, *expressions) for each in _services(inner)]
-    return [element, *found] if isinstance(element, Service) else found
+    found = (each for each in element.deep() if isinstance(each, Service))
+    return tuple(ServicePattern(each) for each in sorted(found, key=lambda each: each.first))
 
 
 def outermost(services: Iterable[ServicePattern]) -> tuple[ServicePattern, ...]:
