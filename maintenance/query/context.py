@@ -26,7 +26,6 @@ from freshkeeper.maintenance.query.syntax import (
     Union,
     Values,
     WindowBlock,
-    bound_variables,
     everything,
 )
 from freshkeeper.maintenance.query.syntax.rewrite import block_frame, window_edits
@@ -110,12 +109,12 @@ class Siblings:
         return self._bound(self.level.at)
 
     def _bound(self, end: int) -> frozenset[str]:
-        elements = [element for n, element in self.elements if n < end]
-        found, maybe = bound_variables(elements), frozenset[str]()
-        for element in elements:
-            if isinstance(element, Bind) and element.looked <= maybe:
+        found = frozenset[str]()
+        for element in (element for n, element in self.elements if n < end):
+            if not isinstance(element, Bind):
+                found |= element.always
+            elif element.looked <= found:
                 found |= element.bound
-            maybe |= element.bound
         return found
 
     def _fits(self, element: Element, missing: frozenset[str]) -> bool:
