@@ -19,8 +19,8 @@ from itertools import pairwise
 import pyoxigraph as ox
 
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.syntax import Element, Select, Service, TriplePattern
 from freshkeeper.maintenance.query.syntax.tokens import Tokens
+from freshkeeper.maintenance.query.tree import Element, Select, Service, TriplePattern
 from freshkeeper.policies.errors import nearest
 
 TIMESTAMP = "freshkeeper:timestamp"

@@ -12,7 +12,8 @@ other groups bind.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from freshkeeper.maintenance.query.syntax import (
+from freshkeeper.maintenance.query.syntax.rewrite import block_frame, window_edits
+from freshkeeper.maintenance.query.tree import (
     Bind,
     Element,
     Filter,
@@ -28,7 +29,6 @@ from freshkeeper.maintenance.query.syntax import (
     WindowBlock,
     everything,
 )
-from freshkeeper.maintenance.query.syntax.rewrite import block_frame, window_edits
 
 JOINING = (TriplePattern, Group, Values, Union, Select)
 TRANSPARENT = (Group, Union)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.model import Query
-from freshkeeper.maintenance.query.syntax import (
+from freshkeeper.maintenance.query.tree import (
     Element,
     Filter,
     Graph,

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from freshkeeper.maintenance.query.syntax import Element, Service
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
+from freshkeeper.maintenance.query.tree import Element, Service
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,11 @@ from typing import NoReturn
 
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.model import Query
-from freshkeeper.maintenance.query.syntax import (
+from freshkeeper.maintenance.query.syntax.prologue import Prologue
+from freshkeeper.maintenance.query.syntax.query_errors import SplitError
+from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.tokens import Kind
+from freshkeeper.maintenance.query.tree import (
     Bind,
     Element,
     Filter,
@@ -25,10 +29,6 @@ from freshkeeper.maintenance.query.syntax import (
     bound_variables,
     everything,
 )
-from freshkeeper.maintenance.query.syntax.prologue import Prologue
-from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.query.syntax.source_map import Edit
-from freshkeeper.maintenance.query.syntax.tokens import Kind
 from freshkeeper.policies.errors import nearest
 
 _LOOKING = (Filter, Minus, Bind)

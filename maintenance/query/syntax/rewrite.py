@@ -6,9 +6,9 @@ evaluation time, and an RSP-QL dataset keeps them apart (SDS of RSP-QL: (u_i, G_
 
 from collections.abc import Iterator, Sequence
 
-from freshkeeper.maintenance.query.syntax import AGGREGATES, columns
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens
+from freshkeeper.maintenance.query.tree import AGGREGATES, columns
 
 LONGEST_ALIAS = 2_000
 """Names that stand for names that stand for names: what grows longer than this is left to SPARQL to refuse."""
