@@ -162,11 +162,16 @@ def _asked(draft: Draft) -> list[tuple[Token, Token]]:
     assert draft.query is not None
     e, tokens = draft.query.expression, draft.query.expression.source.tokens
     visible = set(blocks(tokens))
-    found = []
+    found, window = [], 0
     for index, token in enumerate(tokens.items):
         if token.is_word("WINDOW", "GRAPH") and len(e.head) <= token.start < e.behind:
             start = draft.traced.origin(token.start)
             if index in visible:
+                if token.is_word("WINDOW"):
+                    window = max(window, tokens.closing[index + 2])
+                elif index < window:
+                    remedy = "a window's content is one graph; put the GRAPH block beside the WINDOW block"
+                    draft.cursor.fail("a GRAPH inside a WINDOW", remedy, token._replace(start=start))
                 name = tokens.items[index + 1]
                 found.append((token._replace(start=start), name._replace(start=draft.traced.origin(name.start))))
             elif token.is_word("WINDOW"):
