@@ -3,6 +3,7 @@
 Everything is immutable; what follows from the text (the SPARQL 1.1 text, the SERVICE patterns) is computed once.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -65,7 +66,8 @@ class Window:
     """One sliding window over one stream.
 
     `range` and `step` are milliseconds, or counts of elements. NOW has range 1 (the elements of this very instant) and
-    ALL has none. Without a step the window moves with every element. `t0` None is the run's default start.
+    ALL has none. Without a step the window moves with every element. `t0` None is the run's default start. `lag` is how
+    long before the evaluation a window of time ends: (t − lag − ω, t − lag].
     """
 
     name: str
@@ -76,6 +78,7 @@ class Window:
     t0: int | None = None
     closure: Closure = Closure.LEFT_OPEN
     named: bool = True
+    lag: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,19 +143,24 @@ class Query:
     @cached_property
     def tree(self) -> Select:
         """The syntax tree, over the source of the expression."""
-        return read_query(self.expression.source, len(self.expression.head))
+        return read_query(self.expression.source, self._spans[0])
 
     @property
     def group(self) -> tuple[Element, ...]:
         """The elements of WHERE."""
         return self.tree.inner
 
+    @property
+    def _spans(self) -> tuple[int, int]:
+        """The token that opens the pattern, and the one behind it."""
+        starts = [item.start for item in self.expression.source.items]
+        return bisect_left(starts, len(self.expression.head)), bisect_left(starts, self.expression.behind)
+
     @cached_property
     def _edits(self) -> list[Edit]:
         """What makes SPARQL of the source."""
         e, tokens = self.expression, self.expression.source.tokens
-        opening = next(n for n, item in enumerate(tokens.items) if item.start >= len(e.head))
-        closing = next(n for n, item in enumerate(tokens.items) if item.start >= e.behind)
+        opening, closing = self._spans
         names = [window.name for window in self.dataset.named_windows]
         edits = [Edit(0, 0, e.prologue.text), *alias_edits(tokens, opening)]
         if e.where:

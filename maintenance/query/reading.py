@@ -37,16 +37,21 @@ BLOCKS: dict[str, type[Element]] = {
 """The words that begin a block of a group."""
 
 
-def read_query(source: Source, where: int) -> Select:
-    """The tree of a query whose group opens at this place of the text."""
-    stop = len(source.items) - 1
-    opening = next((n for n, item in enumerate(source.items) if item.start == where and item.is_mark("{")), stop)
-    return _Reader(source).select(0, opening, stop)
+def read_query(source: Source, opening: int | None = None) -> Select:
+    """The tree of a query whose group opens at this token; of SPARQL text, where the first one stands."""
+    reader, stop = _Reader(source), len(source.items) - 1
+    return reader.select(0, reader.pattern(stop) if opening is None else opening, stop)
 
 
 @dataclass(frozen=True)
 class _Reader:
     source: Source
+
+    def pattern(self, stop: int) -> int:
+        """The bracket that opens the group of SPARQL text; a template and expressions come before it."""
+        index = self._opening(0, stop)
+        constructs = index < stop and index > 0 and self.source.items[index - 1].is_word("CONSTRUCT")
+        return self._opening(self.source.tokens.closing[index] + 1, stop) if constructs else index
 
     def group(self, opening: int) -> Iterator[Element]:
         """The elements of the group that opens at a token."""

@@ -416,7 +416,7 @@ class TriplePattern(Element):
     @property
     def path(self) -> bool:
         """Whether its predicate is a property path."""
-        return len(self.spans) == 3 and isinstance(self.triples[0][1], Path)
+        return len(self.spans) == 3 and self.spans[1][1] - self.spans[1][0] > 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -514,6 +514,14 @@ def columns(tokens: Tokens, first: int, stop: int) -> Iterator[tuple[str, tuple[
         elif close - 2 > index and tokens.items[close - 2].is_word("AS"):
             yield tokens.items[close - 1].text[1:], tokens.items[index + 1 : close - 2]
         index = close + 1
+
+
+def group_names(tokens: Tokens, first: int) -> list[str]:
+    """The variables that groups have: what GROUP BY names as it is, or gives a name to."""
+    stop = len(tokens.items)
+    start = next((n for n in range(first, stop) if tokens.items[n].is_word("GROUP")), stop)
+    end = next((n for n in range(start + 1, stop) if tokens.items[n].is_word(*CLAUSES)), stop)
+    return [name for name, _ in columns(tokens, start, end)]
 
 
 @dataclass(eq=False)

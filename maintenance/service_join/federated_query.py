@@ -3,8 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from freshkeeper.maintenance.query.federation.service_patterns import outermost, services_in
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.reading import read_query
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.tree import Source
 from freshkeeper.maintenance.rsp.construct import Template
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.rsp.local_query import fill
@@ -30,6 +35,10 @@ class FederatedQuery:
         """What becomes of the query's head, and of what it constructs."""
         self._traced = trace(self.query)
         self._template = Template.of(self.query)
+        starts = (service.block.group.start + 1 for service in self.query.outer_services)
+        numbers = [Edit(start, start, f"#{n}\n") for n, start in enumerate(starts)]
+        text = sound(self.query.rewrite(*self._traced.edits, *numbers).text)
+        self._tree = read_query(Source(tokenize(text), self.query.expression.prologue))
 
     def answers(self, now: int, evaluator: Evaluator) -> Answers:
         """All of this instant, each with the freshness of the copies that it is made of."""
@@ -52,9 +61,10 @@ class FederatedQuery:
         return streamed if self._template is None else fill(self._template, self.variables, streamed)
 
     def _text(self, found: Sequence[ServiceRows]) -> str:
-        blocks = zip(self.query.outer_services, found, strict=True)
-        solutions = [Edit(*service.span, rows.text(n)) for n, (service, rows) in enumerate(blocks)]
-        return self.query.rewrite(*self._traced.edits, *solutions).text
+        """The text that is evaluated; what SPARQL's library needs may have changed the order of the blocks."""
+        blocks = [service.block for service in outermost(services_in(self._tree))]
+        numbers = [int(block.group.text[2:].partition("\n")[0]) for block in blocks]
+        return self._tree.edited([Edit(b.start, b.end, found[n].text(n)) for b, n in zip(blocks, numbers, strict=True)])
 
 
 def _verdict(found: Sequence[Freshness], services: Sequence[ServiceRows]) -> tuple[Answer, Freshness]:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.tree import (
     Element,
     Filter,
@@ -84,7 +85,7 @@ class WindowPart:
         """For a SERVICE pattern, joined by these variables."""
         context = query.context(service)
         pattern = context.sparql([window.name for window in query.dataset.named_windows])
-        sparql = f"{query.expression.prologue.text}SELECT *\nWHERE {pattern}"
+        sparql = sound(f"{query.expression.prologue.text}SELECT *\nWHERE {pattern}")
         return cls(sparql, tuple(_patterns(context.elements(), contents)), tuple(sn))
 
     def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Mappings":

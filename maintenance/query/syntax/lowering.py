@@ -1,6 +1,6 @@
 """From what is written to the query object: names resolved, defaults put in, everything checked that can be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.calls import TAKES, arguments, calls, mistake
@@ -10,20 +10,27 @@ from freshkeeper.maintenance.query.model import (
     Dataset,
     EvaluationTimes,
     Expression,
+    Form,
     Operator,
     Query,
     Report,
     Window,
     WindowKind,
 )
+from freshkeeper.maintenance.query.sound import inseparable
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix, is_relative, name_of
+from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
-from freshkeeper.maintenance.query.syntax.source_map import SourceMap, Weaver
+from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.query.tree import group_names
 from freshkeeper.policies.errors import nearest
+
+GROUPS = "freshkeeper_groups"
+"""What a sub-query shows of groups that have no names."""
 
 
 @dataclass
@@ -94,6 +101,7 @@ def _window(draft: Draft, declared: Declared, index: int) -> Window:
         declared.t0,
         closure if declared.kind is WindowKind.TIME else Closure.LEFT_OPEN,
         declared.named,
+        declared.lag,
     )
 
 
@@ -211,20 +219,26 @@ def _asked_by_name(draft: Draft, word: Token, name: Token) -> str:
 
 
 def assemble(draft: Draft) -> None:
-    """The query object; SPARQL's part keeps its text, word for word."""
+    """The query object; SPARQL's part keeps its text, but for names and groups that pyoxigraph does not read."""
     shell = draft.shell
     weaver = Weaver(draft.cursor.tokens.text)
     place = shell.form_token.start if shell.form_token else 0
+    edits = sorted([*shell.edits, *_dotted(draft)])
     weaver.add(shell.form.value, place)
     if shell.head is not None:
         weaver.add(" ", shell.head[0])
-        weaver.copy(*shell.head)
+        weaver.copy(*shell.head, edits)
     head = weaver.length
+    names = _group_names(shell)
     if shell.where is not None:
-        weaver.copy(*shell.where, shell.edits)
+        weaver.add(f"{{ {{ SELECT {names} WHERE " if names else "", shell.where[0])
+        weaver.copy(*shell.where, edits)
     where = weaver.length
     if shell.tail is not None:
-        weaver.copy(*shell.tail)
+        weaver.add(" " if names else "", shell.tail[0])
+        weaver.copy(*shell.tail, edits)
+        weaver.add(" } }" if names else "", shell.tail[1])
+    where = weaver.length if names else where
     draft.traced = weaver.done()
     text = draft.traced.text
     draft.query = Query(
@@ -236,6 +250,24 @@ def assemble(draft: Draft) -> None:
         _resolve_output(draft),
         shell.dialect.name,
     )
+
+
+def _dotted(draft: Draft) -> Iterator[Edit]:
+    """Names with several dots, in full."""
+    for token in draft.shell.body:
+        if token.kind is Kind.PNAME and token.text.partition(":")[2].count(".") > 1:
+            yield Edit(token.start, token.end, f"<{_resolve(draft, token)}>")
+
+
+def _group_names(shell: Shell) -> str:
+    """What a sub-query shows of the groups of a query that is no SELECT; nothing where there are none."""
+    tokens = shell.cursor.tokens
+    first = next(n for n, item in enumerate(tokens.items) if not shell.tail or item.start == shell.tail[0])
+    tail = tokens.items[first:] if shell.tail else ()
+    short = shell.form is Form.CONSTRUCT and shell.head is None
+    if shell.form is Form.SELECT or short or not any(item.is_word("GROUP", "HAVING") for item in tail):
+        return ""
+    return " ".join(f"?{name}" for name in group_names(tokens, first)) or f"(COUNT(*) AS ?{GROUPS})"
 
 
 def _resolve_output(draft: Draft) -> str | None:
@@ -266,6 +298,19 @@ def check_calls(draft: Draft) -> None:
             draft.cursor.fail(f"{token.text} {wrong[0]}", wrong[1], place)
 
 
+def check_paths(draft: Draft) -> None:
+    """Every p|q can be evaluated as SPARQL says; where answers are compared as sets, it does not matter."""
+    assert draft.query is not None
+    assert draft.traced is not None
+    tree = draft.query.tree
+    if "|" not in draft.query.expression.where or draft.query.form is Form.ASK or tree.distinct:
+        return
+    if found := inseparable(tree.inner):
+        place = draft.traced.origin(found.start)
+        problem = f"the path in {found.flat} has | beside a blank node"
+        raise QuerySyntaxError(problem, draft.cursor.tokens.text, place, "write a variable in place of the blank node")
+
+
 PASSES: tuple[Callable[[Draft], None], ...] = (
     read,
     check_prefixes,
@@ -277,4 +322,5 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
     check_windows,
     check,
     check_calls,
+    check_paths,
 )
