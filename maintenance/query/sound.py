@@ -109,17 +109,15 @@ def _is_plain(optional: Element) -> bool:
     )
 
 
-def inseparable(group: Sequence[Element]) -> Element | None:
-    """The first triple pattern whose p|q stays: beside a blank node label, which no two groups can have, or in [ ]."""
-    for element in group:
-        if isinstance(element, TriplePattern):
-            if (_labelled(group) and len(_alternatives(element)) > 1) or _in_brackets(element):
-                return element
-        elif not isinstance(element, (*CLOSED, Minus)):
-            found = next(filter(None, map(inseparable, element.parts)), None)
-            if found is not None:
-                return found
-    return None
+def inseparable(group: Sequence[Element]) -> bool:
+    """Whether some p|q stays: beside a blank node label, which no two groups can have, or in [ ]."""
+    labelled = _labelled(group)
+    return any(
+        (labelled and len(_alternatives(element)) > 1) or _in_brackets(element)
+        if isinstance(element, TriplePattern)
+        else not isinstance(element, (*CLOSED, Minus)) and any(map(inseparable, element.parts))
+        for element in group
+    )
 
 
 def _in_brackets(triple: TriplePattern) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.sound import inseparable
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.tree import Bind, Filter, Minus, Optional, Select
 from freshkeeper.maintenance.service_join.values import COPIES, COPY, NO_COPY, SN
@@ -34,6 +35,8 @@ class Lineage:
     """the numbers of the SERVICE patterns inside OPTIONAL, and the variables that are bound before it"""
     grouped: frozenset[str] | None = None
     """what GROUP BY names, where answers are groups"""
+    doubtful: bool = False
+    """whether an answer may be there less often than SPARQL says, so that none is sure"""
 
 
 def aggregated(query: Query) -> bool:
@@ -48,7 +51,8 @@ def trace(query: Query) -> Lineage:
     hidden = any(each.is_inside(Select, Minus, Filter, Bind) for each in around)
     edits, distinct, blind = _head(query, optional)
     groups = query.tree.grouped if aggregated(query) else None
-    return Lineage(edits, distinct, hidden, blind or hidden, optional, groups)
+    counted = query.form is not Form.ASK and not distinct and "|" in query.expression.where
+    return Lineage(edits, distinct, hidden, blind or hidden, optional, groups, counted and inseparable(query.group))
 
 
 def _head(query: Query, optional: Collection[int]) -> tuple[tuple[Edit, ...], bool, bool]:

@@ -17,10 +17,8 @@ from freshkeeper.maintenance.query.model import (
     Window,
     WindowKind,
 )
-from freshkeeper.maintenance.query.sound import inseparable
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix, is_relative, name_of
-from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
@@ -298,19 +296,6 @@ def check_calls(draft: Draft) -> None:
             draft.cursor.fail(f"{token.text} {wrong[0]}", wrong[1], place)
 
 
-def check_paths(draft: Draft) -> None:
-    """Every p|q can be evaluated as SPARQL says; where answers are compared as sets, it does not matter."""
-    assert draft.query is not None
-    assert draft.traced is not None
-    tree = draft.query.tree
-    if "|" not in draft.query.expression.where or draft.query.form is Form.ASK or tree.distinct:
-        return
-    if found := inseparable(tree.inner):
-        place = draft.traced.origin(found.start)
-        problem = f"the path in {found.flat} has | beside a blank node"
-        raise QuerySyntaxError(problem, draft.cursor.tokens.text, place, "write a variable in place of the blank node")
-
-
 PASSES: tuple[Callable[[Draft], None], ...] = (
     read,
     check_prefixes,
@@ -322,5 +307,4 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
     check_windows,
     check,
     check_calls,
-    check_paths,
 )
