@@ -3,13 +3,16 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 
-.PHONY: run test check bench notebooks lock java chromium clean
+.PHONY: run test test-fast check bench notebooks lock java chromium clean
 
 run: .venv/ready            ## the main job: policies side by side under one budget
 	@$(BIN)/freshkeeper demo
 
 test: .venv/ready java chromium  ## everything that is tested
 	$(BIN)/python -m pytest $(ARGS)
+
+test-fast: .venv/ready      ## what is tested in a minute: no Spark, kills, browser or notebooks
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
 check: .venv/ready          ## lint, format, types and import rules
 	$(BIN)/ruff check $(PACKAGES) tests benchmarks

@@ -1,63 +1,55 @@
 """The public face: the names that people import, and the `freshkeeper` command.
 
-A ten-line example is in the README; `docs/writing-a-policy.md` shows how to add a policy. Names that bring much with
-them, the query language and Spark, are loaded when they are first used.
+A ten-line example is in the README; `docs/writing-a-policy.md` shows how to add a policy. Every name is loaded when it
+is first used: type checkers read the imports below, and so does `__getattr__`.
 """
 
+import ast
+import inspect
+import sys
+from functools import cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
-from freshkeeper.maintenance.budget.shared_budget import SharedBudget
-from freshkeeper.maintenance.demand.inspection import to_networkx
-from freshkeeper.maintenance.demand.window import Closure, WindowSpec
-from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.embedded import Embedded
-from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Expanded, Fetched, Price
-from freshkeeper.maintenance.service.memory import InMemory
-from freshkeeper.maintenance.view.changes import ChangeModel
-from freshkeeper.maintenance.view.learned import Learned, Poisson
-from freshkeeper.maintenance.view.published import Published
-from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
-from freshkeeper.maintenance.view.survival import Survival
-from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Round, Selection
-from freshkeeper.policies.contract import check as check_policy
-from freshkeeper.policies.errors import FreshkeeperError
-from freshkeeper.policies.registry import make as policy
-from freshkeeper.policies.rounds_by_hand import round_of
-
 if TYPE_CHECKING:
+    from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
+    from freshkeeper.maintenance.budget.shared_budget import SharedBudget
+    from freshkeeper.maintenance.demand.inspection import to_networkx
+    from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+    from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
+    from freshkeeper.maintenance.manager import Manager
     from freshkeeper.maintenance.pipeline.enrich import enrich
-    from freshkeeper.maintenance.query import parse as parse_query
+    from freshkeeper.maintenance.query.parser import parse as parse_query
     from freshkeeper.maintenance.rsp.engine import run
     from freshkeeper.maintenance.run.asynchronous import run_async
     from freshkeeper.maintenance.run.embedded_query import continuous_query
+    from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Expanded, Fetched, Price
+    from freshkeeper.maintenance.service.memory import InMemory
     from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, load_source
+    from freshkeeper.maintenance.view.changes import ChangeModel
+    from freshkeeper.maintenance.view.learned import Learned, Poisson
+    from freshkeeper.maintenance.view.published import Published
+    from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
+    from freshkeeper.maintenance.view.survival import Survival
+    from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Round, Selection
+    from freshkeeper.policies.contract import check as check_policy
+    from freshkeeper.policies.errors import FreshkeeperError
+    from freshkeeper.policies.registry import make as policy
+    from freshkeeper.policies.rounds_by_hand import round_of
 
-__version__ = "0.1.0"
-
-_LATER = {
-    "continuous_query": ("freshkeeper.maintenance.run.embedded_query", "continuous_query"),
-    "run": ("freshkeeper.maintenance.rsp.engine", "run"),
-    "run_async": ("freshkeeper.maintenance.run.asynchronous", "run_async"),
-    "Source": ("freshkeeper.maintenance.service.sources", "Source"),
-    "EmbeddedSource": ("freshkeeper.maintenance.service.sources", "EmbeddedSource"),
-    "load_source": ("freshkeeper.maintenance.service.sources", "load_source"),
-    "parse_query": ("freshkeeper.maintenance.query", "parse"),
-    "enrich": ("freshkeeper.maintenance.pipeline.enrich", "enrich"),
-}
+    __version__: str
 
 __all__ = [
     "Answer",
     "Answers",
+    "BasePolicy",
     "Budget",
     "BudgetRule",
     "Case",
     "ChangeModel",
     "Closure",
     "Copy",
-    "Embedded",
     "EmbeddedSource",
     "Endpoint",
     "Evaluation",
@@ -66,7 +58,6 @@ __all__ = [
     "FixedSchedule",
     "FreshkeeperError",
     "Graph",
-    "BasePolicy",
     "InMemory",
     "Knowledge",
     "Learned",
@@ -98,9 +89,39 @@ __all__ = [
 ]
 
 
+@cache
+def _names() -> dict[str, tuple[str, str]]:
+    """Every public name: its module and what it is called there, read from the imports above."""
+    tree = ast.parse(inspect.getsource(sys.modules[__name__]))
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
+    public = [(name, node.module) for node in found for name in node.names]
+    return {name.asname or name.name: (module, name.name) for name, module in public if module}
+
+
 def __getattr__(name: str) -> object:
     """A name that is loaded when it is first used."""
-    if name not in _LATER:
+    if name == "__version__":
+        return _version()
+    if name not in __all__:
         raise AttributeError(f"freshkeeper has no {name!r}")
-    module, own = _LATER[name]
-    return getattr(import_module(module), own)
+    module, own = _names()[name]
+    from freshkeeper.policies.errors import extra_for
+
+    try:
+        found = getattr(import_module(module), own)
+    except ModuleNotFoundError as error:
+        raise extra_for(error, name) from error
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """What there is, for those who look around."""
+    return __all__
+
+
+def _version() -> str:
+    try:
+        return version("freshkeeper")
+    except PackageNotFoundError:  # as a zip on a Spark executor
+        return "unknown"

@@ -3,23 +3,44 @@
 import signal
 import sys
 from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+import freshkeeper
 from freshkeeper.commands import analyse, config, demo, explain, policies, replay, reports, run, simulate, trace
+from freshkeeper.commands.run_options import with_options
 from freshkeeper.commands.screen import complain
-from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.policies.errors import FreshkeeperError, MissingExtraError, extra_for
 
 STOPPED = 130
 """The exit code after Ctrl-C, of which typer says nothing."""
+
+
+class Verbs(TyperGroup):
+    """The verbs; the options of `run` are made from its model when it is called, not for the list of verbs."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb that was called, and what is left of the line."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, _run() if name == "run" else command, rest
+
+
+def _run() -> Any:
+    alone = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+    alone.command("run")(with_options(run.run))
+    return typer.main.get_command(alone)
+
+
 app = typer.Typer(
-    help="Keep the background data that streams are joined with as fresh as a request budget allows.",
+    cls=Verbs,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run.run)
+app.command("run", help=run.run.__doc__)(lambda: None)
 app.command("explain")(explain.explain)
 app.command("simulate")(simulate.simulate)
 app.command("replay")(replay.replay)
@@ -33,6 +54,29 @@ app.add_typer(trace.app, name="trace")
 app.add_typer(config.app, name="config")
 
 
+VERBS = {"analyse": "spark", "demo": "report", "replay": "report", "report": "report", "simulate": "report"}
+"""Which extra has all that a verb needs; for the others it is the one that the missing library says."""
+
+
+def _needed(error: ModuleNotFoundError) -> ImportError:
+    """What to install for the verb that was called; whatever else is missing is no extra of ours."""
+    verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    found = extra_for(error, f"freshkeeper {verb}", VERBS.get(verb, ""))
+    if found is error:
+        raise error
+    return found
+
+
+@app.callback()
+def overall(
+    version: Annotated[bool, typer.Option("--version", help="print the version and stop", is_eager=True)] = False,
+) -> None:
+    """Keep the background data that streams are joined with as fresh as a request budget allows."""
+    if version:
+        print(f"freshkeeper {freshkeeper.__version__}")
+        raise typer.Exit
+
+
 def main() -> None:
     """Run the command; an error of ours is one line on standard error and an exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager stops a run as Ctrl-C does
@@ -42,6 +86,9 @@ def main() -> None:
     except FreshkeeperError as error:
         complain(error)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        complain(_needed(error))
+        sys.exit(MissingExtraError.exit_code)
     except SystemExit as end:
         if end.code == STOPPED:
             complain("stopped; what is finished is kept")

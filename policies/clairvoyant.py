@@ -2,7 +2,7 @@
 
 It is told the future by `foresee`, computes the schedule that maximises the headline itself (an answer weighs
 1/answers of its evaluation, warm-up evaluations weigh nothing), and then plays it back, one evaluation per `select`.
-002 has no such bound: it compares policies with each other. Case 2 has a bound but no schedule (`freshkeeper.policies.bound`).
+002 has no such bound: it compares policies with each other. Case 2 has a bound but no schedule (`policies/bound`).
 """
 
 from dataclasses import dataclass, field

@@ -3,7 +3,8 @@
 FreshkeeperError
 ├── ConfigError        a key, a name or a value that was given is wrong (exit code 2)
 │   ├── UnknownPolicyError  no such policy, or a plug-in that did not load
-│   └── UnknownSettingError a policy or a config has no such key
+│   ├── UnknownSettingError a policy or a config has no such key
+│   └── MissingExtraError   a library that not everybody needs is not installed
 ├── InputError         data that came in is wrong: a trace, a stream, an arrival (exit code 2)
 │   ├── TimeError      time went backwards, or an arrival lies after its evaluation
 │   ├── RunError       a run directory that is none, or cannot be read (simulator/experiment/run_directory.py)
@@ -45,6 +46,10 @@ class UnknownSettingError(ConfigError):
     """A policy or a config has no such key."""
 
 
+class MissingExtraError(ConfigError, ImportError):
+    """A library that not everybody needs is not installed."""
+
+
 class InputError(FreshkeeperError):
     """Data that came in is wrong."""
 
@@ -79,3 +84,33 @@ def nearest(name: str, known: list[str]) -> str:
     """The words that end an error about an unknown name: a near match, or all that there are."""
     match = get_close_matches(name, known, n=1)
     return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(sorted(known))}"
+
+
+EXTRAS = {
+    "altair": "report",
+    "highspy": "bounds",
+    "jinja2": "report",
+    "markupsafe": "report",
+    "networkx": "graph",
+    "pandas": "spark",
+    "prometheus_client": "run",
+    "pulp": "bounds",
+    "pyarrow": "run",
+    "pydantic": "run",
+    "pyoxigraph": "rdf",
+    "pyspark": "spark",
+    "simpy": "simulate",
+    "SPARQLWrapper": "run",
+    "vl_convert": "report",
+    "yaml": "run",
+}
+"""Which extra brings a library that the core does without."""
+
+
+def extra_for(error: ModuleNotFoundError, wanted: str, extra: str = "") -> ImportError:
+    """What to install so that something wanted can be loaded; an error that is not about our extras stays itself."""
+    library = (error.name or "").partition(".")[0]
+    if library not in EXTRAS:
+        return error
+    install = f"pip install 'freshkeeper[{extra or EXTRAS[library]}]'"
+    return MissingExtraError(f"{wanted} needs {library}, which is not installed: {install}")

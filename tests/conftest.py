@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one: starting Java takes seconds."""
+"""One Spark session for all tests that need one, as starting Java takes seconds; and what counts as slow."""
 
 import pytest
 
@@ -10,6 +10,13 @@ SMALL = {
     "spark.driver.extraJavaOptions": f"{SETTINGS['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1",
 }
 """For tables of some hundred rows: nothing to split, and nothing worth the time of the optimising compiler."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever needs Spark is slow; what else is says so itself."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`freshkeeper config init|validate|schema`."""
+"""`freshkeeper config init|list|show|validate|schema`."""
 
 import json
 from pathlib import Path
@@ -7,29 +7,75 @@ from typing import Annotated
 import typer
 
 from freshkeeper.commands.run import configured, parsed, read_query
-from freshkeeper.commands.screen import say
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.commands.screen import print_json, say
+from freshkeeper.policies.errors import ConfigError, nearest
 
-app = typer.Typer(help="Configs: write one, check one, print the schema.", no_args_is_help=True)
+app = typer.Typer(
+    help="Configs: write one, see those that come with freshkeeper, check one, print the schema.", no_args_is_help=True
+)
 
 
 @app.command()
 def init(
     out: Annotated[Path, typer.Argument(help="the file to write")] = Path("experiment.yaml"),
     overwrite: Annotated[bool, typer.Option(help="replace a file that is there")] = False,
+    kind: Annotated[str, typer.Option("--for", help="experiment, run or source")] = "experiment",
 ) -> None:
     """Write a config with every key, its default and what it means.
 
-    Example: `freshkeeper config init mine.yaml`
+    Examples: `freshkeeper config init mine.yaml`, `freshkeeper config init run.yaml --for run`
     """
     from freshkeeper.maintenance.journal.journal import writing
-    from freshkeeper.simulator.experiment.reference_config import reference
 
     if out.exists() and not overwrite:
         raise ConfigError(f"{out} is there already; say --overwrite or name another file")
     with writing(out):
-        out.write_text(reference(), "utf-8")
-    say(f"{out}: every key with its default; try `freshkeeper simulate {out}`")
+        out.write_text(_reference(kind), "utf-8")
+    uses = {"experiment": f"simulate {out}", "run": f"run {out}", "source": f"run QUERY --source IRI={out}"}
+    say(f"{out}: every key with its default; try `freshkeeper {uses[kind]}`")
+
+
+def _reference(kind: str) -> str:
+    """The text of a reference file."""
+    if kind == "experiment":
+        from freshkeeper.simulator.experiment.reference_config import reference
+
+        return reference()
+    if kind == "run":
+        from freshkeeper.maintenance.run.run_config import run_reference
+
+        return run_reference()
+    if kind == "source":
+        from freshkeeper.maintenance.service.source_config import source_reference
+
+        return source_reference()
+    raise ConfigError(f"--for {kind}: {nearest(kind, ['experiment', 'run', 'source'])}")
+
+
+@app.command("list")
+def list_names(as_json: Annotated[bool, typer.Option("--json", help="print the names as JSON")] = False) -> None:
+    """The configs that come with freshkeeper, which `simulate` and `validate` know by name.
+
+    Example: `freshkeeper config list`
+    """
+    from freshkeeper.maintenance.settings.shipped_configs import about, names
+
+    if as_json:
+        print_json({name: about(name) for name in names()})
+        return
+    for name in names():
+        print(f"{name:18} {about(name)}")
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="a name that `config list` knows")]) -> None:
+    """Print a config that comes with freshkeeper.
+
+    Example: `freshkeeper config show fig2a > mine.yaml`
+    """
+    from freshkeeper.maintenance.settings.shipped_configs import named
+
+    print(named(name).read_text("utf-8"), end="")
 
 
 @app.command()
@@ -38,6 +84,9 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
 
     Example: `freshkeeper config validate configs/fig2a.yaml`
     """
+    from freshkeeper.maintenance.settings.shipped_configs import or_named
+
+    file = or_named(file)
     if _has_a_query(file):
         _validate_run(file)
         return

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import yaml
-
 from freshkeeper.maintenance.settings.durations import to_ms
 from freshkeeper.policies.errors import ConfigError
 
 
 def assignments(written: list[str] | None) -> dict[str, Any]:
     """`--set key=value`, the value read as YAML."""
+    import yaml
+
     found = {}
     for each in written or []:
         key, equals, value = each.partition("=")

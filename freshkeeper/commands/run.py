@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshkeeper.commands.options import duration, lists, pairs, shares
+from freshkeeper.commands.run_options import said
 from freshkeeper.commands.screen import say
-from freshkeeper.maintenance.settings.durations import to_delay
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,47 +23,7 @@ def run(
     query: Annotated[
         str, typer.Argument(help="a file with the query, the query itself, or a YAML file with all of it")
     ],
-    stream: Annotated[
-        list[str] | None, typer.Option(metavar="IRI=FILE", help="what feeds a stream; - is stdin")
-    ] = None,
-    graph: Annotated[list[str] | None, typer.Option(metavar="IRI=FILE", help="a graph of FROM or FROM NAMED")] = None,
-    default: Annotated[str, typer.Option(metavar="FILE", help="the default graph")] = "",
-    dialect: Annotated[str, typer.Option(help="rspql, cqels, csparql or sparqlstream; default: as it looks")] = "",
-    delay: Annotated[str, typer.Option(help="how late elements may come, as 500ms")] = "",
-    idle: Annotated[str, typer.Option(help="how long a live stream may be silent before others go on, as 5s")] = "",
-    t0: Annotated[int, typer.Option("--t0", help="where windows that do not say it start, in ms")] = 0,
-    drain: Annotated[bool, typer.Option(help="at the end go on until the windows are empty")] = False,
-    speed: Annotated[str, typer.Option(help="pace of a replay: 1x, 10x or max")] = "max",
-    on_error: Annotated[str, typer.Option(help="an element that cannot be read: fail or skip")] = "fail",
-    source: Annotated[
-        list[str] | None,
-        typer.Option(metavar="IRI=FILE", help="a SERVICE: RDF, an http address, or YAML that says more"),
-    ] = None,
-    volatile: Annotated[
-        list[str] | None, typer.Option(metavar="IRI=P,P", help="a source and its volatile predicates")
-    ] = None,
-    policy: Annotated[str, typer.Option(help="what chooses the refreshes; default: gain, ibm for aggregates")] = "",
-    budget: Annotated[float, typer.Option(help="cost units per evaluation, for every SERVICE pattern")] = 10,
-    bank: Annotated[float, typer.Option(help="how much unspent budget is carried")] = 0,
-    shared: Annotated[bool, typer.Option("--shared", help="all SERVICE patterns share one budget")] = False,
-    weight: Annotated[
-        list[str] | None, typer.Option(metavar="IRI=N", help="a source's weight in a shared budget; default 1")
-    ] = None,
-    minimum: Annotated[
-        list[str] | None, typer.Option(metavar="IRI=SHARE", help="the part of a shared budget that is a source's own")
-    ] = None,
-    audit: Annotated[float, typer.Option(help="the share of the budget that measures freshness, as 0.05")] = 0,
-    fetch: Annotated[str, typer.Option(help="view, or a baseline: always (no cache) or once")] = "view",
-    edges: Annotated[str, typer.Option(help="kept, or refreshed where they change over time")] = "kept",
-    capacity: Annotated[int | None, typer.Option(min=1, help="how many entries a view may hold")] = None,
-    seed: Annotated[int, typer.Option(help="for policies and audits, which draw lots")] = 0,
-    journal: Annotated[str, typer.Option(metavar="DIR", help="write what happened, as Parquet")] = "",
-    state: Annotated[
-        str, typer.Option(metavar="DIR", help="keep views and budgets here, and go on from it after a restart")
-    ] = "",
-    metrics: Annotated[str, typer.Option(metavar=":PORT", help="where Prometheus may ask")] = "",
-    log: Annotated[str, typer.Option(help="JSON lines on standard error: debug, info, warning or error")] = "",
-    form: Annotated[str, typer.Option("--format", help="ndjson, sparql-json, csv or nquads")] = "ndjson",
+    **options: Any,
 ) -> None:
     """Run a continuous query: streams in, answers out, one line per evaluation.
 
@@ -74,48 +33,8 @@ def run(
     """
     from freshkeeper.maintenance.run.run_config import config_of
 
-    options = {
-        "streams": pairs("stream", stream),
-        "graphs": pairs("graph", graph),
-        "default": default,
-        "dialect": dialect,
-        "delay": duration("delay", delay, to_delay),
-        "idle": duration("idle", idle),
-        "t0": t0,
-        "drain": drain,
-        "speed": speed,
-        "on_error": on_error,
-        "sources": pairs("source", source),
-        "volatile": lists("volatile", volatile),
-        "policy": policy,
-        "budget": budget,
-        "bank": bank,
-        "shared": shared,
-        "weights": shares("weight", weight),
-        "minimum": shares("minimum", minimum),
-        "audit": audit,
-        "fetch": fetch,
-        "edges": edges,
-        "capacity": capacity,
-        "seed": seed,
-        "journal": journal,
-        "state": state,
-        "metrics": metrics,
-        "log": log,
-        "format": form,
-    }
-    given = {key: value for key, value in options.items() if value not in ({}, None) and _said(ctx, key)}
+    given = said(ctx, options)
     _carry_out(configured(query, given) if is_config(query) else config_of({"query": query, **given}))
-
-
-OPTIONS = {"streams": "stream", "graphs": "graph", "sources": "source", "weights": "weight", "format": "form"}
-"""Keys of a config whose option is called otherwise."""
-
-
-def _said(ctx: typer.Context, key: str) -> bool:
-    """Whether an option was given, and did not come from its default."""
-    source = ctx.get_parameter_source(OPTIONS.get(key, key))
-    return source is not None and source.name != "DEFAULT"
 
 
 def is_config(query: str) -> bool:

@@ -11,7 +11,8 @@ from freshkeeper.commands.options import changed, numbers
 
 def simulate(
     config: Annotated[
-        Path | None, typer.Argument(help="a YAML config; without one, the defaults of Planning Ahead")
+        Path | None,
+        typer.Argument(help="a YAML config, or a name of `config list`; default: the settings of Planning Ahead"),
     ] = None,
     trace: Annotated[Path | None, typer.Option(help="a directory with a recorded trace")] = None,
     policy: Annotated[str, typer.Option(metavar="A,B", help="which policies")] = "",
@@ -36,7 +37,7 @@ def simulate(
 ) -> None:
     """Run policies × settings × seeds against a workload or a trace; write a run directory and a page.
 
-    Examples: `freshkeeper simulate configs/fig2a.yaml`,
+    Examples: `freshkeeper simulate fig2a`,
     `freshkeeper simulate --trace DIR --window 7d --step 6h --budget 5 --policy lru,ibm,gain --knowledge learned`
     """
     from freshkeeper.simulator.experiment.experiment_config import load, resolve

@@ -1,11 +1,8 @@
 """A round as a networkx graph, for inspection, drawing and small reference answers; never in the hot path."""
 
-from typing import TYPE_CHECKING
+import networkx as nx
 
 from freshkeeper.policies.base import Round, Selection
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 def to_networkx(round: Round, selection: Selection | None = None) -> "nx.Graph[tuple[str, int]]":
@@ -14,8 +11,6 @@ def to_networkx(round: Round, selection: Selection | None = None) -> "nx.Graph[t
     An SN has its `mappings` in the window, an SR its `demand`, whether it is `stale`, how many evaluations it would
     stay fresh (`life`) and whether the selection has `chosen` it.
     """
-    import networkx as nx  # here, because nothing else that is imported with freshkeeper needs it
-
     drawn: nx.Graph[tuple[str, int]] = nx.Graph()
     chosen = set() if selection is None else set(selection.chosen.tolist())
     for sn in range(round.graph.sns):

@@ -51,5 +51,6 @@ def _sources(name: str) -> Iterator[tuple[str, bytes]]:
     if spec.submodule_search_locations is None:
         yield origin.name, origin.read_bytes()
         return
-    for file in sorted(origin.parent.rglob("*.py")):
+    folders = os.walk(origin.parent, followlinks=True)  # our own folders are links in a checkout
+    for file in sorted(Path(folder, each) for folder, _, files in folders for each in files if each.endswith(".py")):
         yield str(Path(name) / file.relative_to(origin.parent)), file.read_bytes()

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from freshkeeper.maintenance.query.context import Context, context_of, window_variables
+from freshkeeper.maintenance.query.federation.context import Context, context_of, window_variables
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern, outermost, services_in
-from freshkeeper.maintenance.query.reading import read_query
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
+from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.rewrite import alias_edits, window_edits
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
-from freshkeeper.maintenance.query.tree import Element, Select, Source
+from freshkeeper.maintenance.query.syntax.tree import Element, Select, Source
 
 
 class Form(StrEnum):

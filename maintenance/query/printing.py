@@ -17,7 +17,7 @@ from freshkeeper.maintenance.query.model import Form, Query, Window
 from freshkeeper.maintenance.query.parser import DIALECTS, dialect_of
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
-from freshkeeper.maintenance.query.tree import WindowBlock
+from freshkeeper.maintenance.query.syntax.tree import WindowBlock
 from freshkeeper.maintenance.settings.durations import to_iso, to_unit
 
 

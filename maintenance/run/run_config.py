@@ -11,6 +11,7 @@ from freshkeeper.maintenance.rsp.output import FORMATS
 from freshkeeper.maintenance.service.source_config import SourceConfig
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.settings.durations import to_delay, to_ms
+from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.maintenance.streams.timed_lines import OnError
@@ -41,26 +42,52 @@ Directory = Annotated[Path | None, BeforeValidator(lambda written: written or No
 Words = Annotated[list[str], BeforeValidator(_listed)]
 
 
+def option(name: str, metavar: str) -> dict[str, Any]:
+    """What a key is called on the command line, and what stands for its value there."""
+    return {"option": name, "metavar": metavar}
+
+
 class RunConfig(BaseModel):
     """A query with all that it needs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    query: str = Field(description="a file with the query, or the query itself")
+    query: str = Field(description="a file with the query, the query itself, or (on the command line) a file like this")
     dialect: str = Field(default="", description="rspql, cqels, csparql or sparqlstream; empty: as it looks")
     streams: dict[str, str] = Field(
-        default={}, description="what feeds each stream: a file, a directory, -, an address"
+        default={},
+        description="what feeds each stream: a file (.nq .nt .trig .jsonld .yaml), a directory, follow:directory, - "
+        "for standard input, tcp://host:port or http://...",
+        examples=["http://example.org/posts: posts.nt"],
+        json_schema_extra=option("stream", "IRI=FILE"),
     )
-    graphs: dict[str, str] = Field(default={}, description="files of FROM and FROM NAMED")
-    default: str = Field(default="", description="a file that is the default graph")
+    graphs: dict[str, str] = Field(
+        default={}, description="files of FROM and FROM NAMED", json_schema_extra=option("graph", "IRI=FILE")
+    )
+    default: str = Field(
+        default="", description="a file that is the default graph", json_schema_extra=option("default", "FILE")
+    )
     sources: dict[str, str | SourceConfig] = Field(
-        default={}, description="each SERVICE: RDF, an address, a YAML file that says more, or what such a file says"
+        default={},
+        description="each SERVICE: a file or directory of RDF, the address of a SPARQL endpoint, a YAML file that says "
+        "more "
+        "(source-reference.yaml has its keys), or those keys themselves",
+        examples=[
+            "http://example.org/blog: blog.yaml",
+            'http://example.org/shop: {sparql: "http://localhost:7878/query", volatile: "http://example.org/price"}',
+        ],
+        json_schema_extra=option("source", "IRI=FILE"),
     )
     volatile: dict[str, Words] = Field(
-        default={}, description="the volatile predicates of sources that do not say them"
+        default={},
+        description="the volatile predicates of sources that do not say them",
+        examples=["http://example.org/blog: [http://example.org/followers]"],
+        json_schema_extra=option("volatile", "IRI=P,P"),
     )
-    delay: Delay = Field(default=0, description="how late elements may come")
-    idle: Duration | None = Field(default=None, description="how long a live stream may be silent before others go on")
+    delay: Delay = Field(default=0, description="how late elements may come, as 500ms")
+    idle: Duration | None = Field(
+        default=None, description="how long a live stream may be silent before others go on, as 5s; null: for ever"
+    )
     t0: int = Field(default=0, description="where windows that do not say it start, in ms")
     drain: bool = Field(default=False, description="at the end go on until the windows are empty")
     speed: str = Field(default="max", description="pace of a replay: 1x, 10x or max")
@@ -68,21 +95,41 @@ class RunConfig(BaseModel):
     policy: str = Field(default="", description="what chooses the refreshes; empty: gain, and ibm for aggregates")
     budget: Amount = Field(default=10, description="cost units per evaluation, for every SERVICE pattern")
     bank: Amount = Field(default=0, description="how much unspent budget is carried")
-    shared: bool = Field(default=False, description="all SERVICE patterns share one budget")
-    weights: dict[str, Amount] = Field(default={}, description="shared: how much of it each source gets; default 1")
+    shared: bool = Field(default=False, description="all SERVICE patterns share one budget, by weight and minimum")
+    weights: dict[str, Amount] = Field(
+        default={},
+        description="shared: how much of it each source gets; default 1",
+        json_schema_extra=option("weight", "IRI=N"),
+    )
     minimum: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
-        default={}, description="shared: the part that is a source's own whatever the others want; default 0"
+        default={},
+        description="shared: the part of the whole that is a source's own whatever the others want; default 0",
+        json_schema_extra=option("minimum", "IRI=SHARE"),
     )
     audit: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0, description="the share of the budget that measures how fresh the answers are"
+        default=0, description="the share of the budget that measures how fresh the answers are, as 0.05"
     )
     fetch: Fetch = Field(default=Fetch.VIEW, description="view, or a baseline: always (no cache) or once")
-    edges: Literal["kept", "refreshed"] = Field(default="kept", description="refreshed: edges change over time too")
-    capacity: Annotated[int, Field(ge=1)] | None = Field(default=None, description="how many entries a view may hold")
+    edges: Literal["kept", "refreshed"] = Field(
+        default="kept", description="kept, or refreshed where edges change over time"
+    )
+    capacity: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="how many entries a view may hold; null: any number"
+    )
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="for policies and audits, which draw lots")
-    journal: Directory = Field(default=None, description="a directory for what happened, as Parquet")
-    state: Directory = Field(default=None, description="a directory that keeps views and budgets over a restart")
-    metrics: str = Field(default="", description="where Prometheus may ask, as :9100")
+    journal: Directory = Field(
+        default=None,
+        description="a directory for what happened, as Parquet",
+        json_schema_extra=option("journal", "DIR"),
+    )
+    state: Directory = Field(
+        default=None,
+        description="a directory that keeps views and budgets, and goes on from it after a restart",
+        json_schema_extra=option("state", "DIR"),
+    )
+    metrics: str = Field(
+        default="", description="where Prometheus may ask, as :9100", json_schema_extra=option("metrics", ":PORT")
+    )
     log: str = Field(default="", description="JSON lines on standard error: debug, info, warning or error")
     format: str = Field(default="ndjson", description="how answers are written: ndjson, sparql-json, csv or nquads")
 
@@ -105,6 +152,16 @@ class RunConfig(BaseModel):
                     f"<{name}> is no source" + (f"; {nearest(name, list(self.sources))}" if self.sources else "")
                 )
         return self
+
+
+HEAD = """\
+Every key of a run with its default and its meaning. Paths are beside this file; options of the command line win.
+  freshkeeper run run.yaml --policy plan"""
+
+
+def run_reference() -> str:
+    """A config with every key, as a file to begin with."""
+    return reference(HEAD, RunConfig(query="reach.rspql"))
 
 
 def read_config(path: Path, changes: Mapping[str, Any]) -> RunConfig:

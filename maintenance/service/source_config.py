@@ -20,6 +20,7 @@ from freshkeeper.maintenance.service.json_documents import Property, Template
 from freshkeeper.maintenance.service.json_documents import Resource as Documents
 from freshkeeper.maintenance.service.limits.rate import Rate
 from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.errors import ConfigError
@@ -185,35 +186,84 @@ class SourceConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    data: Path | None = Field(default=None, description="a file or directory of RDF, kept in this process")
-    changes: Path | None = Field(default=None, description="timestamped statements that take the place of others")
+    data: Path | None = Field(default=None, description="RDF in this process: a file, or a directory of them")
+    changes: Path | None = Field(
+        default=None,
+        description="statements with times, which at their time take the place of those with the same subject and "
+        "predicate "
+        "(with data)",
+    )
     sparql: Address | None = Field(default=None, description="the address of a SPARQL endpoint")
-    method: Method = Field(default=Method.AUTO, description="get, post, or auto: GET as long as the address is short")
-    resources: list[Resource] = Field(default=[], description="JSON documents over HTTP, and what they say as triples")
-    volatile: Annotated[list[Iri], BeforeValidator(_listed)] = Field(default=[], description="predicates that change")
+    method: Method = Field(
+        default=Method.AUTO, description="get, post, or auto: GET as long as the address is short (with sparql)"
+    )
+    resources: list[Resource] = Field(
+        default=[],
+        description="JSON documents over HTTP. Each kind says which subjects it is about, where the document is, and "
+        "what "
+        "its values mean: a dotted path (where it meets a list, one value per item), or values that stand for IRIs",
+        examples=[
+            "- subject: http://example.org/user/{id}\n"
+            "  url: https://api.example.org/users/{id}\n"
+            "  predicates:\n"
+            "    http://example.org/followers: followers.count\n"
+            '    http://example.org/knows: {path: friends.id, iri: "http://example.org/user/{id}"}'
+        ],
+    )
+    volatile: Annotated[list[Iri], BeforeValidator(_listed)] = Field(
+        default=[], description="the predicates that change; needed to keep a view"
+    )
     per_request: Amount = Field(default=1.0, description="cost units of a request")
     per_key: Amount = Field(default=0.0, description="cost units of every key in it")
-    batch: int = Field(default=1, ge=1, description="keys in a request")
-    auth: Auth = Field(default=Auth(), description="names of environment variables with credentials")
-    timeout: Duration = Field(default=10_000, description="how long a request may take; what comes late is still used")
+    batch: int = Field(
+        default=1, ge=1, description="keys in a request; a document is about one key, so 1 with resources"
+    )
+    auth: Auth = Field(
+        default=Auth(),
+        description="credentials: names of environment variables with a bearer token, or with user and password",
+    )
+    timeout: Duration = Field(
+        default=10_000,
+        description="how long a request may take, as 10s; what comes after the evaluation's deadline is used in "
+        "a later one",
+    )
     deadline: Duration | None = Field(
-        default=None, description="how long an evaluation waits; null: nine tenths of the query's step"
+        default=None, description="how long an evaluation waits for the source; null: nine tenths of the query's step"
     )
     concurrency: int = Field(default=8, ge=1, le=256, description="requests under way at once")
-    retries: int = Field(default=2, ge=0, le=20, description="more tries after one that failed, as the budget allows")
-    limits: Limits = Field(default=[], description="rate limits that the source has, all at once: [10/s, 1000/day]")
-    failures: int = Field(default=5, ge=1, description="failures in a row after which the source is left alone")
-    cool_down: Duration = Field(default=30_000, description="for how long, before it is tried with one request")
-    max_size: Size = Field(default=32_000_000, description="the longest answer, as 32MB")
+    retries: int = Field(
+        default=2,
+        ge=0,
+        le=20,
+        description="further tries of a request that failed where that may help; they are paid like any other",
+    )
+    limits: Limits = Field(
+        default=[],
+        description="rate limits of the source, all at once, over any stretch of the period",
+        examples=["[10/s, 300/15min, 1000/day]"],
+    )
+    failures: int = Field(
+        default=5, ge=1, description="the circuit breaker: failures in a row after which the source is left alone"
+    )
+    cool_down: Duration = Field(default=30_000, description="for how long, as 30s, until it is tried with one request")
+    max_size: Size = Field(default=32_000_000, description="the longest answer that is read, as 32MB")
     knowledge: Literal["learned", "published"] = Field(
         default="learned",
-        description="learned: rates from what refreshes reveal; published: dates that the source tells",
+        description="learned: change rates from what refreshes reveal; published: dates that the source tells (HTTP "
+        "headers, data)",
     )
-    periodic: bool = Field(default=False, description="published: a value lasts as long as the one before it")
-    modified: Iri | None = Field(default=None, description="published: the predicate that says when a key last changed")
+    periodic: bool = Field(
+        default=False,
+        description="published: a value lasts as long as the one before it (otherwise: as long as values last on "
+        "average)",
+    )
+    modified: Iri | None = Field(
+        default=None,
+        description="published: the predicate that says when a key last changed, as http://purl.org/dc/terms/modified",
+    )
     annotations: Annotation = Field(
         default=Annotation.NONE,
-        description="published: how tmp:expiration and tmp:interval are said of volatile triples: none, graph, "
+        description="published: where tmp:expiration and tmp:interval of volatile triples are: none, graph, "
         "reification or singleton",
     )
 
@@ -237,6 +287,16 @@ class SourceConfig(BaseModel):
         if self.knowledge == "learned" and (self.modified or self.periodic or self.annotations is not Annotation.NONE):
             raise ValueError("modified, periodic and annotations are for knowledge: published")
         return self
+
+
+HEAD = """\
+Every key of a source with its default and its meaning. A source has one of data, sparql and resources.
+  freshkeeper run query.rspql --stream ... --source http://example.org/blog=source.yaml"""
+
+
+def source_reference() -> str:
+    """A config with every key, as a file to begin with."""
+    return reference(HEAD, SourceConfig(sparql="http://localhost:7878/query"))
 
 
 def read_config(path: Path) -> SourceConfig:

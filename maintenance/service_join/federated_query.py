@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.federation.service_patterns import outermost, services_in
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.reading import read_query
-from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.syntax.reading import read_query
+from freshkeeper.maintenance.query.syntax.sound import sound
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
-from freshkeeper.maintenance.query.tree import Source
+from freshkeeper.maintenance.query.syntax.tree import Source
 from freshkeeper.maintenance.rsp.construct import Template
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.rsp.local_query import fill

@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import Closure, WindowSpec
 from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.settings.shipped_configs import or_named
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.base import Case, Knowledge, Policy
 from freshkeeper.policies.errors import ConfigError
@@ -233,8 +234,12 @@ def _swept_too(sweep: object, changes: Mapping[str, Any]) -> None:
 
 def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
     """An experiment from a YAML file; traces in it are found beside the file."""
+    path = or_named(path)
     if not path.exists():
-        raise ConfigError(f"there is no config {path}; `freshkeeper config init` writes one with every key")
+        raise ConfigError(
+            f"there is no config {path}; `freshkeeper config list` names those that come with freshkeeper, and "
+            "`freshkeeper config init` writes one with every key"
+        )
     data = read_yaml(path)
     _beside(data, path.parent)
     _beside(data.get("sweep"), path.parent)

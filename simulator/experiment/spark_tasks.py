@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
     from pyspark.sql import SparkSession
 
-PACKAGES = ("simulator", "maintenance", "policies")
 Files = dict[str, bytes]
 
 
@@ -45,7 +44,7 @@ class OnSpark:
         if not waiting:
             return
         context = self.spark.sparkContext
-        ship(self.spark, [*PACKAGES, *_plugins(waiting[0])])
+        ship(self.spark, ["freshkeeper", *_plugins(waiting[0])])
         traces = context.broadcast(_traces(waiting[0]))
         group = str(uuid4())
         pool = ThreadPoolExecutor(min(context.defaultParallelism, len(waiting)))

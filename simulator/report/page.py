@@ -17,8 +17,7 @@ from markupsafe import Markup
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.simulator.experiment import run_directory
-from freshkeeper.simulator.report import figures
-from freshkeeper.simulator.report import report_tables as tables
+from freshkeeper.simulator.report import figures, report_tables
 from freshkeeper.simulator.report.amounts import listed
 from freshkeeper.simulator.report.charts import VEGA_LITE, datasets
 from freshkeeper.simulator.report.costs import Costs, costs
@@ -53,9 +52,9 @@ class Section:
     along: list[Figure]
     single: list[Figure]
     choices: dict[str, Choices]
-    overview: tables.Table | None
-    by_setting: list[tables.Table]
-    budgets: list[tables.Table]
+    overview: report_tables.Table | None
+    by_setting: list[report_tables.Table]
+    budgets: list[report_tables.Table]
 
 
 def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
@@ -96,9 +95,9 @@ def _section(name: str, group: Group, paid: Costs, stale: Staleness) -> Section:
         along,
         figures.of_settings(drawn),
         _choices(group, along),
-        tables.overview(drawn),
-        tables.of_settings(drawn),
-        tables.budgets(drawn),
+        report_tables.overview(drawn),
+        report_tables.of_settings(drawn),
+        report_tables.budgets(drawn),
     )
 
 

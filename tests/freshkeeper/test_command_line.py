@@ -233,7 +233,7 @@ MISTAKES = {
     "no value": (["--set", "budget=[5"], "--set budget=[5: '[5' is no value"),
     "no duration": (["--window", "4q"], "window: q in 4q is no unit of time"),
     "no case": (["--case", "bgq"], "case: it must be 'bgp' or 'aggregate', not 'bgq'"),
-    "no config": (["nowhere.yaml"], "there is no config nowhere.yaml; `freshkeeper config init` writes one"),
+    "no config": (["nowhere.yaml"], "there is no config nowhere.yaml; `freshkeeper config list` names those"),
     "no trace": (["--trace", "nowhere"], "nowhere is no directory; a trace is one with the tables"),
     "a policy for another case": (
         ["--policy", "bundle"],
@@ -280,11 +280,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper import Honest, Selection
+from freshkeeper import BasePolicy, Selection
 
 
 @dataclass(frozen=True)
-class Newest(Honest):
+class Newest(BasePolicy):
     name: ClassVar[str] = "newest"
     most: int = 2
 
@@ -324,7 +324,7 @@ def test_a_policy_of_ones_own_is_checked_against_the_contract(freshkeeper: Comma
     assert broken.code == 1
     assert broken.complaint.startswith("the policy 'greedy' spent more than the budget: chose [")
     assert "'lrv'; did you mean 'lru'?" in freshkeeper("policies", "--check", "lrv").complaint
-    assert "it lacks " in freshkeeper("policies", "--check", "checked:Honest").complaint
+    assert "it lacks " in freshkeeper("policies", "--check", "checked:BasePolicy").complaint
 
 
 def test_policies_are_listed(freshkeeper: Command) -> None:

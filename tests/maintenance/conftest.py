@@ -1,7 +1,8 @@
-"""A small keeper over a source in memory, as somebody would embed it."""
+"""A small keeper over a source in memory, as somebody would embed it; queries over streams of a few elements."""
 
 import numpy as np
 import pytest
+import queries
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
@@ -36,3 +37,21 @@ def keeper(source):
         return manager
 
     return make
+
+
+@pytest.fixture
+def ask():
+    """Answers by instant."""
+    return lambda *given, **more: queries.by_time(queries.answer(*given, **more))
+
+
+@pytest.fixture
+def run_query():
+    """Results."""
+    return queries.answer
+
+
+@pytest.fixture
+def world():
+    """A query over a blog."""
+    return queries.World

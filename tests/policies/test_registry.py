@@ -20,11 +20,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper import Honest, Selection
+from freshkeeper import BasePolicy, Selection
 
 
 @dataclass(frozen=True)
-class Newest(Honest):
+class Newest(BasePolicy):
     name: ClassVar[str] = "newest"
     most: int = 3
     eager: bool = True
@@ -44,9 +44,9 @@ class Odd(Newest):
     cases = None
 '''
 SILENT = """
-from freshkeeper import Honest
+from freshkeeper import BasePolicy
 
-class Silent(Honest):
+class Silent(BasePolicy):
     name = "silent"
     __doc__ = None
 

@@ -11,11 +11,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from freshkeeper.maintenance.pipeline.analysis import audit_analysis as audits
-from freshkeeper.maintenance.pipeline.analysis import entries, on_spark, spending
-from freshkeeper.maintenance.pipeline.analysis import journal_tables as tables
+from freshkeeper.maintenance.pipeline.analysis import (
+    audit_analysis,
+    entries,
+    journal_tables,
+    on_spark,
+    refresh_analysis,
+    spending,
+)
 from freshkeeper.maintenance.pipeline.analysis import over_evaluations as instants
-from freshkeeper.maintenance.pipeline.analysis import refresh_analysis as refreshes
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import SPARK_FAILED, AnalysisError, Tables, located
 from freshkeeper.policies.errors import ConfigError
 
@@ -38,8 +42,8 @@ class Analysis:
         self.by_copy, judged = self._judge(found.answers, found.changes)
         self.evaluated = self.kept(on_spark.evaluated(judged, found.evaluations, found.aggregates))
         seeds = on_spark.by_seed(self.evaluated, target)
-        self.audited = None if found.audits is None else self.kept(audits.audited(found.audits, self.evaluated))
-        self.by_seed = self.kept(seeds if self.audited is None else audits.stand_in(seeds, self.audited))
+        self.audited = None if found.audits is None else self.kept(audit_analysis.audited(found.audits, self.evaluated))
+        self.by_seed = self.kept(seeds if self.audited is None else audit_analysis.stand_in(seeds, self.audited))
 
     def tables(self) -> Iterator[tuple[str, DataFrame]]:
         """Every table that there can be, by name."""
@@ -63,7 +67,7 @@ class Analysis:
         yield "over_time", instants.over_time(self.evaluated)
         yield "calibration", _ordered(self._calibration(), *order, "basis", "tenth")
         if self.audited is not None:
-            yield "audits", _ordered(audits.shares(self.audited), *order)
+            yield "audits", _ordered(audit_analysis.shares(self.audited), *order)
         if self.found.evaluations is not None:
             yield "budget", _ordered(spending.budget_use(self.found.evaluations, self._budgets()), *order)
             split = spending.latency(self.found.evaluations, self.found.refreshes)
@@ -71,7 +75,7 @@ class Analysis:
 
     def _calibration(self) -> DataFrame:
         by_truth = instants.calibration(self.evaluated)
-        return by_truth if self.audited is None else by_truth.unionByName(audits.calibration(self.audited))
+        return by_truth if self.audited is None else by_truth.unionByName(audit_analysis.calibration(self.audited))
 
     def _budgets(self) -> dict[str, float]:
         """γ by setting; with no word of it what was paid in cannot be told."""
@@ -122,10 +126,10 @@ class Analysis:
         yield "staleness_quantiles", _ordered(entries.staleness_quantiles(ages), "setting", "policy", "what")
 
     def _refreshes(self, found: DataFrame, served: DataFrame | None) -> Iterator[tuple[str, DataFrame]]:
-        counting = self.kept(refreshes.counting(found, self.evaluated))
-        yield "wasted", _ordered(refreshes.wasted(counting, served, self.found.changes), "setting", "policy")
+        counting = self.kept(refresh_analysis.counting(found, self.evaluated))
+        yield "wasted", _ordered(refresh_analysis.wasted(counting, served, self.found.changes), "setting", "policy")
         if served is not None:
-            yield "missed", _ordered(refreshes.missed(served, counting), "setting", "policy")
+            yield "missed", _ordered(refresh_analysis.missed(served, counting), "setting", "policy")
 
     def _per_evaluation(self) -> DataFrame:
         return self.evaluated.select(
@@ -148,7 +152,7 @@ class Analysis:
 
 def headline(spark: SparkSession, run: str, target: float = 0.95) -> list[dict[str, Any]]:
     """The headline alone, from the truth alone: in case 1 no answer is shuffled."""
-    found = tables.read(spark, run)
+    found = journal_tables.read(spark, run)
     if found.answers is None or found.changes is None:
         raise AnalysisError(" ".join(found.notes))
     copies = on_spark.copies(found.answers, found.changes).persist()
@@ -167,7 +171,7 @@ def analysed(spark: SparkSession, run: str, target: float = 0.95, top: int = 20)
     if not 0 <= target <= 1:
         raise ConfigError(f"the target is {target:g}; right would be a freshness from 0 to 1")
     try:
-        analysis = Analysis(tables.read(spark, run), target, top)
+        analysis = Analysis(journal_tables.read(spark, run), target, top)
         try:
             yield analysis
         finally:

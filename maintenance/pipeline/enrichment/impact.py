@@ -1,7 +1,7 @@
 """Scores as a Spark plan, for graphs that no driver holds: window ⋈ edges → demand, with the copies → score.
 
 The columns are those of a Round: w0, w1, ... are its demand, and what is known of changes is one expression for every
-m, so nothing but the best rows leaves the executors. The choice among them is `freshkeeper.policies.choose.best`, as everywhere.
+m, so nothing but the best rows leaves the executors. The choice among them is `policies/choose.py`'s, as everywhere.
 """
 
 import operator

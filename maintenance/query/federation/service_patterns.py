@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
-from freshkeeper.maintenance.query.tree import Element, Service
+from freshkeeper.maintenance.query.syntax.tree import Element, Service
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tokens import Kind
-from freshkeeper.maintenance.query.tree import (
+from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,

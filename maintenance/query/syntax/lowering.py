@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.query.calls import TAKES, arguments, calls, mistake
 from freshkeeper.maintenance.query.dialects.dialect import Declared, Feature, cannot, fitted_report
 from freshkeeper.maintenance.query.model import (
     Closure,
@@ -18,13 +17,14 @@ from freshkeeper.maintenance.query.model import (
     WindowKind,
 )
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.function_calls import TAKES, arguments, calls, mistake
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix, is_relative, name_of
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
-from freshkeeper.maintenance.query.tree import group_names
+from freshkeeper.maintenance.query.syntax.tree import group_names
 from freshkeeper.policies.errors import nearest
 
 GROUPS = "freshkeeper_groups"

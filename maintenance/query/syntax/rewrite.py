@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens
-from freshkeeper.maintenance.query.tree import AGGREGATES, columns
+from freshkeeper.maintenance.query.syntax.tree import AGGREGATES, columns
 
 LONGEST_ALIAS = 2_000
 """Names that stand for names that stand for names: what grows longer than this is left to SPARQL to refuse."""

@@ -1,8 +1,6 @@
 """A Spark stream with answers from a view: the same answers and the same spending as one Manager, and clear errors."""
 
-import sys
-from pathlib import Path
-
+import enriched
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,9 +11,6 @@ from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import FIRST, LA
 from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.policies.errors import ConfigError, InputError
-
-sys.path.append(str(Path(__file__).parent))
-import enriched
 
 pytestmark = [
     pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it"),

@@ -1,8 +1,6 @@
 """When evaluations are due, what is late, and that the order of arrival within the delay does not matter."""
 
-import sys
-from pathlib import Path
-
+import enriched
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,9 +10,6 @@ from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import collected
 from freshkeeper.maintenance.pipeline.enrichment.due import Due
 from freshkeeper.policies.errors import InputError
-
-sys.path.append(str(Path(__file__).parent))
-import enriched
 
 WINDOW = enriched.WINDOW
 

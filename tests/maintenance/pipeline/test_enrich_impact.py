@@ -1,8 +1,6 @@
 """A graph that stays on the cluster: a Spark plan chooses what a policy chooses from a Round, and joins the same."""
 
-import sys
-from pathlib import Path
-
+import enriched
 import pyarrow as pa
 import pytest
 
@@ -13,9 +11,6 @@ from freshkeeper.policies.gain import Gain
 from freshkeeper.policies.ibm import Ibm
 from freshkeeper.policies.lru import Lru
 from freshkeeper.policies.sbm import Sbm
-
-sys.path.append(str(Path(__file__).parent))
-import enriched
 
 pytestmark = [
     pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it"),

@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
+import enriched
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -18,9 +18,6 @@ from freshkeeper.maintenance.pipeline.enrichment.batch_store import FORMAT, Log,
 from freshkeeper.maintenance.pipeline.enrichment.once import LOST
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version
 from freshkeeper.policies.errors import InputError
-
-sys.path.append(str(Path(__file__).parent))
-import enriched
 
 HARMLESS = [
     ("read", 1), ("answered", 1), ("recorded", 2), ("written", 2), ("committed", 1), ("recorded", 1), ("answered", 2),

@@ -1,11 +1,6 @@
 """Servers on loopback: an oxigraph for a module's tests, proxies before it, and documents in JSON."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
 from servers import BLOG, Documents, Oxigraph, Proxy
 
 

@@ -25,7 +25,7 @@ SECONDS = 24
 
 
 @dataclass
-class World:
+class RunFiles:
     """Where the files are."""
 
     place: Path
@@ -118,13 +118,13 @@ class Camera:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> RunFiles:
     """The files in a directory of their own."""
-    return World(tmp_path)
+    return RunFiles(tmp_path)
 
 
 @pytest.fixture
-def camera(world: World, monkeypatch: pytest.MonkeyPatch) -> Camera:
+def camera(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> Camera:
     """Shoots at every write point."""
     watching = Camera(world.place)
     watching.watch(monkeypatch)

@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import lives
 import pytest
+from servers import Oxigraph, Proxy
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.state.term_text import decode
-
-sys.path.append(str(Path(__file__).parent.parent / "service"))
-from servers import Oxigraph, Proxy
 
 E = "http://example.org/"
 QUERY = f"""PREFIX : <{E}> REGISTER RSTREAM :out AS SELECT ?topic ?user ?n
@@ -30,7 +29,7 @@ TOPICS, USERS, BUDGET, KILLS = 8, 10, 3, 50
 LONGEST_LIFE = 0.12
 
 
-class World:
+class ChangingServer:
     """A server whose values change before every evaluation, and the elements that make evaluations due."""
 
     def __init__(self) -> None:
@@ -72,7 +71,7 @@ class Lives:
         """Start what forks them."""
         self.settings = settings
         self.listener = socket.create_server(("127.0.0.1", 0))
-        command = [sys.executable, str(Path(__file__).parent / "lives.py")]
+        command = [sys.executable, lives.__file__]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     @contextlib.contextmanager
@@ -104,7 +103,7 @@ class Lives:
 class Run:
     """One run over several lives: evaluation by evaluation, the server moves on when a line is out."""
 
-    def __init__(self, world: World, place: Path) -> None:
+    def __init__(self, world: ChangingServer, place: Path) -> None:
         """Nothing is out yet."""
         place.mkdir()
         (place / "blog.yaml").write_text(f"sparql: {world.proxy.url}\nvolatile: {E}followers\n")
@@ -177,14 +176,14 @@ def acknowledged(run: Run) -> dict[str, int]:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[ChangingServer]:
     """The server and its proxy."""
-    made = World()
+    made = ChangingServer()
     yield made
     made.close()
 
 
-def test_fifty_kills_lose_nothing_and_pay_nothing_twice(world: World, tmp_path: Path) -> None:
+def test_fifty_kills_lose_nothing_and_pay_nothing_twice(world: ChangingServer, tmp_path: Path) -> None:
     lots, run, doubts = random.Random(), Run(world, tmp_path / "killed"), 0
     for n in range(KILLS):
         run.live(lots.uniform(0.0, LONGEST_LIFE), young=n % 5 == 0)

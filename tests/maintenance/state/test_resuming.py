@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.journal import query_journal as journals
+from freshkeeper.maintenance.journal import journal, query_journal
 
 TIMED = ("decide_us", "fetch_ms")
 E = "http://example.org/"
@@ -88,7 +87,7 @@ def test_stopped_again_and_again_a_run_is_the_run_that_was_never_stopped(world: 
 def test_killed_at_any_write_a_run_goes_on_where_it_was(
     world: Any, camera: Any, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journals, "PART_ROWS", 60)
+    monkeypatch.setattr(query_journal, "PART_ROWS", 60)
     place = world.place
     whole: list[dict[str, Any]] = []
     for line in world.run(world.session(state=place / "state", journal=place / "journal", **WAYS[way])):

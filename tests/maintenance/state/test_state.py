@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from servers import Oxigraph
 
-from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.journal import query_journal as journals
+from freshkeeper.maintenance.journal import journal, query_journal
 from freshkeeper.maintenance.service_join.edge_refreshes import Edges
 from freshkeeper.maintenance.state import stored_view as kept
 from freshkeeper.maintenance.state.term_text import decode, encode
@@ -24,9 +23,6 @@ from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.experiment.check import check
 from freshkeeper.simulator.experiment.compare import compare
 from freshkeeper.simulator.report import write_report
-
-sys.path.append(str(Path(__file__).parent.parent / "service"))
-from servers import Oxigraph
 
 TERMS = st.one_of(
     st.text().map(ox.Literal),
@@ -155,7 +151,7 @@ def test_a_policy_keeps_what_it_says(world: Any, monkeypatch: pytest.MonkeyPatch
 
 def test_a_long_run_writes_its_journal_in_parts(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = world.lines(journal=world.place / "one")
-    monkeypatch.setattr(journals, "PART_ROWS", 50)
+    monkeypatch.setattr(query_journal, "PART_ROWS", 50)
     parts = world.run(world.session(journal=world.place / "many"))
     halfway = [next(parts) for _ in range(12)]
     table = journal.read(world.place / "many", "evaluations")
@@ -229,7 +225,7 @@ def test_parts_come_more_seldom_where_the_state_has_the_rows_too(
     kept: bool, rows: int, world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(journals, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(query_journal, "time", SimpleNamespace(monotonic=lambda: now))
     session = world.session(journal=world.place / "journal", state=world.place / "state" if kept else None)
     now = 100 * 3600.0
     for _ in world.run(session):
@@ -248,7 +244,7 @@ def grains(state: Path) -> int:
 
 
 def test_report_check_and_compare_read_a_journal_in_parts(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "PART_ROWS", 50)
+    monkeypatch.setattr(query_journal, "PART_ROWS", 50)
     for name, budget in (("one", 3), ("other", 6)):
         world.lines(journal=world.place / name, state=world.place / f"state of {name}", budget=budget)
         assert len(list((world.place / name / "answers.parquet").iterdir())) > 3

@@ -20,7 +20,7 @@ import pyoxigraph as ox
 
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.syntax.tokens import Tokens
-from freshkeeper.maintenance.query.tree import Element, Select, Service, TriplePattern
+from freshkeeper.maintenance.query.syntax.tree import Element, Select, Service, TriplePattern
 from freshkeeper.policies.errors import nearest
 
 TIMESTAMP = "freshkeeper:timestamp"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from freshkeeper.maintenance.query.syntax.rewrite import block_frame, window_edits
-from freshkeeper.maintenance.query.tree import (
+from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,

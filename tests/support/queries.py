@@ -1,10 +1,9 @@
 """Streams of a few elements, and what a query answers over them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyoxigraph as ox
-import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query import parse
@@ -74,18 +73,6 @@ def by_time(results: Iterable[Result]) -> dict[int, list[str]]:
     return {result.t: sorted(written(result)) for result in results}
 
 
-@pytest.fixture
-def ask() -> Callable[..., dict[int, list[str]]]:
-    """Answers by instant."""
-    return lambda *given, **more: by_time(answer(*given, **more))
-
-
-@pytest.fixture
-def run_query() -> Callable[..., list[Result]]:
-    """Results."""
-    return answer
-
-
 BLOG = """
 :jazz :discussedBy :ann, :bob . :rock :discussedBy :bob, :cyd . :folk :discussedBy :dan .
 :ann :followers 10 . :bob :followers 20 . :cyd :followers 30 .
@@ -151,9 +138,3 @@ class World:
             )
             for n, row in enumerate(result.answers)
         }
-
-
-@pytest.fixture
-def world() -> type[World]:
-    """A query over a blog."""
-    return World

@@ -14,7 +14,7 @@ from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.registry import make
 
 
-class World:
+class Topics:
     """Topics with two users each, whose followers change at random; and what is true."""
 
     def __init__(self, case, audit, seed=1, budget=4, policy=None, change=0.08):
@@ -50,7 +50,7 @@ class World:
 
 @pytest.mark.parametrize("case", list(Case))
 def test_the_true_freshness_lies_in_the_interval_that_audits_give(case):
-    world = World(case, 0.25, budget=8)
+    world = Topics(case, 0.25, budget=8)
     for k in range(1, 21):
         world.step(k)
     world.manager.auditor.measured = Measured()
@@ -65,7 +65,7 @@ def test_the_true_freshness_lies_in_the_interval_that_audits_give(case):
 
 
 def test_audits_spend_their_share_and_no_more():
-    world = World(Case.BGP, 0.1, budget=10)
+    world = Topics(Case.BGP, 0.1, budget=10)
     requests = sum(len(world.step(k).refreshes.audited) for k in range(1, 400))
     assert 380 <= requests <= 399, "a tenth of ten requests for each of 399 evaluations"
     assert 0 <= world.manager.auditor.account <= 2
@@ -73,7 +73,7 @@ def test_audits_spend_their_share_and_no_more():
 
 
 def test_an_audited_copy_enters_the_view_when_the_answers_are_out():
-    world = World(Case.BGP, 0.5, budget=2, change=1.0)
+    world = Topics(Case.BGP, 0.5, budget=2, change=1.0)
     stale = []
     for k in range(1, 60):
         evaluation = world.step(k)
@@ -87,7 +87,7 @@ def test_an_audited_copy_enters_the_view_when_the_answers_are_out():
 
 
 def test_without_a_share_nothing_is_drawn_and_choices_are_the_same():
-    with_none, again = World(Case.BGP, 0, policy="random"), World(Case.BGP, 0, policy="random")
+    with_none, again = Topics(Case.BGP, 0, policy="random"), Topics(Case.BGP, 0, policy="random")
     for k in range(1, 30):
         one, other = with_none.step(k), again.step(k)
         assert not one.audits
@@ -95,7 +95,7 @@ def test_without_a_share_nothing_is_drawn_and_choices_are_the_same():
 
 
 def test_a_copy_that_cannot_be_had_leaves_the_answer_unknown():
-    world = World(Case.BGP, 0.5, budget=2)
+    world = Topics(Case.BGP, 0.5, budget=2)
     for k in range(1, 20):
         world.step(k)
     before = world.manager.auditor.measured.checked
@@ -120,4 +120,4 @@ def test_wilson_intervals_are_what_they_are_said_to_be():
 
 def test_audits_cannot_have_the_whole_budget():
     with pytest.raises(ConfigError, match="below 1"):
-        World(Case.BGP, 1)
+        Topics(Case.BGP, 1)

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from freshkeeper.maintenance.query.tree import (
+from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,

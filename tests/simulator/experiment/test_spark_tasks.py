@@ -20,9 +20,9 @@ TIMINGS = ("decide_us", "fetch_ms", "latency_ms")
 SMALL = {"sns": 10, "srs": 10, "edges": 40}
 PLUGIN = """
 import numpy as np
-from freshkeeper.policies.base import Honest, Selection
+from freshkeeper.policies.base import BasePolicy, Selection
 
-class First(Honest):
+class First(BasePolicy):
     name = "first"
     def select(self, round, budget, rng):
         picked = np.flatnonzero(round.candidates)[: int(budget.available)]
@@ -100,11 +100,12 @@ def test_what_is_wrong_with_a_task_is_said_in_one_line(on_spark, tmp_path, monke
 
 
 def test_the_same_code_is_the_same_zip_and_runs_from_it(tmp_path):
-    names = ("simulator", "maintenance", "policies")
+    names = ("freshkeeper",)
     archive = packed(names, tmp_path)
     assert packed(names, tmp_path) == archive
     program = (
-        f"import sys; sys.path.insert(0, {str(archive)!r}); import freshkeeper.simulator.experiment.experiment as e; print(e.__file__);"
+        f"import sys; sys.path.insert(0, {str(archive)!r});"
+        "import freshkeeper.simulator.experiment.experiment as e; print(e.__file__);"
         "from freshkeeper.simulator.experiment.experiment_config import resolve; from pathlib import Path;"
         f"e.simulate(resolve({{'evaluations': 3, 'seeds': 1}}), Path({str(tmp_path / 'run')!r}))"
     )

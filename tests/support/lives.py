@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas  # noqa: F401  pyarrow imports it where it is installed, with the first table
 
-import freshkeeper.maintenance.journal.query_journal as journals
+from freshkeeper.maintenance.journal import query_journal
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.rsp.output import writer
 from freshkeeper.maintenance.run.run_config import config_of
@@ -27,7 +27,7 @@ def live(port: int, settings: dict[str, object]) -> None:
     for descriptor in (0, 1):
         os.dup2(connection.fileno(), descriptor)
     connection.close()
-    journals.PART_ROWS = 100
+    query_journal.PART_ROWS = 100
     text = str(settings.pop("text"))
     places = {name: Path(str(settings.pop(name))) for name in ("state", "journal")}
     session = Session(config_of({"query": text, **places, **settings}), parse(text))
@@ -72,4 +72,5 @@ def main() -> None:
         print(child, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

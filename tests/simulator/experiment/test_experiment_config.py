@@ -11,7 +11,7 @@ from freshkeeper.simulator.experiment.experiment import runnable
 from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve, settings_of
 from freshkeeper.simulator.experiment.reference_config import reference
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = Path(__file__).parents[3] / "configs"
 SHIPPED = sorted(path.name for path in CONFIGS.glob("*.yaml") if not path.name.startswith(("source-", "run-", "demo")))
 """Experiments; sources and runs are tested with what reads them."""
 
@@ -232,7 +232,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (None, "there is no config {file}; `freshkeeper config init` writes one with every key"),
+        (None, "there is no config {file}; `freshkeeper config list` names those that come with freshkeeper"),
         ("- a\n- b\n", "{file} must hold keys and values, not a list"),
         ("just words", "{file} must hold keys and values, not a str"),
         ("budget: [5\nseeds: }", "{file} is no YAML: "),

@@ -33,7 +33,7 @@ from freshkeeper.simulator.trace.trace import (
 )
 from freshkeeper.simulator.trace.workload import Workload, generate
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", PROJECT.parent / "shared" / "data"))
 CASES: dict[str, Any] = yaml.safe_load((PROJECT / "tests" / "cases" / "traces" / "errors.yaml").read_text())
 

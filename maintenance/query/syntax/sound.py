@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 
-from freshkeeper.maintenance.query.reading import read_query
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
+from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens, tokenize
-from freshkeeper.maintenance.query.tree import (
+from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
     Filter,

@@ -19,7 +19,7 @@ from freshkeeper.simulator.trace.convert import Conversion, convert, derived
 from freshkeeper.simulator.trace.trace import Trace, read_trace, write_trace
 
 CASES: dict[str, Any] = yaml.safe_load(
-    (Path(__file__).parents[1] / "cases" / "traces" / "conversions.yaml").read_text(encoding="utf-8")
+    (Path(__file__).parents[2] / "cases" / "traces" / "conversions.yaml").read_text(encoding="utf-8")
 )
 FILES = {
     "tweets.csv": "when,topic,text\n2024-05-01T12:00:05Z,cats,hi\n2024-05-01T14:00:00+02:00,dogs,yo\n",

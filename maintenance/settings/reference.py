@@ -1,0 +1,51 @@
+"""Reference files: every key of a model with its default and its meaning as YAML, made from the model itself."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+
+def reference(head: str, values: BaseModel) -> str:
+    """The whole file: what its first lines say, then the keys with the values that they have here."""
+    return "".join(f"# {line}\n" for line in head.splitlines()) + "\n".join(_lines(values, "")) + "\n"
+
+
+def _lines(values: BaseModel, indent: str) -> Iterator[str]:
+    for name, field in type(values).model_fields.items():
+        value = getattr(values, name)
+        yield from _comment(field, indent)
+        if isinstance(value, BaseModel):
+            yield f"{indent}{name}:"
+            yield from _lines(value, indent + "  ")
+        else:
+            yield f"{indent}{name}: {_written(values, name)}"
+
+
+def _comment(field: FieldInfo, indent: str) -> Iterator[str]:
+    yield ""
+    for line in textwrap.wrap(field.description or "", 100 - len(indent)):
+        yield f"{indent}# {line}"
+    for example in field.examples or ():
+        yield from (f"{indent}#   {line}" for line in example.splitlines())
+
+
+def _stands_for_a_list(values: BaseModel, name: str, one: object) -> bool:
+    """Whether a key may be written as one value where it is a list of one."""
+    try:
+        read = type(values).model_validate(values.model_dump(mode="json") | {name: one})
+    except ValidationError:
+        return False
+    return bool(getattr(read, name) == getattr(values, name))
+
+
+def _written(values: BaseModel, name: str) -> str:
+    plain: Any = values.model_dump(mode="json")[name]
+    if isinstance(plain, list) and plain and all(isinstance(each, dict) and "name" in each for each in plain):
+        plain = [each["name"] for each in plain]
+    if isinstance(plain, list) and len(plain) == 1 and _stands_for_a_list(values, name, plain[0]):
+        plain = plain[0]
+    return yaml.safe_dump(plain, default_flow_style=True, width=1000).removesuffix("\n...\n").strip()
