@@ -31,7 +31,8 @@ class Beside:
         """Choose; a FILTER looks at its whole group."""
         there = [(n, e) for n, e in enumerate(self.group) if n != self.at]
         plain = [(n, e) for n, e in there if not services_in(e) and n not in self.left_out]
-        missing = self.services | self.others | everything(e for n, e in there if (n, e) not in plain)
+        absent = [self.group[self.at], *(e for n, e in there if (n, e) not in plain)]
+        missing = self.services | self.others | everything(absent)  # what the holder computes is missing here too
         self._chosen = {n: e for n, e in plain if e.kind in JOINING}
         looking = [(n, e) for n, e in plain if e.kind not in JOINING]
         for n, element in sorted(looking, key=lambda each: each[1].kind == "FILTER"):

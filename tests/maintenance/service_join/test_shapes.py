@@ -8,6 +8,8 @@ from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, QueryTriples, Store, Triple
 
 from freshkeeper import Source, continuous_query, run
@@ -100,6 +102,39 @@ REFUSED = {
     "OPTIONAL alone in its group": f"SELECT ?p ?n @ {{ {WINDOW} {{ OPTIONAL {{ {SERVICE} }} }} }}",
     "MINUS of the first": f"SELECT ?p @ {{ {WINDOW} MINUS {{ SELECT ?t {{ {SERVICE} }} {LAST} }} }}",
 }
+
+SHOWN = (
+    "SELECT ?t (SUM(?n) AS ?c) @ GROUP BY ?t",
+    "SELECT ?t (COUNT(*) AS ?c) @ GROUP BY ?t HAVING (COUNT(*) > 1)",
+    "SELECT ?t ?u (COUNT(*) AS ?c) @ GROUP BY ?t ?u",
+    "SELECT ?p (COUNT(*) AS ?c) @ GROUP BY ?p",
+    "SELECT ?t ?u (?n * 2 AS ?c) @",
+    "SELECT DISTINCT ?t (?n AS ?c) @",
+)
+"""Heads and tails of sub-queries that compute ?c."""
+HOLDING = (
+    f"{WINDOW} {SERVICE}",
+    f"{AGAIN} {SERVICE} FILTER(?n > 15)",
+    f"{WINDOW} OPTIONAL {{ {SERVICE} }}",
+    f"{WINDOW} {{ {SERVICE} }} UNION {{ {NUMBER} }}",
+)
+LOOKED_AT = (
+    "FILTER(?c > 1)",
+    "FILTER(BOUND(?c))",
+    "FILTER(!BOUND(?n))",
+    "BIND(?c * 2 AS ?d) FILTER(?d IN (2, 4, 40))",
+    "MINUS { WINDOW :w { ?p :num ?c } }",
+    "FILTER EXISTS { WINDOW :w { ?x :num ?k } FILTER(?k > ?c) }",
+    "FILTER NOT EXISTS { WINDOW :w { ?x :num ?c } }",
+    "BIND(EXISTS { WINDOW :w { ?x :num ?c } } AS ?e)",
+    "OPTIONAL { WINDOW :w { ?p :num ?k } FILTER(?k < ?c) }",
+    "OPTIONAL { WINDOW :w { ?x :num ?c } }",
+    "WINDOW :w { ?x :num ?c }",
+    "{ WINDOW :w { ?x :num ?c } FILTER(?c > 5) }",
+    "{ SELECT (COUNT(*) AS ?c) { WINDOW :w { ?x :num ?k } } }",
+    "VALUES ?c { 1 2 10 20 40 }",
+)
+"""What may look at ?c beside the sub-query."""
 
 LOOKING = {
     "MINUS before what it looks at": (
@@ -214,6 +249,24 @@ def test_what_is_sure_is_true_and_with_enough_budget_nothing_is_missing(name: st
                 assert known == right, (seed, result.t)
             sure += known.total()
     assert sure
+
+
+@pytest.mark.parametrize("fetch", [Fetch.VIEW, Fetch.ALWAYS])
+@given(st.tuples(*map(st.sampled_from, (("SELECT *", "ASK", COUNT), SHOWN, HOLDING, LOOKED_AT))), st.integers(0, 30))
+@settings(max_examples=60, deadline=None)
+def test_what_a_sub_query_computes_is_looked_at_from_outside_as_sparql_does(
+    fetch: Fetch, shape: tuple[str, ...], seed: int
+) -> None:
+    head, shown, holding, looked = shape
+    body = f"{head} @ {{ {WINDOW} {{ {shown.replace('@', f'{{ {holding} }}')} }} {looked} }}"
+    elements, data, changes = world(seed)
+    blog = Source.embedded(data, volatile=[E + "followers"], changes=changes)
+    upkeep = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=fetch)
+    running = ContinuousQuery(parse(query(body)), {}, answering=answering({E + "b": blog}, upkeep))
+    for result in run(running, {E + "s": elements}):
+        answers = list(said(result))
+        assert Counter(answer for answer, _ in answers) == truth(body, seed, result.t), result.t
+        assert all(fresh == 1.0 for _, fresh in answers)
 
 
 @pytest.mark.parametrize("name", ["in WINDOW", "inside: a blank node", "inside: sub-query", *REFUSED])
