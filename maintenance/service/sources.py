@@ -50,7 +50,7 @@ class EmbeddedSource:
         self._catch_up(now)
         try:
             found = self.store.query(query)
-        except (SyntaxError, OSError) as error:
+        except (SyntaxError, OSError, RuntimeError) as error:
             raise EndpointError(f"refused: the query cannot be asked: {error}") from None
         if not isinstance(found, QuerySolutions):
             raise EndpointError("the source gave no solutions")

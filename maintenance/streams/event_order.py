@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch
+from freshkeeper.policies.errors import TimeError
 
 NEVER = -(2**62)
+LATEST = 2**62 - 1
+"""The last time that can be reckoned with; what no stream should say is its reader's business."""
 EMPTY = Batch((), ())
 
 
@@ -44,8 +47,8 @@ class Order:
         if not len(batch):
             return EMPTY
         if not self.delay and batch.times[0] >= self.watermark and batch.ordered:
-            self.latest = batch.times[-1]
             self._begin(batch.times[0])
+            self.latest = _reckoned(batch.times[-1])
             return batch
         self._graph = batch.graph
         return self._release(self._sorted(batch))
@@ -64,7 +67,7 @@ class Order:
             if time < self.watermark:
                 self.late += 1
                 continue
-            self.latest = max(self.latest, time)
+            self.latest = max(self.latest, _reckoned(time))
             self._begin(time)
             self._waiting.append((time, self._number, quad))
             self._number += 1
@@ -76,3 +79,9 @@ class Order:
         cut = bisect_left(waiting, (self.watermark + 1,), key=lambda item: item[:1])
         ready, self._waiting = waiting[:cut], waiting[cut:]
         return Batch([time for time, _, _ in ready], [quad for _, _, quad in ready], self._graph)
+
+
+def _reckoned(time: int) -> int:
+    if time > LATEST:
+        raise TimeError(f"an element has the time {time}: give milliseconds since the epoch, at most {LATEST}")
+    return time

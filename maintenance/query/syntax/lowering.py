@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from freshkeeper.maintenance.query.calls import TAKES, arguments, calls, mistake
 from freshkeeper.maintenance.query.dialects.dialect import Declared, Feature, cannot, fitted_report
 from freshkeeper.maintenance.query.model import (
     Closure,
@@ -21,7 +22,7 @@ from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
 from freshkeeper.maintenance.query.syntax.source_map import SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
 from freshkeeper.policies.errors import nearest
 
 
@@ -246,6 +247,19 @@ def check(draft: Draft) -> None:
     check_sparql(draft.query.rewritten, draft.traced, draft.cursor.tokens.text)
 
 
+def check_calls(draft: Draft) -> None:
+    """Every function that is called by name is there; inside SERVICE none is ours."""
+    assert draft.traced is not None
+    tokens = tokenize(draft.traced.text)
+    for index, inside in calls(tokens):
+        token = tokens.items[index]
+        place, name = token._replace(start=draft.traced.origin(token.start)), _resolve(draft, token)
+        if inside and name in TAKES:
+            draft.cursor.fail(f"a SERVICE does not know {token.text}", "move it behind the SERVICE block", place)
+        if not inside and (wrong := mistake(name, arguments(tokens, index + 1))):
+            draft.cursor.fail(f"{token.text} {wrong[0]}", wrong[1], place)
+
+
 PASSES: tuple[Callable[[Draft], None], ...] = (
     read,
     check_prefixes,
@@ -256,4 +270,5 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
     assemble,
     check_windows,
     check,
+    check_calls,
 )

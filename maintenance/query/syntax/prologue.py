@@ -23,6 +23,7 @@ KNOWN = {
     "ssn": "http://www.w3.org/ns/ssn/",
     "sioc": "http://rdfs.org/sioc/ns#",
     "schema": "http://schema.org/",
+    "fk": "freshkeeper:",
 }
 """Namespaces that an error about an unknown prefix can complete; none is declared by itself."""
 

@@ -10,8 +10,11 @@ from pyoxigraph import Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.rsp.engine import Engine, run
+from freshkeeper.maintenance.run.embedded_query import continuous_query
+from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.policies.errors import TimeError
 
 P = NamedNode("urn:p")
 Given = Sequence[tuple[int, int]]
@@ -78,3 +81,36 @@ def test_no_evaluation_depends_on_the_delay_or_on_the_batches_of_two_streams(
         for now in range(4, last + 1, 4)
         if now >= first
     }
+
+
+@pytest.mark.parametrize("time", [2**62, 2**63, 10**29])
+def test_a_time_that_cannot_be_reckoned_with_is_an_error_with_or_without_a_service(time: int) -> None:
+    service = "SERVICE <urn:b> { ?x <urn:f> ?f }"
+    for body in ("", service):
+        window = "FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE 4s STEP 1s]"
+        text = f"SELECT ?n {window} {{ WINDOW <urn:w> {{ ?x ?p ?n }} {body} }}"
+        source = Source.embedded("<urn:s> <urn:f> 1 .", volatile=["urn:f"])
+        element = Triple(NamedNode("urn:s"), P, Literal(1))
+        with pytest.raises(TimeError, match=f"an element has the time {time}: give milliseconds since the epoch"):
+            list(run(continuous_query(text, {"urn:b": source}), {"urn:s": [(time, element)]}))
+        (last,) = run(continuous_query(text, {"urn:b": source}), {"urn:s": [(2**62 - 904, element)]})
+        assert (last.t, len(last.answers)) == (2**62 - 904, 1)
+
+
+def test_the_timestamp_of_csparql_is_the_time_of_the_element() -> None:
+    text = (
+        "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#> "
+        "SELECT (f:timestamp(?x, ?p, ?n) AS ?at) FROM STREAM <urn:s> [RANGE 2s STEP 1s] "
+        "WHERE { ?x ?p ?n FILTER(f:timestamp(?x, ?p, ?n) > 500) }"
+    )
+    assert answers(text, {"s": [(400, 1), (900, 2), (1000, 3), (2000, 4)]}) == {1000: [900], 2000: [900, 1000]}
+
+
+def test_a_function_that_a_source_in_this_process_does_not_know_is_its_failure() -> None:
+    text = (
+        "SELECT ?x FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE 2s STEP 1s] { WINDOW <urn:w> { ?x ?p ?n } "
+        "SERVICE <urn:b> { ?x <urn:f> ?f FILTER(<urn:unknown>(?f)) } }"
+    )
+    source = Source.embedded("<urn:s> <urn:f> 1 .", volatile=["urn:f"])
+    (result,) = run(continuous_query(text, {"urn:b": source}), {"urn:s": [(1000, Triple(NamedNode("urn:s"), P, P))]})
+    assert (len(result.answers), result.errors) == (0, 1)
