@@ -22,7 +22,7 @@ from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
 from freshkeeper.maintenance.query.syntax.source_map import SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
 from freshkeeper.policies.errors import nearest
 
 
@@ -162,11 +162,16 @@ def _asked(draft: Draft) -> list[tuple[Token, Token]]:
     assert draft.query is not None
     head, tokens = len(draft.query.expression.head), draft.query.expression.pattern
     visible = set(blocks(tokens))
-    found = []
+    found, window = [], 0
     for index, token in enumerate(tokens.items):
         if token.is_word("WINDOW", "GRAPH"):
             start = draft.traced.origin(head + token.start)
             if index in visible:
+                if token.is_word("WINDOW"):
+                    window = max(window, tokens.closing[index + 2])
+                elif index < window:
+                    remedy = "a window's content is one graph; put the GRAPH block beside the WINDOW block"
+                    draft.cursor.fail("a GRAPH inside a WINDOW", remedy, token._replace(start=start))
                 name = tokens.items[index + 1]
                 found.append((token._replace(start=start), name._replace(start=draft.traced.origin(head + name.start))))
             elif token.is_word("WINDOW"):
@@ -249,15 +254,13 @@ def check(draft: Draft) -> None:
 
 def check_calls(draft: Draft) -> None:
     """Every function that is called by name is there; inside SERVICE none is ours."""
-    assert draft.traced is not None
-    tokens = tokenize(draft.traced.text)
+    tokens = draft.cursor.tokens
     for index, inside in calls(tokens):
-        token = tokens.items[index]
-        place, name = token._replace(start=draft.traced.origin(token.start)), _resolve(draft, token)
+        token, name = tokens.items[index], _resolve(draft, tokens.items[index])
         if inside and name in TAKES:
-            draft.cursor.fail(f"a SERVICE does not know {token.text}", "move it behind the SERVICE block", place)
+            draft.cursor.fail(f"a SERVICE does not know {token.text}", "move it behind the SERVICE block", token)
         if not inside and (wrong := mistake(name, arguments(tokens, index + 1))):
-            draft.cursor.fail(f"{token.text} {wrong[0]}", wrong[1], place)
+            draft.cursor.fail(f"{token.text} {wrong[0]}", wrong[1], token)
 
 
 PASSES: tuple[Callable[[Draft], None], ...] = (
