@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from pyoxigraph import Literal
 
-from freshkeeper.maintenance.query.federation.split import Split
+from freshkeeper.maintenance.query.federation.split import Split, is_open
 from freshkeeper.maintenance.query.syntax.patterns import Element, read_group
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.service.http.validity_headers import Validity
@@ -101,6 +101,8 @@ def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple
     """The dynamic part with every volatile triple where its annotation is, and how many there are."""
     text = f"{{ {parts.dynamic} }}"
     elements = read_group(tokenize(text), parts.prologue)
+    for triple in (e for outer in elements for e in outer.walk() if is_open(e)):
+        raise ConfigError(f"annotations: {how}: name the predicate of {' '.join(triple.text.split())}")
     triples = [e for outer in elements for e in outer.walk() if e.kind == "TRIPLE" and e.predicates & volatile]
     for n, triple in reversed(list(enumerate(triples))):
         written, after = text[triple.start : triple.end], text[triple.end :]

@@ -4,6 +4,9 @@ A triple pattern with a volatile predicate is dynamic. Static patterns that reac
 static; those that hang on a dynamic one are refreshed with it. The key is what the dynamic part shares with the rest:
 one SR is one key with its values, and a refresh query is the dynamic part with its key variables bound.
 A block (OPTIONAL, UNION, ...) goes where its volatile predicates send it, as a whole.
+
+A predicate that is a variable, or what a path negates, may be a volatile one: its pattern is dynamic. Where the parts
+cannot be told apart then, the whole pattern is one SR for each of the values that the windows give it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,6 +52,8 @@ class Split:
     """whether the static part may have an edge more than once"""
     keys_first: bool = False
     """whether the dynamic part means the same only where its key is bound already"""
+    whole: bool = False
+    """whether the pattern could not be parted, or need not be"""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -128,6 +133,11 @@ def _needed(prologue: Prologue, body: str) -> str:
     return prologue.only(prefixes).text
 
 
+def unsplit(service: ServicePattern, window_variables: Iterable[str]) -> Split:
+    """A SERVICE pattern as one dynamic part, keyed by what the windows give it."""
+    return _Splitter(service, frozenset(), frozenset(window_variables)).whole()
+
+
 def split(service: ServicePattern, volatile_predicates: Iterable[str], window_variables: Iterable[str]) -> Split:
     """Split a SERVICE pattern, given its source's volatile predicates (IRIs) and the variables that windows bind."""
     return _Splitter(service, frozenset(volatile_predicates), frozenset(window_variables)).split()
@@ -142,8 +152,30 @@ class _Splitter:
     dynamic: list[Element] = field(default_factory=list)
 
     def split(self) -> Split:
-        """Check, part, and name what joins the parts."""
+        """In two parts, or as a whole where a predicate that may be any is in the way of that."""
         self._check_elements()
+        self._check_volatile()
+        try:
+            return self._parts()
+        except SplitError:
+            if any(is_open(inner) for outer in self.service.elements for inner in outer.walk()):
+                return self._as_one()
+            raise
+
+    def whole(self) -> Split:
+        """As a whole."""
+        self._check_elements()
+        return self._as_one()
+
+    def _as_one(self) -> Split:
+        """A group of its own, so that it means the same beside its keys as without them."""
+        key = _ordered(self.window & _binds(self.service.elements))
+        values = (name for name in self.service.bound if name not in key)
+        text, endpoint = _flat(self.service.text), self.service.endpoint or ""
+        return Split(endpoint, key, (*key, *values), key, (), "", text, self.service.prologue, whole=True)
+
+    def _parts(self) -> Split:
+        """Part, check, and name what joins the parts."""
         self._part()
         edge, changing = _binds(self.static), _binds(self.dynamic)
         key = (changing & (edge | self.window)) | (self._correlated() & edge)
@@ -189,7 +221,7 @@ class _Splitter:
         return looks and not everything([element]).isdisjoint(elsewhere - self.window)
 
     def _is_volatile(self, element: Element) -> bool:
-        return bool(element.predicates & self.volatile)
+        return bool(element.predicates & self.volatile) or any(map(is_open, element.walk()))
 
     def _correlated(self) -> frozenset[str]:
         """What volatile MINUS and EXISTS look at: bound in a refresh, like a key."""
@@ -217,8 +249,6 @@ class _Splitter:
             self._fail(f"the endpoint is the variable {self.service.where}", "name the source by its IRI")
         for element in (inner for outer in elements for inner in outer.walk()):
             self._check_element(element)
-        if not any(self._is_volatile(e) for e in elements):
-            self._fail(f"no volatile predicate occurs in {_flat(self.service.text)}", self._suggestion())
         if not self.window & _binds(elements):
             self._fail(
                 f"nothing joins it with a window: the windows give {_listed(self.window)}, "
@@ -234,16 +264,14 @@ class _Splitter:
                     "move it behind the SERVICE block",
                 )
 
+    def _check_volatile(self) -> None:
+        if not any(self._is_volatile(e) for e in self.service.elements):
+            self._fail(f"no volatile predicate occurs in {_flat(self.service.text)}", self._suggestion())
+
     def _check_element(self, element: Element) -> None:
         if element.kind == "SERVICE":
             self._fail(f"a SERVICE inside a SERVICE: {_flat(element.text)}", "put it beside the outer one")
-        if element.predicate_variable:
-            self._fail(
-                f"the predicate of {_flat(element.text)} is the variable {element.predicate_variable}, "
-                "so that nobody knows whether it is volatile",
-                "name the predicate",
-            )
-        if element.path and self._is_volatile(element):
+        if element.path and element.predicates & self.volatile:
             self._fail(
                 f"a volatile predicate in the property path of {_flat(element.text)}",
                 "write the path as triple patterns, with a variable between them",
@@ -328,6 +356,15 @@ class _Splitter:
 
     def _fail(self, problem: str, remedy: str) -> NoReturn:
         raise SplitError(f"SERVICE {self.service.where}: {problem}; {remedy}")
+
+
+def is_open(element: Element) -> bool:
+    """Whether a triple pattern may match any predicate: a variable, also in brackets, or all but those of a path."""
+    if element.kind != "TRIPLE" or element.predicate_variable:
+        return element.predicate_variable is not None
+    items = tokenize(element.text).items
+    verbs = (after for before, after in pairwise(items) if before.is_mark("[", ";", "]", ")", ">>"))
+    return any(item.is_mark("!") for item in items) or any(verb.kind is Kind.VAR for verb in verbs)
 
 
 def _is_near(element: Element, reached: set[str]) -> bool:
