@@ -1,4 +1,4 @@
-"""Functions that queries may call (query/calls.py): the time of an element, and the instant of the evaluation.
+"""Functions that queries may call (see function_calls.py): the time of an element, the instant of the evaluation.
 
 A triple that no window holds has no timestamp: the call is an error, as SPARQL errors are, and leaves its BIND unbound.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 
-from freshkeeper.maintenance.query.calls import CSPARQL_TIMESTAMP, NOW, TIMESTAMP
+from freshkeeper.maintenance.query.syntax.function_calls import CSPARQL_TIMESTAMP, NOW, TIMESTAMP
 from freshkeeper.maintenance.rsp.evaluator import Function, Term
 from freshkeeper.maintenance.rsp.stored_literals import stored_term
 from freshkeeper.maintenance.rsp.window_content import Content

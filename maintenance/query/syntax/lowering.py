@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.query.calls import TAKES, arguments, calls, mistake
 from freshkeeper.maintenance.query.dialects.dialect import Declared, Feature, cannot, fitted_report
 from freshkeeper.maintenance.query.model import (
     Closure,
@@ -17,6 +16,7 @@ from freshkeeper.maintenance.query.model import (
     WindowKind,
 )
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.function_calls import TAKES, arguments, calls, mistake
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix, is_relative, name_of
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.query.calls import arguments, calls
+from freshkeeper.maintenance.query.syntax.function_calls import arguments, calls
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 
 TERMS = st.sampled_from(["?x", "1", "true", ":called", '"a,b"', "()"])
