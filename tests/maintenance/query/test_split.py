@@ -3,8 +3,7 @@
 import pyoxigraph as ox
 import pytest
 
-from freshkeeper.maintenance.query import Split, SplitError, parse
-from freshkeeper.maintenance.query.federation import split
+from freshkeeper.maintenance.query import Split, SplitError, parse, split
 
 E = "http://e/"
 
