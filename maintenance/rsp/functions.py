@@ -1,4 +1,4 @@
-"""Functions that queries may call (query/syntax/function_calls.py): the time of an element, and the instant of the evaluation.
+"""Functions that queries may call (see function_calls.py): the time of an element, the instant of the evaluation.
 
 A triple that no window holds has no timestamp: the call is an error, as SPARQL errors are, and leaves its BIND unbound.
 """

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from pyoxigraph import Literal
 
-from freshkeeper.maintenance.query.federation.split import Split, body_of
+from freshkeeper.maintenance.query.federation.split import Split, body_of, is_open
 from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, Select, TriplePattern
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 from freshkeeper.maintenance.service.transport import Bound
@@ -113,7 +113,7 @@ def instant_of(written: str) -> int | None:
 
 def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple[str, list[str]]:
     """The dynamic part with every volatile triple where its annotation is, and the variables that tell of them."""
-    every = [e for top in parts.changing for e in top.walk() if e.predicates & volatile]
+    every = [e for top in parts.changing for e in top.walk() if e.predicates & volatile or is_open(e)]
     triples = [e for e in every if isinstance(e, TriplePattern)]
     for block in every:
         if isinstance(block, TIMELESS):
@@ -122,6 +122,8 @@ def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple
                 "block"
             )
     for triple in triples:
+        if is_open(triple):
+            raise ConfigError(f"annotations: {how}: name the predicate of {triple.flat}")
         if triple.plain is None or not (triple.alone or triple in parts.changing):
             raise ConfigError(f"annotations: {how}: write {triple.flat} ... as triples of three terms each")
     names = [f"{OURS}_{what}_{n}" for n in range(len(triples)) for what in ("expires", "begins", "ends")]

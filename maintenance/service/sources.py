@@ -77,6 +77,15 @@ class Source:
     model: Callable[[], ChangeModel] | None = None
     """what is known of its changes; None: what the run says of all sources"""
     told: Told = field(default_factory=Told)
+    static: bool = False
+    """whether nothing in it changes, unless predicates are said to be volatile"""
+    documents: bool = False
+    """whether it is read document by document, each about one key"""
+
+    @property
+    def changing(self) -> tuple[str, ...] | None:
+        """The predicates that change; None where it is known that nothing does."""
+        return None if self.static and not self.volatile else self.volatile
 
     @classmethod
     def embedded(
@@ -84,7 +93,8 @@ class Source:
     ) -> "Source":
         """A source inside the process, from Turtle or from quads."""
         quads = list(parse(data, format=RdfFormat.TURTLE)) if isinstance(data, str) else list(data)
-        return cls(AtOnce(EmbeddedSource(quads, list(changes))), tuple(volatile))
+        coming = list(changes)
+        return cls(AtOnce(EmbeddedSource(quads, coming)), tuple(volatile), static=not coming)
 
 
 def load_source(written: str) -> Source:
@@ -93,7 +103,7 @@ def load_source(written: str) -> Source:
         return source_of(config_of({"sparql": written}, "the source"))
     path = Path(written)
     if path.suffix.lower() not in (".yaml", ".yml"):
-        return Source(AtOnce(EmbeddedSource(load_graph(path))))
+        return Source(AtOnce(EmbeddedSource(load_graph(path))), static=True)
     return source_of(read_config(path))
 
 
@@ -105,6 +115,8 @@ def source_of(config: SourceConfig) -> Source:
         Price(config.per_request, config.per_key, config.batch),
         (lambda: Published(config.periodic)) if config.knowledge == "published" else None,
         Told(config.modified, config.annotations),
+        config.unchanging,
+        config.kind == "resources",
     )
 
 

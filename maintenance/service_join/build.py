@@ -33,6 +33,7 @@ from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.unchanging import Unchanging
 from freshkeeper.policies.base import Case, Policy
 from freshkeeper.policies.errors import ConfigError, nearest
 
@@ -159,7 +160,7 @@ def _service(
         raise ConfigError(
             "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
         )
-    known = (source.model or upkeep.model)()
+    known = Unchanging() if source.changing is None else (source.model or upkeep.model)()
     model = known if upkeep.state is None else EvidenceLog(known)
     manager = Manager(
         spec_of(running),
@@ -183,7 +184,12 @@ def _service(
 def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
     """The split; the baselines ask the whole pattern where there is none."""
     try:
-        parts = split_of(query, pattern, source.volatile if source else ())
+        parts = split_of(query, pattern, source.changing if source else ())
+        if source and source.documents and parts.whole:
+            raise SplitError(
+                f"SERVICE {pattern.where}: its documents are about one key each, and no key parts "
+                f"{' '.join(pattern.text.split())}; name the predicates"
+            )
         return with_validity(parts, source.volatile, source.told) if source else parts
     except SplitError:
         if fetch is Fetch.VIEW:

@@ -4,10 +4,14 @@ A triple pattern with a volatile predicate is dynamic. Static patterns that reac
 static; those that hang on a dynamic one are refreshed with it. The key is what the dynamic part shares with the rest:
 one SR is one key with its values, and a refresh query is the dynamic part with its key variables bound.
 A block (OPTIONAL, UNION, ...) goes where its volatile predicates send it, as a whole.
+
+A predicate that is a variable, or what a path negates, may be a volatile one: its pattern is dynamic. Where the parts
+cannot be told apart then, the whole pattern is one SR for each of the values that the windows give it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NoReturn
 
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
@@ -64,6 +68,8 @@ class Split:
     """whether the static part may have an edge more than once"""
     keys_first: bool = False
     """whether the dynamic part means the same only where its key is bound already"""
+    whole: bool = False
+    """whether the pattern could not be parted, or need not be"""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -144,8 +150,8 @@ def _term(term: object) -> str:
     return written
 
 
-def split_of(query: Query, service: ServicePattern, volatile_predicates: Iterable[str]) -> Split:
-    """The split where it stands: joined by what the windows give it there; SplitError where no values reach it."""
+def split_of(query: Query, service: ServicePattern, volatile_predicates: Iterable[str] | None) -> Split:
+    """Joined by what the windows give it there; SplitError where no values reach it. None: nothing in it changes."""
     windows = query.given(service) if service in query.outer_services else query.windowed
     lost = query.windowed.intersection(service.variables)
     if lost and not windows.intersection(service.variables):
@@ -154,7 +160,14 @@ def split_of(query: Query, service: ServicePattern, volatile_predicates: Iterabl
             "outside OPTIONAL, in every branch of UNION, and before an OPTIONAL, MINUS or EXISTS that holds the "
             "SERVICE; a sub-query that holds it must show it, group by it, and have no LIMIT"
         )
+    if volatile_predicates is None:
+        return unsplit(service, windows)
     return split(service, volatile_predicates, windows)
+
+
+def unsplit(service: ServicePattern, window_variables: Iterable[str]) -> Split:
+    """A SERVICE pattern as one dynamic part, keyed by what the windows give it."""
+    return _Splitter(service, frozenset(), frozenset(window_variables)).whole()
 
 
 def split(service: ServicePattern, volatile_predicates: Iterable[str], window_variables: Iterable[str]) -> Split:
@@ -171,8 +184,31 @@ class _Splitter:
     dynamic: list[Element] = field(default_factory=list)
 
     def split(self) -> Split:
-        """Check, part, and name what joins the parts."""
+        """In two parts, or as a whole where a predicate that may be any is in the way of that."""
         self._check_elements()
+        self._check_volatile()
+        try:
+            return self._parts()
+        except SplitError:
+            if any(is_open(inner) for outer in self.service.elements for inner in outer.walk()):
+                return self._as_one()
+            raise
+
+    def whole(self) -> Split:
+        """As a whole."""
+        self._check_elements()
+        return self._as_one()
+
+    def _as_one(self) -> Split:
+        """A group of its own, so that it means the same beside its keys as without them."""
+        key = _ordered(self.window & _binds(self.service.elements))
+        values = (name for name in self.service.bound if name not in key)
+        group, endpoint = self._written([self.service.block.group]), self.service.endpoint or ""
+        used, prologue = (frozenset[str](), _prefixes(group)), self.service.prologue
+        return Split(endpoint, key, (*key, *values), key, (), "", body_of(group), prologue, used, group, whole=True)
+
+    def _parts(self) -> Split:
+        """Part, check, and name what joins the parts."""
         self._part()
         edge, changing = _binds(self.static), _binds(self.dynamic)
         key = (changing & (edge | self.window)) | (self._correlated() & edge)
@@ -221,17 +257,17 @@ class _Splitter:
         return looks and not everything([element]).isdisjoint(elsewhere - self.window)
 
     def _is_volatile(self, element: Element) -> bool:
-        return bool(element.predicates & self.volatile)
+        return bool(element.predicates & self.volatile) or any(map(is_open, element.walk()))
 
     def _correlated(self) -> frozenset[str]:
         """What volatile MINUS and EXISTS look at: bound in a refresh, like a key."""
         closed = [e for e in self.dynamic if isinstance(e, Minus) or (isinstance(e, Filter) and self._is_volatile(e))]
         return frozenset().union(*(e.variables for e in closed))
 
-    def _written(self, part: Sequence[Element]) -> tuple[Element, ...]:
+    def _written(self, part: Iterable[Element]) -> tuple[Element, ...]:
         """A part in the order of the text, its blank nodes as variables."""
         source = self.service.block.source.without_blanks
-        return tuple(element.over(source) for element in self.service.elements if element in part)
+        return tuple(element.over(source) for element in sorted(part, key=attrgetter("first", "stop")))
 
     def _looks_back(self, key: frozenset[str]) -> bool:
         """Whether an element that looks at the solutions before it looks at a key that is not bound there."""
@@ -248,8 +284,6 @@ class _Splitter:
             self._fail(f"the endpoint is the variable {self.service.where}", "name the source by its IRI")
         for element in (inner for outer in elements for inner in outer.walk()):
             self._check_element(element)
-        if not any(self._is_volatile(e) for e in elements):
-            self._fail(f"no volatile predicate occurs in {self.service.block.group.flat}", self._suggestion())
         if not self.window & _binds(elements):
             self._fail(
                 f"nothing joins it with a window: the windows give {_listed(self.window)}, "
@@ -265,19 +299,14 @@ class _Splitter:
                     "move it behind the SERVICE block",
                 )
 
+    def _check_volatile(self) -> None:
+        if not any(self._is_volatile(e) for e in self.service.elements):
+            self._fail(f"no volatile predicate occurs in {self.service.block.group.flat}", self._suggestion())
+
     def _check_element(self, element: Element) -> None:
         if isinstance(element, Service):
             self._fail(f"a SERVICE inside a SERVICE: {element.flat}", "put it beside the outer one")
-        if not isinstance(element, TriplePattern):
-            return
-        free = [f"?{predicate}" for _, predicate, _ in element.triples if isinstance(predicate, str)]
-        if free:
-            self._fail(
-                f"the predicate of {element.flat} is the variable {free[0]}, so that nobody knows whether it is "
-                "volatile",
-                "name the predicate",
-            )
-        if element.path and self._is_volatile(element):
+        if isinstance(element, TriplePattern) and element.path and element.predicates & self.volatile:
             self._fail(
                 f"a volatile predicate in the property path of {element.flat}",
                 "write the path as triple patterns, with a variable between them",
@@ -358,6 +387,14 @@ class _Splitter:
 
     def _fail(self, problem: str, remedy: str) -> NoReturn:
         raise SplitError(f"SERVICE {self.service.where}: {problem}; {remedy}")
+
+
+def is_open(element: Element) -> bool:
+    """Whether a triple pattern may match any predicate: a variable, also in brackets, or all but those of a path."""
+    return isinstance(element, TriplePattern) and (
+        any(isinstance(predicate, str) for _, predicate, _ in element.triples)
+        or any(item.is_mark("!") for item in element.items)
+    )
 
 
 def _is_near(element: Element, reached: set[str]) -> bool:

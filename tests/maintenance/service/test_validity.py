@@ -240,6 +240,11 @@ def test_a_volatile_triple_inside_a_block_is_annotated_too():
     assert bob.expires == UNKNOWN
 
 
+def test_a_predicate_that_may_be_any_has_no_annotation():
+    with pytest.raises(ConfigError, match=r"annotations: graph: name the predicate of \?user \?p \?n"):
+        endpoint("", Told(annotation=Annotation.GRAPH), "?topic :discussedBy ?user . ?user ?p ?n")
+
+
 def test_triples_that_cannot_be_told_apart_are_refused_with_what_to_do():
     with pytest.raises(ConfigError, match=r"annotations: graph: write .* as triples of three terms each"):
         endpoint(

@@ -89,6 +89,19 @@ ANSWERED = {
     "inside: the key, and OPTIONAL": f"{BOTH} :b {{ ?u :followers ?n OPTIONAL {{ ?u :name ?m }} }} }}",
     "inside: a label, and OPTIONAL": f"{BOTH} :b {{ _:x :discussedBy ?u OPTIONAL {{ ?u :followers ?n }} }} }}",
     "inside: NOT EXISTS": service("?u :followers ?n FILTER NOT EXISTS { ?v :followers ?m FILTER(?m > ?n) }"),
+    "inside: any predicate": service("?u ?f ?n", "SELECT *"),
+    "inside: any predicate, of all": f"SELECT * @ {{ {WINDOW} SERVICE :b {{ ?t ?a ?u . ?u ?f ?n }} }}",
+    "inside: any predicate, summed": f"{SUMS} @ {{ {WINDOW} {{ SERVICE :b {{ ?t :discussedBy ?u . ?u ?f ?n "
+    "FILTER(isNumeric(?n)) } } } GROUP BY ?t",
+    "inside: all predicates but one": service("?u !:name ?n"),
+    "inside: one predicate and all but another": service("?u :followers ?m . ?u !:name ?n", "SELECT *"),
+    "inside: any predicate in brackets": service("[] ?f ?u . ?u :followers ?n", "SELECT *"),
+    "inside: OPTIONAL of any predicate": service("OPTIONAL { ?u ?f ?n FILTER(?n > 10) }", "SELECT *"),
+    "inside: any predicate of two": service("?u ?f ?n . ?t ?g ?v FILTER(?u != ?v)", "SELECT *"),
+    "inside: any predicate of a branch": f"SELECT * @ {{ {WINDOW} SERVICE :b {{ {{ ?t ?a ?u }} UNION {{ ?u ?f 10 }} "
+    "} }",
+    "inside: MINUS of any predicate": service("?u :followers ?n MINUS { ?u ?f true }"),
+    "inside: a value that the window gives": f"SELECT * @ {{ {NUMBER} {BY} SERVICE :b {{ ?u ?g ?k }} }}",
     "inside: sub-query": f"SELECT ?p ?s @ {{ {WINDOW} SERVICE :b {{ {SUMS} {{ ?t :discussedBy ?u . ?u :followers ?n }} "
     "GROUP BY ?t } }",
 }
