@@ -1,0 +1,101 @@
+"""What is known to be wrong, by name: shapes that the property leaves out until they are mended.
+
+A name leaves with its defect: without it and its function, the generator's queries of this shape count again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from algebra import Bind, Exists, Filter, Group, Optional, Path, Select, Term, Triple, Var, Within, walk
+from query_generator import in_scope
+
+Names = frozenset[str]
+
+
+def alternative_path(query: Select) -> bool:
+    """`p|q` drops duplicates in the library."""
+    return any(isinstance(node, Path) and node.mark == "|" for node in walk(query))
+
+
+def free_graph(query: Select) -> bool:
+    """`GRAPH ?g { ... }` is a join of patterns in the library: what else stands in it sees ?g, or does not bind it."""
+    free = (node for node in walk(query) if isinstance(node, Within) and isinstance(node.name, Var))
+    return any(not all(isinstance(element, Triple) for element in node.group.elements) for node in free)
+
+
+def nested_optional(query: Select) -> bool:
+    """In the library an OPTIONAL within an OPTIONAL sees what is bound before the outer one alone."""
+    return any(_rebinds(node) for node in walk(query) if isinstance(node, Group))
+
+
+def _rebinds(group: Group) -> bool:
+    for n, outer in enumerate(group.elements):
+        if isinstance(outer, Optional):
+            before = in_scope(Group(group.elements[:n]))
+            inner = [node for node in walk(outer.group) if isinstance(node, Optional)]
+            surely = in_scope(Group(tuple(e for e in outer.group.elements if not isinstance(e, Optional))))
+            if any(in_scope(node) & before - surely for node in inner):
+                return True
+    return False
+
+
+def sibling(query: Select) -> bool:
+    """In the library an expression may see a variable of a block beside its own."""
+    bound = frozenset[str]().union(*(in_scope(n) for n in walk(query) if isinstance(n, Triple | Bind) or _rows(n)))
+    return any(strange & bound for strange in _strange(query.where, frozenset()))
+
+
+def _rows(node: Any) -> bool:
+    return type(node).__name__ == "Values"
+
+
+def _strange(node: Any, around: Names) -> Iterator[Names]:
+    """For each expression, what it mentions and its group does not bind; EXISTS is given what is around it."""
+    if isinstance(node, Group):
+        yield from _in_group(node, around)
+    elif isinstance(node, Select):
+        yield from _strange(node.where, around)
+    elif is_dataclass(node) or isinstance(node, tuple) and not isinstance(node, Term | Var):
+        for part in [getattr(node, f.name) for f in fields(node)] if is_dataclass(node) else node:
+            yield from _strange(part, around)
+
+
+def _in_group(group: Group, around: Names, left: Names = frozenset()) -> Iterator[Names]:
+    """`left` is what FILTERs of an OPTIONAL see too."""
+    everything = in_scope(group) | left | around
+    for n, element in enumerate(group.elements):
+        before = in_scope(Group(group.elements[:n])) | around
+        if isinstance(element, Filter | Bind):
+            seen = everything if isinstance(element, Filter) else before
+            yield _mentioned(element.expression) - seen
+            for node in walk(element.expression):
+                if isinstance(node, Exists):
+                    yield from _in_group(node.group, seen)
+        elif isinstance(element, Optional):
+            yield from _in_group(element.group, around, before)
+        else:
+            yield from _strange(element, around)
+
+
+def _mentioned(expression: Any) -> Names:
+    """The variables of an expression; those of the patterns in it are their own."""
+    if isinstance(expression, Exists):
+        return frozenset()
+    if isinstance(expression, Var):
+        return frozenset((expression.name,))
+    args: Sequence[Any] = getattr(expression, "args", ())
+    return frozenset[str]().union(*map(_mentioned, args))
+
+
+KNOWN: dict[str, Callable[[Select], bool]] = {
+    "alternative path": alternative_path,
+    "free graph": free_graph,
+    "nested optional": nested_optional,
+    "sibling": sibling,
+}
+
+
+def known(query: Select) -> str | None:
+    """The name of a known error that a query may run into."""
+    return next((name for name, applies in KNOWN.items() if applies(query)), None)
