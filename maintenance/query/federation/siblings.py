@@ -58,11 +58,12 @@ class Beside:
 
     def _bound(self, end: int) -> frozenset[str]:
         elements = [element for n, element in sorted(self._chosen.items()) if n < end]
-        found, maybe = certain(elements), frozenset[str]()
+        found = frozenset[str]()
         for element in elements:
-            if element.kind == "BIND" and everything([element]) - element.bound <= maybe:
+            if element.kind != "BIND":
+                found |= certain([element])
+            elif everything([element]) - element.bound <= found:
                 found |= element.bound
-            maybe |= element.bound
         return found
 
     def _fits(self, element: Element, missing: frozenset[str]) -> bool:

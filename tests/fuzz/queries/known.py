@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from algebra import Bind, Exists, Filter, Group, Optional, Path, Select, Term, Triple, Var, Within, walk
+from algebra import Bind, Exists, Filter, Group, Minus, Optional, Path, Select, Term, Triple, Var, Within, walk
 from query_generator import in_scope
 
 Names = frozenset[str]
@@ -41,7 +41,7 @@ def _rebinds(group: Group) -> bool:
 
 
 def sibling(query: Select) -> bool:
-    """In the library an expression may see a variable of a block beside its own."""
+    """In the library an expression or a MINUS may see a variable of a block beside its own."""
     bound = frozenset[str]().union(*(in_scope(n) for n in walk(query) if isinstance(n, Triple | Bind) or _rows(n)))
     return any(strange & bound for strange in _strange(query.where, frozenset()))
 
@@ -51,7 +51,7 @@ def _rows(node: Any) -> bool:
 
 
 def _strange(node: Any, around: Names) -> Iterator[Names]:
-    """For each expression, what it mentions and its group does not bind; EXISTS is given what is around it."""
+    """For each expression and MINUS, what it mentions and its group does not bind; EXISTS is given what is around it."""
     if isinstance(node, Group):
         yield from _in_group(node, around)
     elif isinstance(node, Select):
@@ -75,6 +75,8 @@ def _in_group(group: Group, around: Names, left: Names = frozenset()) -> Iterato
         elif isinstance(element, Optional):
             yield from _in_group(element.group, around, before)
         else:
+            if isinstance(element, Minus):
+                yield in_scope(element.group) - before
             yield from _strange(element, around)
 
 

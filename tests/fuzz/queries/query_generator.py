@@ -197,7 +197,8 @@ class _Generator:
         if self.services and self.lots.random() < 0.5:
             elements.append(self._nested(elements))
             if self.lots.random() < 0.4:  # what looks at what the block shows
-                elements.append(self.lots.choice([self._filter, self._bind])("top", 1, elements[-1:]))
+                looking = self.lots.choice([self._filter, self._filter, self._bind, self._minus])
+                elements.append(looking("top", 1, elements[-1:]))
         for _ in range(self.lots.choice([1, 1, 2, 2, 3])):
             elements += self._elements("top", 2, elements)
         if self.lots.random() < 0.1:
@@ -462,7 +463,9 @@ class _Generator:
 
     def _condition(self, scope: Sequence[str], depth: int) -> Any:
         lots = self.lots
-        way = lots.choice(["<", ">", "=", "BOUND", "iri"] + (["!", "&&", "||"] if depth else []))
+        way = lots.choice(["<", ">", "=", "> 0", "> 0", "BOUND", "iri"] + (["!", "&&", "||"] if depth else []))
+        if way == "> 0":  # true where it has a value
+            return Op(">", (self._variable("int", scope), Term("int", 0)))
         if way == "BOUND":
             return Op("BOUND", (self._variable(lots.choice(list(VARIABLES)), scope),))
         if way == "!":
