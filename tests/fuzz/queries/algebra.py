@@ -1,7 +1,7 @@
 """SPARQL 1.1's algebra, evaluated as its definitions say: bags, from the inside to the outside, and nothing clever.
 
-It takes the place of the SPARQL library in the tests: section numbers are those of the W3C's recommendation. Queries are
-trees, not texts; a group is folded as 18.2.2 translates it. What the recommendation leaves open is left out: EXISTS
+It takes the place of the SPARQL library in the tests: section numbers are those of the W3C's recommendation. Queries
+are trees, not texts; a group is folded as 18.2.2 translates it. What the recommendation leaves open is left out: EXISTS
 holds no sub-query, no MINUS, and nothing that makes a variable anew.
 """
 

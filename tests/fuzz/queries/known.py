@@ -51,12 +51,12 @@ def _rows(node: Any) -> bool:
 
 
 def _strange(node: Any, around: Names) -> Iterator[Names]:
-    """For each expression and MINUS, what it mentions and its group does not bind; EXISTS is given what is around it."""
+    """For each expression and MINUS, what its group does not bind of it; EXISTS is given what is around it."""
     if isinstance(node, Group):
         yield from _in_group(node, around)
     elif isinstance(node, Select):
         yield from _strange(node.where, around)
-    elif is_dataclass(node) or isinstance(node, tuple) and not isinstance(node, Term | Var):
+    elif is_dataclass(node) or (isinstance(node, tuple) and not isinstance(node, Term | Var)):
         for part in [getattr(node, f.name) for f in fields(node)] if is_dataclass(node) else node:
             yield from _strange(part, around)
 

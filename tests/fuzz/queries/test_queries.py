@@ -7,13 +7,16 @@ runs more of them, others with another FUZZ_SEED. A failure prints its seed and 
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
+from typing import Any
 
 import pytest
-from algebra import Group, Service, Term, Triple, Var, Within
+from algebra import Group, Optional, Select, walk
 from known import known
 from query_generator import Case, case_of
-from query_runner import Outcome, compare, instants, outcome, query_text, reason, running, truth
+from query_runner import FoundError, Outcome, compare, instants, outcome, query_text, running, truth
 from shrinking import shrunk
 
 QUERIES = int(os.environ.get("FUZZ_QUERIES", "5000"))
@@ -59,8 +62,53 @@ def test_what_is_sure_is_right_and_nothing_is_missing_or_doubled() -> None:
         assert kind not in FAILING, described(case)
         found += Counter({kind: 1, "evaluations": came.evaluations, "right answers": came.answers})
         found += Counter({"sure": came.sure, "evaluations complete": came.complete})
-        refused[came.why] += came.kind == "refused"
-    print(described_counts(found, refused))
+        refused += Counter([came.why] if came.kind == "refused" else [])
+    print(f"\n{described_counts(found, refused)}")
     assert found["fine"] > QUERIES / 2
     assert found["sure"] > QUERIES / 2
     assert found["evaluations complete"] > QUERIES / 2
+
+
+def complete_case() -> Case:
+    """A case whose answers must be complete, and which has some at its last instant."""
+    cases = (case_of(f"complete {n}") for n in count())
+    chosen = (case for case in cases if (case.form, case.operator, case.fetch) == ("SELECT", "RSTREAM", "always"))
+    return next(
+        case for case in chosen if outcome(case).kind == "fine" and any(truth(case, t) for t in instants(case)[-1:])
+    )
+
+
+@pytest.mark.parametrize(
+    ("doctored", "says"),
+    [
+        (lambda results: results[:-1], "evaluations at"),
+        (lambda results: [*results[:-1], replace(results[-1], answers=())], "is missing"),
+        (lambda results: [*results[:-1], replace(results[-1], errors=1)], "1 requests failed"),
+        (lambda results: [*results[:-1], twice(results[-1])], "is sure and wrong"),
+    ],
+    ids=["an evaluation is lost", "answers are missing", "a request fails", "an answer is doubled"],
+)
+def test_the_comparison_sees_what_is_wrong(doctored: Callable[[list[Any]], list[Any]], says: str) -> None:
+    case = complete_case()
+    right = {now: truth(case, now) for now in instants(case)}
+    results = list(running(case))
+    assert compare(case, results, right).complete == len(results)
+    with pytest.raises(FoundError, match=says):
+        compare(case, doctored(results), right)
+
+
+def twice(result: Any) -> Any:
+    """A result with its first answer twice."""
+    freshness = None if result.freshness is None else [result.freshness[0], *result.freshness]
+    return replace(result, answers=[result.answers[0], *result.answers], freshness=freshness)
+
+
+def test_a_case_that_fails_is_made_as_small_as_what_makes_it_fail() -> None:
+    case = next(c for c in map(case_of, map(str, count())) if any(isinstance(n, Optional) for n in walk(c.query)))
+    small = shrunk(case, lambda each: any(isinstance(node, Optional) for node in walk(each.query)))
+    assert small.query == Select(Group((Optional(Group()),)))
+    assert sum(map(len, small.world.streams.values())) == len(small.world.streams)
+
+
+def test_the_same_seed_is_the_same_case() -> None:
+    assert case_of("7") == case_of("7") != case_of("8")
