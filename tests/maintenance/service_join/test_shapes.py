@@ -95,7 +95,7 @@ REFUSED = {
     "sub-query with LIMIT": f"SELECT ?p ?n @ {{ {WINDOW} {{ SELECT ?t ?n {{ {SERVICE} }} {LAST} }} }}",
     "sub-query that counts": f"SELECT ?p ?c @ {{ {WINDOW} {{ SELECT (COUNT(DISTINCT ?t) AS ?c) {{ {SERVICE} }} }} }}",
     "value from a BIND that comes too early": f"{COUNT} @ {{ BIND(?x AS ?t) {SERVICE} WINDOW :w {{ ?p :by ?x }} }}",
-    "value from a BIND of what one branch binds": f"{COUNT} @ {{ {{ WINDOW :w {{ ?p :topic ?x }} }} UNION {{ {NUMBER} }} "
+    "value from a BIND of one branch": f"{COUNT} @ {{ {{ WINDOW :w {{ ?p :topic ?x }} }} UNION {{ {NUMBER} }} "
     f"BIND(?x AS ?t) {SERVICE} }}",
     "value from OPTIONAL alone": f"{COUNT} @ {{ WINDOW :w {{ ?p ?a ?b }} OPTIONAL {{ {WINDOW} }} {SERVICE} }}",
     "OPTIONAL first": f"SELECT ?p ?n @ {{ OPTIONAL {{ {SERVICE} }} {WINDOW} }}",
