@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from algebra import Bind, Exists, Filter, Group, Minus, Optional, Path, Select, Term, Triple, Var, Within, walk
+from algebra import Bind, Exists, Filter, Group, Minus, Optional, Path, Select, Term, Triple, Var, walk
 from query_generator import in_scope
 
 Names = frozenset[str]
@@ -16,12 +16,6 @@ Names = frozenset[str]
 def alternative_path(query: Select) -> bool:
     """`p|q` drops duplicates in the library."""
     return any(isinstance(node, Path) and node.mark == "|" for node in walk(query))
-
-
-def free_graph(query: Select) -> bool:
-    """`GRAPH ?g { ... }` is a join of patterns in the library: what else stands in it sees ?g, or does not bind it."""
-    free = (node for node in walk(query) if isinstance(node, Within) and isinstance(node.name, Var))
-    return any(not all(isinstance(element, Triple) for element in node.group.elements) for node in free)
 
 
 def nested_optional(query: Select) -> bool:
@@ -92,7 +86,6 @@ def _mentioned(expression: Any) -> Names:
 
 KNOWN: dict[str, Callable[[Select], bool]] = {
     "alternative path": alternative_path,
-    "free graph": free_graph,
     "nested optional": nested_optional,
     "sibling": sibling,
 }
