@@ -65,6 +65,7 @@ def _in_group(group: Group, around: Names, left: Names = frozenset()) -> Iterato
             yield _mentioned(element.expression) - seen
             for node in walk(element.expression):
                 if isinstance(node, Exists):
+                    yield in_scope(node.group) - seen
                     yield from _in_group(node.group, seen)
         elif isinstance(element, Optional):
             yield from _in_group(element.group, around, before)
