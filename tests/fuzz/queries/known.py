@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from algebra import Bind, Exists, Filter, Group, Minus, Optional, Path, Select, Term, Triple, Var, walk
+from algebra import Bind, Exists, Filter, Group, Minus, Optional, Path, Select, Service, Term, Triple, Var, walk
 from query_generator import in_scope
 
 Names = frozenset[str]
@@ -16,6 +16,28 @@ Names = frozenset[str]
 def alternative_path(query: Select) -> bool:
     """`p|q` drops duplicates in the library."""
     return any(isinstance(node, Path) and node.mark == "|" for node in walk(query))
+
+
+def computed_name(query: Select) -> bool:
+    """What looks at a name that a sub-query with a SERVICE computes hides the keys that the SERVICE is asked for."""
+    for group in (node for node in walk(query) if isinstance(node, Group)):
+        for element in group.elements:
+            inside = list(walk(element))
+            made = {item[1] for node in inside if isinstance(node, Select) for item in node.items if not _is_var(item)}
+            looking = (
+                e for e in group.elements if isinstance(e, Filter | Bind | Minus | Optional) and e is not element
+            )
+            if any(isinstance(node, Service) for node in inside) and any(made & _vars(each) for each in looking):
+                return True
+    return False
+
+
+def _is_var(item: Any) -> bool:
+    return isinstance(item, Var)
+
+
+def _vars(node: Any) -> set[Var]:
+    return {each for each in walk(node) if isinstance(each, Var)}
 
 
 def nested_optional(query: Select) -> bool:
@@ -87,6 +109,7 @@ def _mentioned(expression: Any) -> Names:
 
 KNOWN: dict[str, Callable[[Select], bool]] = {
     "alternative path": alternative_path,
+    "computed name": computed_name,
     "nested optional": nested_optional,
     "sibling": sibling,
 }
