@@ -132,7 +132,8 @@ class _Walk:
     def _here(self, n: int, level: Level) -> Beside:
         others = everything(e for other in self.levels if other is not level for e in other.beside)
         left_out = frozenset(place for at, place in self.left_out if at == n)
-        return Beside(level.group, level.at, self.services, others, left_out)
+        handed = any(outer.holder.kind in ("FILTER", "BIND") for outer in self.levels[:n])
+        return Beside(level.group, level.at, self.services, others, left_out, handed)
 
     def _enter(self, n: int, level: Level, here: Beside) -> list[_Piece]:
         """Go into a block; gives what must be left out first."""

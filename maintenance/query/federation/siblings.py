@@ -25,12 +25,14 @@ class Beside:
     """what the groups around this one and inside it mention"""
     left_out: frozenset[int] = frozenset()
     """places of what must not take part"""
+    handed: bool = False
+    """whether EXISTS hands on the values of the groups around it, also to expressions in blocks"""
     _chosen: dict[int, Element] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Choose; a FILTER looks at its whole group."""
         there = [(n, e) for n, e in enumerate(self.group) if n != self.at]
-        plain = [(n, e) for n, e in there if not services_in(e) and n not in self.left_out]
+        plain = [(n, e) for n, e in there if not services_in(e) and n not in self.left_out and not self._looks_out(e)]
         missing = self.services | self.others | everything(e for n, e in there if (n, e) not in plain)
         self._chosen = {n: e for n, e in plain if e.kind in JOINING}
         looking = [(n, e) for n, e in plain if e.kind not in JOINING]
@@ -65,6 +67,11 @@ class Beside:
             elif everything([element]) - element.bound <= found:
                 found |= element.bound
         return found
+
+    def _looks_out(self, element: Element) -> bool:
+        """Whether it is a block whose expression may look at a value that EXISTS hands on, which is missing here."""
+        looks = self.handed and element.kind in JOINING and any(e.kind in ("FILTER", "BIND") for e in element.walk())
+        return looks and not (everything([element]) - certain([element])).isdisjoint(self.others)
 
     def _fits(self, element: Element, missing: frozenset[str]) -> bool:
         """Whether it means the same here; what BIND computes may join with a SERVICE, and with no other group."""
