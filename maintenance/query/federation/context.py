@@ -75,13 +75,15 @@ class Siblings:
     """what the groups around this one and inside it mention"""
     left_out: frozenset[int] = frozenset()
     """places of what must not take part"""
+    handed: bool = False
+    """whether EXISTS hands on the values of the groups around it, also to expressions in blocks"""
     _chosen: dict[int, Element] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Choose; a FILTER looks at its whole group."""
         group, at = self.level.group, self.level.at
         there = [(n, e) for n, e in enumerate(group) if n != at]
-        plain = [(n, e) for n, e in there if not e.has_service and n not in self.left_out]
+        plain = [(n, e) for n, e in there if not e.has_service and n not in self.left_out and not self._looks_out(e)]
         absent = [self.level.holder, *(e for n, e in there if (n, e) not in plain)]
         missing = self.services | self.others | everything(absent)  # what the holder computes is missing here too
         self._chosen = {n: e for n, e in plain if isinstance(e, JOINING)}
@@ -116,6 +118,12 @@ class Siblings:
             elif element.looked <= found:
                 found |= element.bound
         return found
+
+    def _looks_out(self, element: Element) -> bool:
+        """Whether it is a block whose expression may look at a value that EXISTS hands on, which is missing here."""
+        looks = self.handed and isinstance(element, JOINING)
+        looks = looks and any(isinstance(e, Filter | Bind) for e in element.walk())
+        return looks and not (everything([element]) - element.always).isdisjoint(self.others)
 
     def _fits(self, element: Element, missing: frozenset[str]) -> bool:
         """Whether it means the same here; what BIND computes may join with a SERVICE, and with no other group."""
@@ -209,7 +217,9 @@ class _Walk:
 
     def _here(self, n: int, level: Level) -> Siblings:
         others = frozenset().union(*(other.others for other in self.levels if other is not level))
-        return Siblings(level, self.services, others, frozenset(place for at, place in self.left_out if at == n))
+        left_out = frozenset(place for at, place in self.left_out if at == n)
+        handed = any(isinstance(outer.holder, Filter | Bind) for outer in self.levels[:n])
+        return Siblings(level, self.services, others, left_out, handed)
 
     def _enter(self, n: int, level: Level, here: Siblings) -> list[_Piece]:
         """Go into a block; gives what must be left out first."""

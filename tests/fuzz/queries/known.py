@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from algebra import Bind, Exists, Filter, Group, Minus, Optional, Path, Select, Term, Triple, Var, Within, walk
+from algebra import Bind, Exists, Filter, Group, Minus, Optional, Path, Select, Service, Term, Triple, Var, walk
 from query_generator import in_scope
 
 Names = frozenset[str]
@@ -18,10 +18,26 @@ def alternative_path(query: Select) -> bool:
     return any(isinstance(node, Path) and node.mark == "|" for node in walk(query))
 
 
-def free_graph(query: Select) -> bool:
-    """`GRAPH ?g { ... }` is a join of patterns in the library: what else stands in it sees ?g, or does not bind it."""
-    free = (node for node in walk(query) if isinstance(node, Within) and isinstance(node.name, Var))
-    return any(not all(isinstance(element, Triple) for element in node.group.elements) for node in free)
+def computed_name(query: Select) -> bool:
+    """What looks at a name that a sub-query with a SERVICE computes hides the keys that the SERVICE is asked for."""
+    for group in (node for node in walk(query) if isinstance(node, Group)):
+        for element in group.elements:
+            inside = list(walk(element))
+            made = {item[1] for node in inside if isinstance(node, Select) for item in node.items if not _is_var(item)}
+            looking = (
+                e for e in group.elements if isinstance(e, Filter | Bind | Minus | Optional) and e is not element
+            )
+            if any(isinstance(node, Service) for node in inside) and any(made & _vars(each) for each in looking):
+                return True
+    return False
+
+
+def _is_var(item: Any) -> bool:
+    return isinstance(item, Var)
+
+
+def _vars(node: Any) -> set[Var]:
+    return {each for each in walk(node) if isinstance(each, Var)}
 
 
 def nested_optional(query: Select) -> bool:
@@ -71,6 +87,7 @@ def _in_group(group: Group, around: Names, left: Names = frozenset()) -> Iterato
             yield _mentioned(element.expression) - seen
             for node in walk(element.expression):
                 if isinstance(node, Exists):
+                    yield in_scope(node.group) - seen
                     yield from _in_group(node.group, seen)
         elif isinstance(element, Optional):
             yield from _in_group(element.group, around, before)
@@ -92,7 +109,7 @@ def _mentioned(expression: Any) -> Names:
 
 KNOWN: dict[str, Callable[[Select], bool]] = {
     "alternative path": alternative_path,
-    "free graph": free_graph,
+    "computed name": computed_name,
     "nested optional": nested_optional,
     "sibling": sibling,
 }

@@ -15,11 +15,11 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce, Bound
 from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, answering
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
-from freshkeeper.policies.errors import EndpointError, FreshkeeperError
+from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.policies.registry import make
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -33,21 +33,14 @@ class Remote:
 
     name: str
     case: Case
-    _stores: dict[int, ox.Store] = field(default_factory=dict)
+    _versions: dict[int, EmbeddedSource] = field(default_factory=dict)
 
     def __call__(self, query: str, now: int) -> list[Bound]:
         """Its solutions as it is now."""
         version = sum(t <= now for t, _ in self.case.world.remotes[self.name])
-        if version not in self._stores:
-            self._stores[version] = ox.Store()
-            self._stores[version].extend(quads(self.case.world.remote(self.name, now)))
-        try:
-            found = self._stores[version].query(query)
-        except (SyntaxError, OSError) as error:
-            raise EndpointError(f"{error}: {query}") from None
-        assert isinstance(found, ox.QuerySolutions)
-        names = [variable.value for variable in found.variables]
-        return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
+        if version not in self._versions:
+            self._versions[version] = EmbeddedSource(quads(self.case.world.remote(self.name, now)))
+        return self._versions[version](query, now)
 
 
 @dataclass(frozen=True)

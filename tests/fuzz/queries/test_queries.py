@@ -1,8 +1,8 @@
 """Random queries through the engine, against the algebra: no wrong sure answer, none missing, none doubled.
 
-    FUZZ_QUERIES=100000 FUZZ_SEED=day pytest tests/fuzz/queries -s
+    make fuzz FUZZ_SEED=day
 
-runs more of them, others with another FUZZ_SEED. A failure prints its seed and a query that was made smaller.
+runs 100,000 of them, others with every FUZZ_SEED. A failure prints its seed and a query that was made smaller.
 """
 
 import os
@@ -52,6 +52,7 @@ def described_counts(found: Counter[str], refused: Counter[str]) -> str:
     return "\n".join([", ".join(f"{count} {what}" for what, count in found.items()), "refused:", *lines])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_what_is_sure_is_right_and_nothing_is_missing_or_doubled() -> None:
     found, refused = Counter[str](), Counter[str]()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.rsp.stored_literals import stored_quads, stored_term
+from freshkeeper.policies.errors import ConfigError
 
 Ask = Callable[..., dict[int, list[str]]]
 
@@ -264,3 +265,30 @@ def test_many_literals_are_read_as_the_store_reads_each(written: list[tuple[str,
     store.extend(quads)
     assert set(stored_quads(quads)) == set(store)
     assert [stored_term(quad.object) for quad in quads] == [quad.object for quad in stored_quads(quads)]
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        ("WINDOW ?w { MINUS { ?a :p ?b } ?a :p ?b }", r"and MINUS \{ \?a :p \?b \} does not know it"),
+        ("WINDOW ?w { ?a :p ?b MINUS { ?c :p ?d } }", r"and MINUS \{ \?c :p \?d \} does not know it"),
+        ("WINDOW ?w { OPTIONAL { ?a :p ?b } ?a :p ?c }", "and OPTIONAL"),
+        ("WINDOW ?w { { ?a :p ?b } UNION { BIND(1 AS ?b) } }", r"the graph of WINDOW \?w \{"),
+        ("WINDOW ?w { ?a :p ?b } GRAPH ?g { SELECT (COUNT(*) AS ?n) { ?a :p ?c } }", "and SELECT"),
+        ("WINDOW ?w { ?a :p ?b } OPTIONAL { GRAPH ?g { VALUES ?c { 1 } } }", r"and GRAPH \?g \{ VALUES"),
+    ],
+)
+def test_a_block_whose_graph_is_a_variable_is_refused_where_the_library_misreads_it(
+    run_query: Callable[..., object], block: str, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        run_query(
+            f"SELECT * FROM NAMED :n FROM NAMED WINDOW :w ON :s [RANGE 1s STEP 1s] {{ {block} }}", [(1000, ":a :p 1")]
+        )
+
+
+def test_a_block_whose_graph_is_a_variable_looks_at_each_graph_alone(ask: Ask) -> None:
+    windows = "FROM NAMED WINDOW :v ON :s [RANGE 2s STEP 1s] FROM NAMED WINDOW :w ON :s [RANGE 1s STEP 1s]"
+    block = "WINDOW ?w { ?a :p ?b OPTIONAL { ?a :q ?c } MINUS { ?a :r ?d } FILTER EXISTS { ?a :s ?e } }"
+    elements = [(1000, ":a :p 1 ; :q 2 ; :s 3"), (1500, ":b :p 1 ; :s 3 . :a :r 1"), (2000, ":c :q 5")]
+    assert ask(f"SELECT ?w ?a ?c {windows} {{ {block} }}", elements)[2000] == ["v b -", "w b -"]

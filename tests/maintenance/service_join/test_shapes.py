@@ -58,6 +58,8 @@ ANSWERED = {
     "MINUS after it": f"SELECT ?p ?n @ {{ {WINDOW} {{ {SERVICE} MINUS {{ {NUMBER} }} }} }}",
     "MINUS": f"SELECT ?p ?t @ {{ {WINDOW} MINUS {{ {SERVICE} FILTER(?n > 15) }} }}",
     "EXISTS": f"SELECT ?p ?e @ {{ {WINDOW} BIND(EXISTS {{ {SERVICE} FILTER(?n > 15) }} AS ?e) }}",
+    "EXISTS with a block that looks at what is outside": f"SELECT ?p ?t @ {{ {WINDOW} FILTER EXISTS {{ "
+    f"{{ FILTER(?t != :t2) }} {SERVICE} }} }}",
     "FILTER over what BIND makes of it": f"SELECT ?p ?m @ {{ {WINDOW} {SERVICE} BIND(?n * 2 AS ?m) FILTER(?m > 30) }}",
     "inner FILTER that sees less": f"SELECT ?p ?n @ {{ {WINDOW} {{ {SERVICE} FILTER(BOUND(?p) || ?n > 15) }} }}",
     "values computed": f'SELECT ?x ?n @ {{ {WINDOW} BIND(IRI(REPLACE(STR(?t), "t1", "t0")) AS ?x) '
