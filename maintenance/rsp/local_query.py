@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.model import Form, Operator, Query
-from freshkeeper.maintenance.query.syntax.sound import sound
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rsp.construct import Template, solutions_text
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.rsp.r2s import Answer, Answers, Freshness

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolution, QuerySolutions, Store
 
-from freshkeeper.maintenance.query.syntax.sound import sound
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
 from freshkeeper.policies.errors import ConfigError, EndpointError
 

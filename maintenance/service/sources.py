@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
 
-from freshkeeper.maintenance.query.syntax.sound import sound
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.service.annotations import Annotation, Told
 from freshkeeper.maintenance.service.dispatcher import Carrier, Dispatcher, RequestOptions
 from freshkeeper.maintenance.service.endpoint import Price

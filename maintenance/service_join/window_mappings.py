@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.model import Query
-from freshkeeper.maintenance.query.syntax.sound import sound
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.syntax.tree import (
     Element,
     Filter,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
-from freshkeeper.maintenance.query.syntax.sound import sound
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline

@@ -60,16 +60,21 @@ def sound(sparql: str) -> str:
 class _Guard:
     tokens: Tokens
 
-    def edits(self, group: Sequence[Element], holder: Element) -> Iterator[Edit]:
-        """What must be written otherwise in a group and the groups in it."""
+    def edits(self, group: Sequence[Element], holder: Element, graph: str = "") -> Iterator[Edit]:
+        """What must be written otherwise in a group and the groups in it; `graph` is what ranges over its graphs."""
         for element in group:
             if not isinstance(element, CLOSED):
+                inside = graph
+                if isinstance(element, Graph):
+                    inside = f"?{element.name.text[1:]}" if element.iri is None else ""
                 for part in element.parts:
-                    yield from self.edits(part, element)
+                    yield from self.edits(part, element, inside)
         yield from _apart(group)
-        yield from _shielded(group, holder)
-        if not isinstance(holder, Select | Optional | Minus) and any(map(self._peeks, group)):
-            yield Edit(group[0].start, group[0].start, "{ SELECT * { ")
+        peeks = not isinstance(holder, Select | Optional | Minus) and any(map(self._peeks, group))
+        if peeks:
+            yield _opened(group, graph)
+        yield from _shielded(group, holder, graph)
+        if peeks:
             yield Edit(group[-1].end, group[-1].end, " } }")
 
     def _peeks(self, element: Element) -> bool:
@@ -81,7 +86,14 @@ class _Guard:
         )
 
 
-def _shielded(group: Sequence[Element], holder: Element) -> Iterator[Edit]:
+def _opened(group: Sequence[Element], graph: str) -> Edit:
+    """The beginning of a sub-query that shows all of a group; what ranges over its graphs is hidden from `*`."""
+    names = sorted(f"?{name}" for name in frozenset().union(*(e.bound for e in group)) if not name.startswith("_:"))
+    shown = " ".join(dict.fromkeys([graph, *names])) if graph else "*"
+    return Edit(group[0].start, group[0].start, f"{{ SELECT {shown} {{ ")
+
+
+def _shielded(group: Sequence[Element], holder: Element, graph: str) -> Iterator[Edit]:
     """Sub-queries that end with an OPTIONAL which would show what comes from outside; FILTERs go behind them."""
     showing = [
         n
@@ -90,10 +102,10 @@ def _shielded(group: Sequence[Element], holder: Element) -> Iterator[Edit]:
         and not _is_plain(element)
         and (not isinstance(holder, Select) or any(isinstance(later, JOINED) for later in group[n + 1 :]))
     ]
+    yield from (_opened(group[: n + 1], graph) for n in reversed(showing))
     for n in showing:
         filters = [element for element in group[:n] if isinstance(element, Filter)] if n == showing[-1] else []
         yield from (Edit(element.start, element.end, "FILTER(true)") for element in filters)
-        yield Edit(group[0].start, group[0].start, "{ SELECT * { ")
         yield Edit(group[n].end, group[n].end, " ".join([" } }", *(element.text for element in filters)]))
 
 
@@ -110,10 +122,10 @@ def _is_plain(optional: Element) -> bool:
 
 
 def inseparable(group: Sequence[Element]) -> bool:
-    """Whether some p|q stays: beside a blank node label, which no two groups can have, or in [ ]."""
+    """Whether some p|q stays: beside a blank node label, which no two groups can have, in [ ], or too many of them."""
     labelled = _labelled(group)
     return any(
-        (labelled and len(_alternatives(element)) > 1) or _in_brackets(element)
+        len(_alternatives(element)) > (1 if labelled else BRANCHES) or _in_brackets(element)
         if isinstance(element, TriplePattern)
         else not isinstance(element, (*CLOSED, Minus)) and any(map(inseparable, element.parts))
         for element in group
@@ -141,18 +153,18 @@ def _apart(group: Sequence[Element]) -> Iterator[Edit]:
     for start, triples in groupby((e for e in group if isinstance(e, TriplePattern)), key=lambda triple: triple.start):
         sentence = list(triples)
         written = [_alternatives(triple) for triple in sentence]
-        if any(len(each) > 1 for each in written):
+        if 1 < max(map(len, written)) <= BRANCHES:
             texts = (each[0] if len(each) == 1 else " UNION ".join(f"{{ {one} }}" for one in each) for each in written)
             yield Edit(start, sentence[-1].end, " . ".join(texts))
 
 
 def _alternatives(triple: TriplePattern) -> list[str]:
-    """The triple patterns that a triple pattern with a path stands for."""
+    """The triple patterns that a triple pattern with a path stands for; of too many no more than show it."""
     if not triple.path:
         return [triple.text]
     subject, _, value = (triple.source.text(*span) for span in triple.spans)
     branches = _Path(triple.source.items[slice(*triple.spans[1])]).alternatives()
-    return [triple.text] if len(branches) > BRANCHES else [f"{subject} {branch} {value}" for branch in branches]
+    return [f"{subject} {branch} {value}" for branch in branches]
 
 
 @dataclass
