@@ -28,6 +28,10 @@ SINGLETON_OF = (
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 OURS = "freshkeeper"
 FOREVER = -UNKNOWN
+TIMELESS = ("MINUS", "FILTER", "BIND", "SELECT")
+"""Blocks whose own variables are not seen outside, so that a history in them would be taken as a whole."""
+MAYBE = f"{OURS}_maybe"
+"""Told, and never bound, where an OPTIONAL has annotated triples."""
 
 
 class Annotation(StrEnum):
@@ -51,10 +55,9 @@ class Told:
 def with_validity(parts: Split, volatile: Iterable[str], told: Told) -> Split:
     """A split whose queries ask for what is told."""
     dated = [f"{OURS}_modified_{name}" for name in parts.key] if told.modified else []
-    dynamic, count = parts.dynamic, 0
+    dynamic, names = parts.dynamic, list[str]()
     if told.annotation is not Annotation.NONE:
-        dynamic, count = _rewritten(parts, frozenset(volatile), told.annotation)
-    names = [f"{OURS}_{what}_{n}" for n in range(count) for what in ("expires", "begins", "ends")]
+        dynamic, names = _rewritten(parts, frozenset(volatile), told.annotation)
     return replace(parts, dynamic=dynamic, told=(*dated, *names), modified=told.modified)
 
 
@@ -66,21 +69,33 @@ def valid(rows: Sequence[Bound], told: Sequence[str], now: int) -> tuple[list[Bo
     """
     if not told:
         return list(rows), Validity()
-    spans = [_span(row, told) for row in rows]
+    spans = [_span(row, told, now) for row in rows]
     latest = max((until for since, until in spans if since <= now), default=now)
     kept = [n for n, (since, until) in enumerate(spans) if since <= now and (until > now or until == latest <= now)]
-    since = max((spans[n][0] for n in kept), default=UNKNOWN)
-    until = min((spans[n][1] for n in kept), default=FOREVER)
-    return [rows[n] for n in kept], Validity(since, UNKNOWN if until == FOREVER else until)
+    if MAYBE in told and len(kept) < len(rows):
+        return [rows[n] for n in kept], Validity(expires=now)  # what an OPTIONAL no longer finds leaves a row behind
+    return [rows[n] for n in kept], _validity(spans, kept, now)
 
 
-def _span(row: Bound, told: Sequence[str]) -> tuple[int, int]:
-    """Since when and until when a row holds, as far as it is told."""
+def _validity(spans: Sequence[tuple[int, int]], kept: Sequence[int], now: int) -> Validity:
+    """Since the last value came or went, until the next one does; unknown as soon as it is of one of them."""
+    begun, ends = [spans[n][0] for n in kept], [spans[n][1] for n in kept]
+    others = [span for n, span in enumerate(spans) if n not in kept]
+    since = UNKNOWN if UNKNOWN in begun else max([*begun, *(end for _, end in others if end <= now)], default=UNKNOWN)
+    coming = [begin for begin, _ in others if begin > now]
+    until = UNKNOWN if FOREVER in ends else min([*ends, *coming], default=UNKNOWN)
+    return Validity(since, until)
+
+
+def _span(row: Bound, told: Sequence[str], now: int) -> tuple[int, int]:
+    """Since when and until when a row holds, as far as it is told; a change in the future is no beginning."""
     since, until = UNKNOWN, FOREVER
     for name in told:
         term = row.get(name)
         at = instant_of(term.value) if isinstance(term, Literal) else None
-        if at is not None and name.startswith((f"{OURS}_modified", f"{OURS}_begins")):
+        if at is not None and name.startswith(f"{OURS}_modified"):
+            since = max(since, at) if at <= now else since
+        elif at is not None and name.startswith(f"{OURS}_begins"):
             since = max(since, at)
         elif at is not None:
             until = min(until, at)
@@ -97,11 +112,18 @@ def instant_of(written: str) -> int | None:
     return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple[str, int]:
-    """The dynamic part with every volatile triple where its annotation is, and how many there are."""
+def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple[str, list[str]]:
+    """The dynamic part with every volatile triple where its annotation is, and the variables that tell of them."""
     text = f"{{ {parts.dynamic} }}"
     elements = read_group(tokenize(text), parts.prologue)
-    triples = [e for outer in elements for e in outer.walk() if e.kind == "TRIPLE" and e.predicates & volatile]
+    every = [e for outer in elements for e in outer.walk()]
+    triples = [e for e in every if e.kind == "TRIPLE" and e.predicates & volatile]
+    for block in every:
+        if block.kind in TIMELESS and block.predicates & volatile:
+            raise ConfigError(
+                f"annotations: {how}: {' '.join(block.text.split())} shows no time in which its triples hold; "
+                "put it behind the SERVICE block"
+            )
     for n, triple in reversed(list(enumerate(triples))):
         written, after = text[triple.start : triple.end], text[triple.end :]
         if len(triple.predicates) != 1 or triple.path or after.lstrip()[:1] in (";", ",") or _is_list(written):
@@ -109,7 +131,9 @@ def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple
                 f"annotations: {how}: write {' '.join(written.split())} ... as triples of three terms each"
             )
         text = text[: triple.start] + _annotated(triple, written, n, how) + after
-    return text[1:-1].strip(), len(triples)
+    names = [f"{OURS}_{what}_{n}" for n in range(len(triples)) for what in ("expires", "begins", "ends")]
+    maybe = any(e.kind == "OPTIONAL" and e.predicates & volatile for e in every)
+    return text[1:-1].strip(), [*names, *[MAYBE] * maybe]
 
 
 def _is_list(written: str) -> bool:
