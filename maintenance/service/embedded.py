@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, Literal, NamedNode, QuerySolution, QuerySolutions, Store
 
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
 from freshkeeper.policies.errors import ConfigError, EndpointError
 
@@ -63,7 +64,7 @@ class Embedded:
         return self._ask(query)
 
     def _ask(self, query: str) -> list[dict[str, Term]]:
-        solutions = self.store.query(query)
+        solutions = self.store.query(sound(query))
         if not isinstance(solutions, QuerySolutions):
             raise EndpointError("the SERVICE pattern did not give solutions")
         names = [variable.value for variable in solutions.variables]

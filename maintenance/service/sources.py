@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
 
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.service.annotations import Annotation, Told
 from freshkeeper.maintenance.service.dispatcher import Carrier, Dispatcher, RequestOptions
 from freshkeeper.maintenance.service.endpoint import Price
@@ -49,7 +50,7 @@ class EmbeddedSource:
         self.requests += 1
         self._catch_up(now)
         try:
-            found = self.store.query(query)
+            found = self.store.query(sound(query))
         except (SyntaxError, OSError) as error:
             raise EndpointError(f"refused: the query cannot be asked: {error}") from None
         if not isinstance(found, QuerySolutions):

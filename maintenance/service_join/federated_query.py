@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.federation.service_patterns import find_services
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rsp.construct import Template
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.rsp.local_query import fill
@@ -30,7 +31,7 @@ class FederatedQuery:
         """Cut the text where the SERVICE blocks stand."""
         self._traced = trace(self.query)
         self._template = Template.of(self.query)
-        text, at, self._pieces = self._traced.sparql, 0, list[str]()
+        text, at, self._pieces = sound(self._traced.sparql), 0, list[str]()
         for service in find_services(text, self.query.expression.prologue):
             if service.span[0] >= at:
                 self._pieces.append(text[at : service.span[0]])

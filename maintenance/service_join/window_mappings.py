@@ -12,6 +12,7 @@ from typing import TypeAlias
 from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 
 from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.syntax.blanks import without_blanks
 from freshkeeper.maintenance.query.syntax.patterns import Element, read_group
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
@@ -79,7 +80,7 @@ class WindowPart:
         prologue = query.expression.prologue
         text = without_blanks(query.around(service).text)
         names = [window.name for window in query.dataset.named_windows]
-        sparql = to_sparql(prologue, "SELECT *", tokenize(text), "", names).text
+        sparql = sound(to_sparql(prologue, "SELECT *", tokenize(text), "", names).text)
         elements = read_group(tokenize(text), prologue)
         return cls(sparql, tuple(_patterns(elements, contents, prologue)), tuple(sn))
 
