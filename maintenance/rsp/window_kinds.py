@@ -11,6 +11,11 @@ from freshkeeper.maintenance.rsp.window_content import NEVER, STILL, Content, Mo
 class TimeContent(Content):
     """(t − ω, t] or [t − ω, t): every β, or with a step of None up to date always. NOW is the range of 1 ms."""
 
+    def __post_init__(self) -> None:
+        """Whether the end is left out, so that an element is there one millisecond later."""
+        super().__post_init__()
+        self._later = int(self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME)
+
     def begin(self, first: int) -> None:
         """Evaluations begin with the first t_k, k ≥ 1, at or after the first element."""
         if self.window.step is not None and self.moved == NEVER:
@@ -18,9 +23,10 @@ class TimeContent(Content):
             self.moved = self.start + (k - 1) * self.window.step
 
     def trigger(self) -> int | None:
-        """The next t_k; without a step, the next element."""
+        """The next t_k; without a step, the first instant that holds the next element."""
         if self.window.step is None:
-            return super().trigger()
+            waiting = super().trigger()
+            return None if waiting is None else waiting + self._later
         return self.moved + self.window.step if self.moved != NEVER else None
 
     def move(self, now: int) -> Move:
@@ -30,8 +36,7 @@ class TimeContent(Content):
             if self.moved == NEVER or now < self.moved + self.window.step:
                 return STILL
             to = self.start + (now - self.start) // self.window.step * self.window.step
-        right = self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME
-        until = to if right else to + 1
+        until = to + 1 - self._later
         oldest = until - (self.window.range or 0)
         removed = self._leave(oldest)
         added = [quad for times, quads in self._take(until, oldest) for quad in self._enter(times, quads)]
@@ -44,7 +49,7 @@ class TimeContent(Content):
 
     def expiry(self, time: int) -> int:
         """t + ω, and the next millisecond where the window's end belongs to it."""
-        return time + (self.window.range or 0) + (self.window.closure is Closure.RIGHT_OPEN)
+        return time + (self.window.range or 0) + self._later
 
 
 class AllContent(Content):

@@ -23,6 +23,8 @@ class Order:
     delay: int = 0
     latest: int = NEVER
     late: int = 0
+    first: int | None = None
+    """the earliest time taken so far, handed on or waiting"""
     _passed: int = NEVER
     _waiting: list[tuple[int, int, Quad]] = field(default_factory=list)
     _number: int = 0
@@ -43,6 +45,7 @@ class Order:
             return EMPTY
         if not self.delay and batch.times[0] >= self.watermark and batch.ordered:
             self.latest = batch.times[-1]
+            self._begin(batch.times[0])
             return batch
         self._graph = batch.graph
         return self._release(self._sorted(batch))
@@ -52,6 +55,9 @@ class Order:
         waiting, self._waiting = self._waiting, []
         return Batch([time for time, _, _ in waiting], [quad for _, _, quad in waiting], self._graph)
 
+    def _begin(self, time: int) -> None:
+        self.first = time if self.first is None else min(self.first, time)
+
     def _sorted(self, batch: Batch) -> list[tuple[int, int, Quad]]:
         """What is not late, by time and then by arrival, with what waited already."""
         for time, quad in zip(batch.times, batch.quads, strict=True):
@@ -59,6 +65,7 @@ class Order:
                 self.late += 1
                 continue
             self.latest = max(self.latest, time)
+            self._begin(time)
             self._waiting.append((time, self._number, quad))
             self._number += 1
         self._waiting.sort(key=lambda item: item[:2])
