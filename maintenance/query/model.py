@@ -68,7 +68,8 @@ class Window:
     """One sliding window over one stream.
 
     `range` and `step` are milliseconds, or counts of elements. NOW has range 1 (the elements of this very instant) and
-    ALL has none. Without a step the window moves with every element. `t0` None is the run's default start.
+    ALL has none. Without a step the window moves with every element. `t0` None is the run's default start. `lag` is how
+    long before the evaluation a window of time ends: (t − lag − ω, t − lag].
     """
 
     name: str
@@ -79,6 +80,7 @@ class Window:
     t0: int | None = None
     closure: Closure = Closure.LEFT_OPEN
     named: bool = True
+    lag: int = 0
 
 
 @dataclass(frozen=True)

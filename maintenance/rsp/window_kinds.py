@@ -12,9 +12,10 @@ class TimeContent(Content):
     """(t − ω, t] or [t − ω, t): every β, or with a step of None up to date always. NOW is the range of 1 ms."""
 
     def __post_init__(self) -> None:
-        """Whether the end is left out, so that an element is there one millisecond later."""
+        """How much later than its time an element is there: the lag, and a millisecond where the end is left out."""
         super().__post_init__()
-        self._later = int(self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME)
+        right_open = self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME
+        self._later = self.window.lag + int(right_open)
 
     def begin(self, first: int) -> None:
         """Evaluations begin with the first t_k, k ≥ 1, at or after the first element."""
@@ -44,11 +45,12 @@ class TimeContent(Content):
         return difference(added, removed, self.window.step is not None and to == now)
 
     def bounds(self) -> tuple[int, int]:
-        """t − ω and t."""
-        return self.moved - (self.window.range or 0), self.moved
+        """t − ω and t, or as much earlier as the window lags behind."""
+        end = self.moved - self.window.lag
+        return end - (self.window.range or 0), end
 
     def expiry(self, time: int) -> int:
-        """t + ω, and the next millisecond where the window's end belongs to it."""
+        """ω after it is there."""
         return time + (self.window.range or 0) + self._later
 
 

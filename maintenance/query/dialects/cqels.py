@@ -30,7 +30,7 @@ def read_block(cursor: Cursor) -> Declared:
     place = cursor.take()
     extent = _extent(cursor) if cursor.now.is_mark("[") else None
     stream = cursor.name("stream")
-    kind, span, step = extent or _extent(cursor)
+    kind, span, step, _ = extent or _extent(cursor)
     if not cursor.now.is_mark("{"):
         cursor.fail("the group of a STREAM block is missing", "write STREAM <stream> [RANGE 10s] { ... }")
     if kind is WindowKind.ELEMENTS:
@@ -56,6 +56,8 @@ def _write_extent(window: Window) -> str | None:
         return window.kind.name
     if window.kind is WindowKind.ELEMENTS:
         return f"TRIPLES {window.range}" if window.step == 1 else None
+    if window.lag:
+        return None
     slide = "" if window.step is None else f" SLIDE {to_unit(window.step, UNITS)}"
     return f"RANGE {to_unit(window.range or 0, UNITS)}{slide}"
 

@@ -1,9 +1,10 @@
 """Sub-queries: whose values may leave out solutions inside without changing what the rest shows."""
 
 from freshkeeper.maintenance.query.syntax.patterns import Element
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens, tokenize
 
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
+BEHIND_GROUPS = ("HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES")
 
 
 def passing(select: Element) -> frozenset[str]:
@@ -23,11 +24,26 @@ def grouped(tail: tuple[Token, ...]) -> frozenset[str]:
     """The variables that GROUP BY names as they are, not inside an expression."""
     found, inside = set(), False
     for token in _outside(tail):
-        ends = token.is_word("HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES")
+        ends = token.is_word(*BEHIND_GROUPS)
         inside = token.is_word("GROUP") or (inside and not ends)
         if inside and token.kind is Kind.VAR:
             found.add(token.text[1:])
     return frozenset(found)
+
+
+def group_names(tail: Tokens) -> list[str]:
+    """The variables that groups have: what GROUP BY names as it is, or gives a name to."""
+    found: list[str] = []
+    items = tail.items
+    index = next((n for n, item in enumerate(items) if item.is_word("GROUP")), len(items))
+    while index < len(items) and not items[index].is_word(*BEHIND_GROUPS):
+        close = tail.closing.get(index, index)
+        if items[close].kind is Kind.VAR:
+            found.append(items[close].text[1:])
+        elif close > index and items[close - 2].is_word("AS"):
+            found.append(items[close - 1].text[1:])
+        index = close + 1
+    return found
 
 
 def _plain(head: tuple[Token, ...]) -> frozenset[str]:

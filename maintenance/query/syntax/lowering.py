@@ -1,9 +1,10 @@
 """From what is written to the query object: names resolved, defaults put in, everything checked that can be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.dialects.dialect import Declared, Feature, cannot, fitted_report
+from freshkeeper.maintenance.query.federation.subselect import group_names
 from freshkeeper.maintenance.query.model import (
     Closure,
     Dataset,
@@ -22,10 +23,13 @@ from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
-from freshkeeper.maintenance.query.syntax.source_map import SourceMap, Weaver
+from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
 from freshkeeper.policies.errors import nearest
+
+GROUPS = "freshkeeper_groups"
+"""What a sub-query shows of groups that have no names."""
 
 
 @dataclass
@@ -96,6 +100,7 @@ def _window(draft: Draft, declared: Declared, index: int) -> Window:
         declared.t0,
         closure if declared.kind is WindowKind.TIME else Closure.LEFT_OPEN,
         declared.named,
+        declared.lag,
     )
 
 
@@ -208,20 +213,26 @@ def _asked_by_name(draft: Draft, word: Token, name: Token) -> str:
 
 
 def assemble(draft: Draft) -> None:
-    """The query object; SPARQL's part keeps its text, word for word."""
+    """The query object; SPARQL's part keeps its text, but for names and groups that pyoxigraph does not read."""
     shell = draft.shell
     weaver = Weaver(draft.cursor.tokens.text)
     place = shell.form_token.start if shell.form_token else 0
+    edits = sorted([*shell.edits, *_dotted(draft)])
     weaver.add(shell.form.value, place)
     if shell.head is not None:
         weaver.add(" ", shell.head[0])
-        weaver.copy(*shell.head)
+        weaver.copy(*shell.head, edits)
     head = weaver.length
+    names = _group_names(shell)
     if shell.where is not None:
-        weaver.copy(*shell.where, shell.edits)
+        weaver.add(f"{{ {{ SELECT {names} WHERE " if names else "", shell.where[0])
+        weaver.copy(*shell.where, edits)
     where = weaver.length
     if shell.tail is not None:
-        weaver.copy(*shell.tail)
+        weaver.add(" " if names else "", shell.tail[0])
+        weaver.copy(*shell.tail, edits)
+        weaver.add(" } }" if names else "", shell.tail[1])
+    where = weaver.length if names else where
     draft.traced = weaver.done()
     text = draft.traced.text
     draft.query = Query(
@@ -233,6 +244,22 @@ def assemble(draft: Draft) -> None:
         _resolve_output(draft),
         shell.dialect.name,
     )
+
+
+def _dotted(draft: Draft) -> Iterator[Edit]:
+    """Names with several dots, in full."""
+    for token in draft.shell.body:
+        if token.kind is Kind.PNAME and token.text.partition(":")[2].count(".") > 1:
+            yield Edit(token.start, token.end, f"<{_resolve(draft, token)}>")
+
+
+def _group_names(shell: Shell) -> str:
+    """What a sub-query shows of the groups of a query that is no SELECT; nothing where there are none."""
+    tail = tokenize(shell.cursor.tokens.text[slice(*shell.tail)] if shell.tail else "")
+    short = shell.form is Form.CONSTRUCT and shell.head is None
+    if shell.form is Form.SELECT or short or not any(item.is_word("GROUP", "HAVING") for item in tail.items):
+        return ""
+    return " ".join(f"?{name}" for name in group_names(tail)) or f"(COUNT(*) AS ?{GROUPS})"
 
 
 def _resolve_output(draft: Draft) -> str | None:

@@ -46,8 +46,8 @@ def windows(draw: st.DrawFn, name: str) -> Window:
     stream, t0, named = draw(names), draw(instants), draw(st.booleans())
     kind = draw(st.sampled_from(WindowKind))
     if kind is WindowKind.TIME:
-        closure = draw(st.sampled_from(Closure))
-        return Window(name, stream, kind, draw(durations), draw(st.none() | durations), t0, closure, named)
+        closure, lag = draw(st.sampled_from(Closure)), draw(st.just(0) | durations)
+        return Window(name, stream, kind, draw(durations), draw(st.none() | durations), t0, closure, named, lag)
     if kind is WindowKind.ELEMENTS:
         counts = st.integers(1, 10**6)
         return Window(name, stream, kind, draw(counts), draw(counts), t0, named=named)
