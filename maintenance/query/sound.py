@@ -109,16 +109,15 @@ def _is_plain(optional: Element) -> bool:
     )
 
 
-def inseparable(group: Sequence[Element]) -> Element | None:
-    """The first triple pattern whose p|q stays: beside a blank node label, which no two groups can have, or in [ ]."""
-    for element in group:
-        apart = _labelled(group) and element.path and len(_alternatives(element)) > 1
-        if element.kind == "TRIPLE" and (apart or _brackets(element)):
-            return element
-        inner = (inseparable(part) for part in element.parts if element.kind not in (*CLOSED, "MINUS"))
-        if found := next(filter(None, inner), None):
-            return found
-    return None
+def inseparable(group: Sequence[Element]) -> bool:
+    """Whether some p|q stays: beside a blank node label, which no two groups can have, or in [ ]."""
+    labelled = _labelled(group)
+    return any(
+        (labelled and len(_alternatives(element)) > 1) or _brackets(element)
+        if element.kind == "TRIPLE"
+        else element.kind not in (*CLOSED, "MINUS") and any(map(inseparable, element.parts))
+        for element in group
+    )
 
 
 def _brackets(triple: Element) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from freshkeeper.maintenance.query.federation.context import blocks_around
 from freshkeeper.maintenance.query.federation.subselect import AGGREGATES, grouped
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.sound import inseparable
 from freshkeeper.maintenance.query.syntax.rewrite import to_sparql
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.service_join.values import COPIES, COPY, NO_COPY, SN
@@ -37,6 +38,8 @@ class Lineage:
     """the numbers of the SERVICE patterns inside OPTIONAL, and the variables that are bound before it"""
     grouped: frozenset[str] | None = None
     """what GROUP BY names, where answers are groups"""
+    doubtful: bool = False
+    """whether an answer may be there less often than SPARQL says, so that none is sure"""
 
 
 def aggregated(query: Query) -> bool:
@@ -55,7 +58,8 @@ def trace(query: Query) -> Lineage:
     head, distinct, blind = _head(query, optional)
     text = to_sparql(expression.prologue, head, expression.pattern, expression.tail, names).text
     groups = grouped(tokenize(expression.tail).items) if aggregated(query) else None
-    return Lineage(text, distinct, hidden, blind or hidden, optional, groups)
+    counted = query.form is not Form.ASK and not distinct and "|" in expression.where
+    return Lineage(text, distinct, hidden, blind or hidden, optional, groups, counted and inseparable(query.group))
 
 
 def _head(query: Query, optional: Collection[int]) -> tuple[str, bool, bool]:

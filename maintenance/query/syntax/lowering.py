@@ -17,10 +17,8 @@ from freshkeeper.maintenance.query.model import (
     Window,
     WindowKind,
 )
-from freshkeeper.maintenance.query.sound import inseparable
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix, is_relative, name_of
-from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
@@ -276,21 +274,6 @@ def check(draft: Draft) -> None:
     check_sparql(draft.query.rewritten, draft.traced, draft.cursor.tokens.text)
 
 
-def check_paths(draft: Draft) -> None:
-    """Every p|q can be evaluated as SPARQL says; where answers are compared as sets, it does not matter."""
-    assert draft.query is not None
-    assert draft.traced is not None
-    expression = draft.query.expression
-    if "|" not in expression.where or draft.query.form is Form.ASK:
-        return
-    if tokenize(expression.head).items[1].is_word("DISTINCT", "REDUCED"):
-        return
-    if found := inseparable(draft.query.group):
-        place = draft.traced.origin(len(expression.head) + found.start)
-        problem = f"the path in {' '.join(found.text.split())} has | beside a blank node"
-        raise QuerySyntaxError(problem, draft.cursor.tokens.text, place, "write a variable in place of the blank node")
-
-
 PASSES: tuple[Callable[[Draft], None], ...] = (
     read,
     check_prefixes,
@@ -301,5 +284,4 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
     assemble,
     check_windows,
     check,
-    check_paths,
 )

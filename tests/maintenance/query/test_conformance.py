@@ -26,10 +26,7 @@ REASONS = {
     "w3c-sample-queries.md#4": ("prefix : is unknown", "the prefix of the window's name is not declared"),
     "w3c-sample-queries.md#5": ("SELECT takes a variable", "(...) AS ?profit for (... AS ?profit)"),
     "w3c-sample-queries.md#6": ("prefix : is unknown", "the prefix of the window's name is not declared"),
-    "w3c-sample-queries.md#7": (
-        "extent of a window is missing",
-        "a window that ends before now",
-    ),
+    "w3c-sample-queries.md#7": ("name of a graph is missing", "FROM GRAPH for FROM"),
     "w3c-sample-queries.md#8": ("FROM inside the pattern", "a window declared in a sub-query"),
     "w3c-srbench-queries.md#1": ("prefix : is unknown", "the prefix of the window's name is not declared"),
     "w3c-srbench-queries.md#2": ("prefix : is unknown", "the prefix of the window's name is not declared"),
