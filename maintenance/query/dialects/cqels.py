@@ -9,6 +9,7 @@ before the stream's name and its five queries behind it: both are read.
 from freshkeeper.maintenance.query.dialects.dialect import CQELS, Declared, Dialect
 from freshkeeper.maintenance.query.model import Closure, Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.tokens import Kind
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_extent
 from freshkeeper.maintenance.settings.durations import to_unit
 
@@ -29,6 +30,12 @@ def read_block(cursor: Cursor) -> Declared:
     """`STREAM <s> [...] {` or `STREAM [...] <s> {`, up to the bracket of the group."""
     place = cursor.take()
     extent = _extent(cursor) if cursor.now.is_mark("[") else None
+    if cursor.now.kind is Kind.VAR:
+        name = cursor.now.text
+        cursor.fail(
+            f"STREAM {name} may be any stream, and a query does not say which there are",
+            f"write {{ STREAM <a> [NOW] {{ ... }} VALUES {name} {{ <a> }} }}, and UNION between several",
+        )
     stream = cursor.name("stream")
     kind, span, step, _ = extent or _extent(cursor)
     if not cursor.now.is_mark("{"):
