@@ -110,10 +110,10 @@ def _is_plain(optional: Element) -> bool:
 
 
 def inseparable(group: Sequence[Element]) -> bool:
-    """Whether some p|q stays: beside a blank node label, which no two groups can have, or in [ ]."""
+    """Whether some p|q stays: beside a blank node label, which no two groups can have, in [ ], or too many of them."""
     labelled = _labelled(group)
     return any(
-        (labelled and len(_alternatives(element)) > 1) or _brackets(element)
+        (labelled and len(_alternatives(element)) > 1) or len(_alternatives(element)) > BRANCHES or _brackets(element)
         if element.kind == "TRIPLE"
         else element.kind not in (*CLOSED, "MINUS") and any(map(inseparable, element.parts))
         for element in group
@@ -138,21 +138,19 @@ def _apart(group: Sequence[Element]) -> Iterator[Edit]:
     for start, triples in groupby((e for e in group if e.kind == "TRIPLE"), key=lambda triple: triple.start):
         sentence = list(triples)
         written = [_alternatives(triple) for triple in sentence]
-        if any(len(each) > 1 for each in written):
+        if any(len(each) > 1 for each in written) and all(len(each) <= BRANCHES for each in written):
             texts = (each[0] if len(each) == 1 else " UNION ".join(f"{{ {one} }}" for one in each) for each in written)
             yield Edit(start, sentence[-1].end, " . ".join(texts))
 
 
 def _alternatives(triple: Element) -> list[str]:
-    """The triple patterns that a triple pattern with a path stands for."""
+    """The triple patterns that a triple pattern with a path stands for; of too many no more than show it."""
     if not triple.path:
         return [triple.text]
     items = tokenize(triple.text).items
     path = _Path(items, 1)
     branches = path.alternatives()
     rest = triple.text[items[path.index].start :]
-    if len(branches) > BRANCHES:
-        return [triple.text]
     return [f"{items[0].text} {branch} {rest}" for branch in branches]
 
 

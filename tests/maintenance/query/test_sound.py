@@ -236,7 +236,13 @@ def from_view(folder, text, stream):
 
 @pytest.mark.parametrize(
     ("pattern", "sure"),
-    [("?x :p|:q ?t", 1.0), ("_:b :p|:q ?t", 0.0), ("?x :r [ :p|:q ?t ]", 0.0), ("?x :r [ :p ?t ]", 1.0)],
+    [
+        ("?x :p|:q ?t", 1.0),
+        ("_:b :p|:q ?t", 0.0),
+        ("?x :r [ :p|:q ?t ]", 0.0),
+        ("?x :r [ :p ?t ]", 1.0),
+        ("?x " + ":p|" * 50 + ":q ?t", 0.0),
+    ],
 )
 def test_no_answer_is_sure_where_alternatives_stay_beside_a_blank_node(tmp_path, pattern, sure):
     stream = "1000\t<http://e/x> <http://e/p> <http://e/jazz> .\n1000\t<http://e/y> <http://e/r> <http://e/x> .\n"
