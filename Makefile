@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 
-.PHONY: run test test-fast check bench notebooks lock sbom java chromium clean
+.PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium clean
 
 run: .venv/ready            ## the main job: policies side by side under one budget
 	@$(BIN)/freshkeeper demo
@@ -13,6 +13,9 @@ test: .venv/ready java chromium  ## everything that is tested
 
 test-fast: .venv/ready      ## what is tested in a minute: no Spark, kills, browser or notebooks
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+fuzz: .venv/ready           ## random queries, twenty times as many as in `make test`; FUZZ_SEED=word gives others
+	FUZZ_QUERIES=100000 $(BIN)/python -m pytest -s tests/fuzz
 
 check: .venv/ready          ## lint, format, types and import rules
 	$(BIN)/ruff check $(PACKAGES) tests benchmarks

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from textwrap import indent
 
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.federation.splitting import split_of
+from freshkeeper.maintenance.query.federation.split import split_of
 from freshkeeper.maintenance.query.model import Operator, Query, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.settings.closure import Closure
@@ -74,6 +74,7 @@ def _window(window: Window, query: Query) -> dict[str, object]:
         "range": window.range,
         "step": window.step,
         "t0_ms": window.t0,
+        "lag_ms": window.lag,
         "closure": window.closure.value if window.kind is WindowKind.TIME else None,
         "variables": sorted(query.window_variables.get(window.name, ())),
     }
@@ -151,8 +152,9 @@ def extent(window: Window) -> str:
     if window.kind is WindowKind.ELEMENTS:
         last = "the last element" if window.range == 1 else f"the last {window.range} elements"
         return f"{last}, {'with every element' if window.step == 1 else f'every {window.step} elements'}{start}"
-    span = to_iso(window.range or 0)
-    ends = f"(t − {span}, t]" if window.closure is Closure.LEFT_OPEN else f"[t − {span}, t)"
+    begin = f"t − {to_iso((window.range or 0) + window.lag)}"
+    end = f"t − {to_iso(window.lag)}" if window.lag else "t"
+    ends = f"({begin}, {end}]" if window.closure is Closure.LEFT_OPEN else f"[{begin}, {end})"
     step = "with every element" if window.step is None else f"every {to_iso(window.step)}"
     return f"the elements with time in {ends}, {step}{start}"
 

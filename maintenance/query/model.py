@@ -3,22 +3,20 @@
 Everything is immutable; what follows from the text (the SPARQL 1.1 text, the SERVICE patterns) is computed once.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from freshkeeper.maintenance.query.federation.context import Surroundings, surroundings
-from freshkeeper.maintenance.query.federation.service_patterns import (
-    ServicePattern,
-    find_services,
-    find_window_variables,
-)
-from freshkeeper.maintenance.query.syntax.patterns import Element, read_group
+from freshkeeper.maintenance.query.federation.context import Context, context_of, window_variables
+from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern, outermost, services_in
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
-from freshkeeper.maintenance.query.syntax.rewrite import to_sparql
-from freshkeeper.maintenance.query.syntax.source_map import SourceMap
-from freshkeeper.maintenance.query.syntax.tokens import Tokens, tokenize
+from freshkeeper.maintenance.query.syntax.reading import read_query
+from freshkeeper.maintenance.query.syntax.rewrite import alias_edits, window_edits
+from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.syntax.tree import Element, Select, Source
 from freshkeeper.maintenance.settings.closure import Closure
 
 
@@ -62,7 +60,8 @@ class Window:
     """One sliding window over one stream.
 
     `range` and `step` are milliseconds, or counts of elements. NOW has range 1 (the elements of this very instant) and
-    ALL has none. Without a step the window moves with every element. `t0` None is the run's default start.
+    ALL has none. Without a step the window moves with every element. `t0` None is the run's default start. `lag` is how
+    long before the evaluation a window of time ends: (t − lag − ω, t − lag].
     """
 
     name: str
@@ -73,6 +72,7 @@ class Window:
     t0: int | None = None
     closure: Closure = Closure.LEFT_OPEN
     named: bool = True
+    lag: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,14 @@ class Expression:
     tail: str = ""
 
     @cached_property
-    def pattern(self) -> Tokens:
-        """The tokens of `where`."""
-        return tokenize(self.where)
+    def source(self) -> Source:
+        """All of it as tokens: head + where + tail."""
+        return Source(tokenize(self.head + self.where + self.tail), self.prologue)
+
+    @property
+    def behind(self) -> int:
+        """The place in the source where the pattern ends."""
+        return len(self.head) + len(self.where)
 
 
 @dataclass(frozen=True)
@@ -130,11 +135,42 @@ class Query:
     dialect: str = field(default="RSP-QL", compare=False)
 
     @cached_property
+    def tree(self) -> Select:
+        """The syntax tree, over the source of the expression."""
+        return read_query(self.expression.source, self._spans[0])
+
+    @property
+    def group(self) -> tuple[Element, ...]:
+        """The elements of WHERE."""
+        return self.tree.inner
+
+    @property
+    def _spans(self) -> tuple[int, int]:
+        """The token that opens the pattern, and the one behind it."""
+        starts = [item.start for item in self.expression.source.items]
+        return bisect_left(starts, len(self.expression.head)), bisect_left(starts, self.expression.behind)
+
+    @cached_property
+    def _edits(self) -> list[Edit]:
+        """What makes SPARQL of the source."""
+        e, tokens = self.expression, self.expression.source.tokens
+        opening, closing = self._spans
+        names = [window.name for window in self.dataset.named_windows]
+        edits = [Edit(0, 0, e.prologue.text), *alias_edits(tokens, opening)]
+        if e.where:
+            edits += [Edit(len(e.head), len(e.head), "\nWHERE "), *window_edits(tokens, names, opening, closing)]
+        return [*edits, Edit(e.behind, e.behind, "\n")] if e.tail else edits
+
+    def rewrite(self, *edits: Edit) -> SourceMap:
+        """The SPARQL 1.1 text with some edits made in its source, traced to that."""
+        weaver = Weaver(self.expression.source.tokens.text)
+        weaver.copy(0, len(weaver.source), sorted([*edits, *self._edits], key=lambda edit: edit[:2]))
+        return weaver.done()
+
+    @cached_property
     def rewritten(self) -> SourceMap:
         """The SPARQL 1.1 text, traced to head + where + tail of the expression."""
-        e = self.expression
-        names = [window.name for window in self.dataset.named_windows]
-        return to_sparql(e.prologue, e.head, e.pattern, e.tail, names)
+        return self.rewrite()
 
     @property
     def sparql(self) -> str:
@@ -148,43 +184,34 @@ class Query:
 
     @cached_property
     def services(self) -> tuple[ServicePattern, ...]:
-        """Every SERVICE pattern, in the order of the text; spans are offsets in `sparql`."""
-        return find_services(self.sparql, self.expression.prologue)
+        """Every SERVICE pattern, in the order of the text."""
+        return services_in(self.tree)
 
     @cached_property
     def outer_services(self) -> tuple[ServicePattern, ...]:
         """Those that stand in no other one."""
-        found: list[ServicePattern] = []
-        for service in self.services:
-            if not found or service.span[0] >= found[-1].span[1]:
-                found.append(service)
-        return tuple(found)
+        return outermost(self.services)
 
     @cached_property
     def window_variables(self) -> Mapping[str, frozenset[str]]:
         """Per window IRI, the variables that its content binds, and those that BIND computes from them."""
-        return self._window_variables(self.expression.pattern)
+        return self._window_variables(self.group)
 
-    def _window_variables(self, pattern: Tokens) -> Mapping[str, frozenset[str]]:
+    def _window_variables(self, elements: Sequence[Element]) -> Mapping[str, frozenset[str]]:
         named = [window.name for window in self.dataset.named_windows]
         merged = [window.name for window in self.dataset.merged_windows]
-        return find_window_variables(pattern, self.expression.prologue, named, merged)
+        return window_variables(elements, named, merged)
 
     @cached_property
     def windowed(self) -> frozenset[str]:
         """What any window binds."""
         return frozenset().union(*self.window_variables.values())
 
-    @cached_property
-    def group(self) -> tuple[Element, ...]:
-        """The elements of WHERE."""
-        return read_group(self.expression.pattern, self.expression.prologue) if self.expression.pattern.text else ()
+    def context(self, service: ServicePattern) -> Context:
+        """What joins with a SERVICE pattern that stands in no other one."""
+        return context_of(self.group, service.block)
 
-    def around(self, service: int) -> Surroundings:
-        """What joins with one of `outer_services`."""
-        return surroundings(self.group, service)
-
-    def given(self, service: int) -> frozenset[str]:
-        """What windows give one of `outer_services` to join with."""
-        around = self.around(service)
-        return around.variables & frozenset().union(*self._window_variables(tokenize(around.text)).values())
+    def given(self, service: ServicePattern) -> frozenset[str]:
+        """What windows give a SERVICE pattern to join with."""
+        context = self.context(service)
+        return context.variables & frozenset().union(*self._window_variables(context.elements()).values())

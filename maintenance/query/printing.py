@@ -16,9 +16,8 @@ from freshkeeper.maintenance.query.dialects.rspql import write, write_extent
 from freshkeeper.maintenance.query.model import Form, Query, Window
 from freshkeeper.maintenance.query.parser import DIALECTS, dialect_of
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError
-from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
-from freshkeeper.maintenance.query.syntax.tokens import Kind
+from freshkeeper.maintenance.query.syntax.tree import WindowBlock
 from freshkeeper.maintenance.settings.durations import to_iso, to_unit
 
 
@@ -78,20 +77,15 @@ def _declare(window: Window, dialect: Dialect) -> str:
 
 def _where(query: Query, dialect: Dialect) -> str:
     """The pattern; in CQELS-QL a WINDOW block becomes a STREAM block."""
-    where = query.expression.where
     if dialect.name != CQELS:
-        return where
+        return query.expression.where
     windows = {window.name: window for window in query.windows}
-    tokens, weaver = query.expression.pattern, Weaver(where)
-    edits = []
-    for index in blocks(tokens):
-        word, name, group = tokens.items[index : index + 3]
-        if word.is_word("WINDOW"):
-            if name.kind is Kind.VAR:
-                raise DialectError(cannot(CQELS, Feature.VARIABLE))
-            window = windows[query.expression.prologue.resolve(name.text)]
-            edits.append(Edit(word.start, group.start, f"{_declare(window, dialect)} "))
-    weaver.copy(0, len(where), edits)
+    weaver, edits = Weaver(query.expression.source.tokens.text), []
+    for block in (e for top in query.group for e in top.walk() if isinstance(e, WindowBlock)):
+        if block.iri is None:
+            raise DialectError(cannot(CQELS, Feature.VARIABLE))
+        edits.append(Edit(block.start, block.items[2].start, f"{_declare(windows[block.iri], dialect)} "))
+    weaver.copy(len(query.expression.head), query.expression.behind, edits)
     return weaver.done().text
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pyoxigraph import BlankNode, Literal, NamedNode, QueryTriples, Store, Triple
 
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.syntax.rewrite import to_sparql
-from freshkeeper.maintenance.query.syntax.tokens import Kind, tokenize
+from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.tokens import Kind
 from freshkeeper.maintenance.rsp.evaluator import Row, Term
 
 MARK = "freshkeeper:variable/"
@@ -22,9 +22,9 @@ class Template:
     @classmethod
     def of(cls, query: Query) -> "Template | None":
         """Read from the head; None where there is no template to speak of (CONSTRUCT WHERE)."""
-        if query.form is not Form.CONSTRUCT or "{" not in query.expression.head:
+        if query.form is not Form.CONSTRUCT or not any(t.is_mark("{") for t in query.tree.head):
             return None
-        names = sorted({t.text[1:] for t in tokenize(query.expression.head).items if t.kind is Kind.VAR})
+        names = sorted({t.text[1:] for t in query.tree.head if t.kind is Kind.VAR})
         values = f"VALUES ({' '.join('?' + n for n in names)}) {{ ({' '.join(f'<{MARK}{n}>' for n in names)}) }}"
         text = f"{query.expression.prologue.text}{query.expression.head} WHERE {{ {values if names else ''} }}"
         found = Store().query(text)
@@ -60,9 +60,7 @@ def _filled(term: Term, bound: dict[str, Term | None], blanks: dict[str, BlankNo
 
 def solutions_text(query: Query) -> str | None:
     """The pattern of a query as SELECT *, or None where that is no query (a grouped CONSTRUCT)."""
-    expression = query.expression
-    names = [window.name for window in query.dataset.named_windows]
-    text = to_sparql(expression.prologue, "SELECT *", expression.pattern, expression.tail, names).text
+    text = query.rewrite(Edit(0, len(query.expression.head), "SELECT *")).text
     try:
         Store().query(text)
     except SyntaxError:

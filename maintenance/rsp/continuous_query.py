@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pyoxigraph import NamedNode
 
+from freshkeeper.maintenance.query.federation.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot
 from freshkeeper.maintenance.rsp.functions import functions
@@ -63,6 +64,7 @@ class ContinuousQuery:
                 "COMPUTED EVERY needs a window: time passes with the elements of a stream, and this query reads none; "
                 "declare FROM WINDOW ON <stream> [RANGE ...], or leave the period out to evaluate it once"
             )
+        check_free_graphs(self.query.group)
         named = self.query.dataset.named_windows
         static = static_quads(self.query, self.graphs)
         visible = [NamedNode(name) for name in (*self.query.dataset.named_graphs, *(w.name for w in named))]
@@ -101,6 +103,11 @@ class ContinuousQuery:
             self._clock.passed(now)
             if result is not None:
                 yield result
+
+    def conclude(self) -> Iterator[Result]:
+        """What the last elements call for: a window that leaves out its end holds them a millisecond later."""
+        while (now := self._clock.called()) is not None:
+            yield from self.advance(now + 1)
 
     def drain(self) -> Iterator[Result]:
         """Go on until the windows are empty."""

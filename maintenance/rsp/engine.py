@@ -25,7 +25,6 @@ class Engine:
     drain: bool = False
     """whether to go on after the last element until the windows are empty"""
     inputs: Inputs = field(default_factory=Inputs)
-    _first: dict[str, int] = field(default_factory=dict)
 
     def register(self, query: ContinuousQuery) -> None:
         """One more query."""
@@ -70,12 +69,13 @@ class Engine:
         if watermark == NEVER:
             return
         for query in self.queries:
-            self._begin(query)
+            self._begin(query, watermark)
         yield from self._late(_in_order([query.advance(watermark) for query in self.queries]))
 
     def finish(self) -> Iterator[Result]:
         """The streams have ended: evaluations up to the last element's time, or until nothing is left."""
         yield from self.advance(self.inputs.latest + 1)
+        yield from self._late(_in_order([query.conclude() for query in self.queries]))
         if self.drain:
             yield from self._late(_in_order([query.drain() for query in self.queries]))
 
@@ -87,16 +87,17 @@ class Engine:
     def _hand_on(self, name: str, batch: Batch) -> None:
         if not len(batch):
             return
-        self._first.setdefault(name, batch.times[0])
         batch = as_stored(batch)
         for query in self.queries:
             if name in query.streams:
                 query.receive(name, batch)
 
-    def _begin(self, query: ContinuousQuery) -> None:
-        """A query begins with the earliest element of any of its streams."""
-        seen = [at for name, at in self._first.items() if name in query.streams]
-        if seen and not query.begun:
+    def _begin(self, query: ContinuousQuery, watermark: int) -> None:
+        """A query begins with the earliest element of its streams, known when the watermark passes it."""
+        if query.begun:
+            return
+        seen = [one.order.first for one in self.inputs if one.name in query.streams and one.order.first is not None]
+        if seen and min(seen) < watermark:
             query.begin(min(seen))
 
     def _late(self, results: Iterable[Result]) -> Iterator[Result]:

@@ -1,9 +1,4 @@
-"""Functions that queries may call: the time of an element, and the instant of the evaluation.
-
-    PREFIX fk: <freshkeeper:>
-    fk:timestamp(?s, ?p, ?o)        when the triple came last, over all windows, in milliseconds
-    fk:timestamp(?s, ?p, ?o, :w)    the same in one window
-    fk:now()                        the instant of this evaluation
+"""Functions that queries may call (see function_calls.py): the time of an element, the instant of the evaluation.
 
 A triple that no window holds has no timestamp: the call is an error, as SPARQL errors are, and leaves its BIND unbound.
 """
@@ -12,12 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 
+from freshkeeper.maintenance.query.syntax.function_calls import CSPARQL_TIMESTAMP, NOW, TIMESTAMP
 from freshkeeper.maintenance.rsp.evaluator import Function, Term
 from freshkeeper.maintenance.rsp.stored_literals import stored_term
 from freshkeeper.maintenance.rsp.window_content import Content
-
-TIMESTAMP = "freshkeeper:timestamp"
-NOW = "freshkeeper:now"
 
 
 def functions(contents: Sequence[Content], now: int) -> Mapping[str, Function]:
@@ -28,7 +21,7 @@ def functions(contents: Sequence[Content], now: int) -> Mapping[str, Function]:
         found = [at for c in asked if (at := time_of(c, s, p, o)) is not None]
         return Literal(max(found)) if found else None
 
-    return {TIMESTAMP: timestamp, NOW: lambda: Literal(now)}
+    return {TIMESTAMP: timestamp, CSPARQL_TIMESTAMP: timestamp, NOW: lambda: Literal(now)}
 
 
 def time_of(content: Content, s: Term | None, p: Term | None, o: Term | None) -> int | None:

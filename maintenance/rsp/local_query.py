@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.model import Form, Operator, Query
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rsp.construct import Template, solutions_text
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.rsp.r2s import Answer, Answers, Freshness
@@ -20,11 +21,11 @@ class LocalQuery:
 
     def __post_init__(self) -> None:
         """Which text is evaluated."""
-        self._text = self.query.sparql
+        self._text = sound(self.query.sparql)
         if self.query.form is Form.CONSTRUCT and self.query.operator is not Operator.RSTREAM:
             solutions = solutions_text(self.query)
             self._template = Template.of(self.query) if solutions else None
-            self._text = solutions if solutions and self._template else self._text
+            self._text = sound(solutions) if solutions and self._template else self._text
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """All of this instant: solutions, triples, or yes or no."""

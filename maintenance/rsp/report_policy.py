@@ -40,6 +40,11 @@ class Clock:
         triggers = [content.trigger() for content in self._triggering]
         return min((t for t in triggers if t is not None), default=None)
 
+    def called(self) -> int | None:
+        """The next instant that an element calls for which has come already."""
+        waiting = [c for c in self._triggering if c.window.step is None] if self.begun and self._every is None else []
+        return min((t for t in (content.trigger() for content in waiting) if t is not None), default=None)
+
     def passed(self, now: int) -> None:
         """The evaluation at `now` is done."""
         if self._every is not None:

@@ -12,6 +12,12 @@ from freshkeeper.maintenance.settings.closure import Closure
 class TimeContent(Content):
     """(t − ω, t] or [t − ω, t): every β, or with a step of None up to date always. NOW is the range of 1 ms."""
 
+    def __post_init__(self) -> None:
+        """How much later than its time an element is there: the lag, and a millisecond where the end is left out."""
+        super().__post_init__()
+        right_open = self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME
+        self._later = self.window.lag + int(right_open)
+
     def begin(self, first: int) -> None:
         """Evaluations begin with the first t_k, k ≥ 1, at or after the first element."""
         if self.window.step is not None and self.moved == NEVER:
@@ -19,9 +25,10 @@ class TimeContent(Content):
             self.moved = self.start + (k - 1) * self.window.step
 
     def trigger(self) -> int | None:
-        """The next t_k; without a step, the next element."""
+        """The next t_k; without a step, the first instant that holds the next element."""
         if self.window.step is None:
-            return super().trigger()
+            waiting = super().trigger()
+            return None if waiting is None else waiting + self._later
         return self.moved + self.window.step if self.moved != NEVER else None
 
     def move(self, now: int) -> Move:
@@ -31,8 +38,7 @@ class TimeContent(Content):
             if self.moved == NEVER or now < self.moved + self.window.step:
                 return STILL
             to = self.start + (now - self.start) // self.window.step * self.window.step
-        right = self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME
-        until = to if right else to + 1
+        until = to + 1 - self._later
         oldest = until - (self.window.range or 0)
         removed = self._leave(oldest)
         added = [quad for times, quads in self._take(until, oldest) for quad in self._enter(times, quads)]
@@ -40,12 +46,13 @@ class TimeContent(Content):
         return difference(added, removed, self.window.step is not None and to == now)
 
     def bounds(self) -> tuple[int, int]:
-        """t − ω and t."""
-        return self.moved - (self.window.range or 0), self.moved
+        """t − ω and t, or as much earlier as the window lags behind."""
+        end = self.moved - self.window.lag
+        return end - (self.window.range or 0), end
 
     def expiry(self, time: int) -> int:
-        """t + ω, and the next millisecond where the window's end belongs to it."""
-        return time + (self.window.range or 0) + (self.window.closure is Closure.RIGHT_OPEN)
+        """ω after it is there."""
+        return time + (self.window.range or 0) + self._later
 
 
 class AllContent(Content):

@@ -9,6 +9,8 @@ from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Shares, build
+from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.policies.errors import ConfigError, nearest
 from freshkeeper.policies.registry import make
 
 
@@ -21,12 +23,19 @@ def continuous_query(
     bank: float = 0,
     shares: Shares | None = None,
     edges: bool = False,
+    fetch: str = Fetch.VIEW,
 ) -> ContinuousQuery:
     """A query with what answers its SERVICE patterns and its graphs, by IRI; `run` and `run_async` feed it streams.
 
     `policy` is a name, "" the best that handles the case; `budget` is per evaluation and SERVICE pattern, or one that
-    other queries share, with this query's `shares` of it; `edges` says whether they change over time.
+    other queries share, with this query's `shares` of it; `edges` says whether they change over time; `fetch` is view,
+    or always or once for no view. A source in which nothing changes needs no volatile predicates.
     """
+    known = [each.value for each in Fetch]
+    if fetch not in known:
+        raise ConfigError(f"fetch={fetch!r} is no way to ask sources: {nearest(fetch, known)}")
     rule = budget if isinstance(budget, SharedBudget) else BudgetRule.of(budget, bank)
-    upkeep = MaintenanceSettings(lambda case: make(policy or DEFAULTS[case]), rule, edges=edges, shares=shares)
+    upkeep = MaintenanceSettings(
+        lambda case: make(policy or DEFAULTS[case]), rule, fetch=Fetch(fetch), edges=edges, shares=shares
+    )
     return build(parse(text), graphs, sources=sources, upkeep=upkeep)

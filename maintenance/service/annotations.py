@@ -12,9 +12,8 @@ from enum import StrEnum
 
 from pyoxigraph import Literal
 
-from freshkeeper.maintenance.query.federation.split import Split
-from freshkeeper.maintenance.query.syntax.patterns import Element, read_group
-from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.federation.split import Split, body_of, is_open
+from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, Select, TriplePattern
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 from freshkeeper.maintenance.service.transport import Bound
 from freshkeeper.maintenance.view.changes import UNKNOWN
@@ -28,6 +27,10 @@ SINGLETON_OF = (
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 OURS = "freshkeeper"
 FOREVER = -UNKNOWN
+TIMELESS = (Minus, Filter, Bind, Select)
+"""Blocks whose own variables are not seen outside, so that a history in them would be taken as a whole."""
+MAYBE = f"{OURS}_maybe"
+"""Told, and never bound, where an OPTIONAL has annotated triples."""
 
 
 class Annotation(StrEnum):
@@ -51,10 +54,9 @@ class Told:
 def with_validity(parts: Split, volatile: Iterable[str], told: Told) -> Split:
     """A split whose queries ask for what is told."""
     dated = [f"{OURS}_modified_{name}" for name in parts.key] if told.modified else []
-    dynamic, count = parts.dynamic, 0
+    dynamic, names = parts.dynamic, list[str]()
     if told.annotation is not Annotation.NONE:
-        dynamic, count = _rewritten(parts, frozenset(volatile), told.annotation)
-    names = [f"{OURS}_{what}_{n}" for n in range(count) for what in ("expires", "begins", "ends")]
+        dynamic, names = _rewritten(parts, frozenset(volatile), told.annotation)
     return replace(parts, dynamic=dynamic, told=(*dated, *names), modified=told.modified)
 
 
@@ -66,21 +68,33 @@ def valid(rows: Sequence[Bound], told: Sequence[str], now: int) -> tuple[list[Bo
     """
     if not told:
         return list(rows), Validity()
-    spans = [_span(row, told) for row in rows]
+    spans = [_span(row, told, now) for row in rows]
     latest = max((until for since, until in spans if since <= now), default=now)
     kept = [n for n, (since, until) in enumerate(spans) if since <= now and (until > now or until == latest <= now)]
-    since = max((spans[n][0] for n in kept), default=UNKNOWN)
-    until = min((spans[n][1] for n in kept), default=FOREVER)
-    return [rows[n] for n in kept], Validity(since, UNKNOWN if until == FOREVER else until)
+    if MAYBE in told and len(kept) < len(rows):
+        return [rows[n] for n in kept], Validity(expires=now)  # what an OPTIONAL no longer finds leaves a row behind
+    return [rows[n] for n in kept], _validity(spans, kept, now)
 
 
-def _span(row: Bound, told: Sequence[str]) -> tuple[int, int]:
-    """Since when and until when a row holds, as far as it is told."""
+def _validity(spans: Sequence[tuple[int, int]], kept: Sequence[int], now: int) -> Validity:
+    """Since the last value came or went, until the next one does; unknown as soon as it is of one of them."""
+    begun, ends = [spans[n][0] for n in kept], [spans[n][1] for n in kept]
+    others = [span for n, span in enumerate(spans) if n not in kept]
+    since = UNKNOWN if UNKNOWN in begun else max([*begun, *(end for _, end in others if end <= now)], default=UNKNOWN)
+    coming = [begin for begin, _ in others if begin > now]
+    until = UNKNOWN if FOREVER in ends else min([*ends, *coming], default=UNKNOWN)
+    return Validity(since, until)
+
+
+def _span(row: Bound, told: Sequence[str], now: int) -> tuple[int, int]:
+    """Since when and until when a row holds, as far as it is told; a change in the future is no beginning."""
     since, until = UNKNOWN, FOREVER
     for name in told:
         term = row.get(name)
         at = instant_of(term.value) if isinstance(term, Literal) else None
-        if at is not None and name.startswith((f"{OURS}_modified", f"{OURS}_begins")):
+        if at is not None and name.startswith(f"{OURS}_modified"):
+            since = max(since, at) if at <= now else since
+        elif at is not None and name.startswith(f"{OURS}_begins"):
             since = max(since, at)
         elif at is not None:
             until = min(until, at)
@@ -97,28 +111,29 @@ def instant_of(written: str) -> int | None:
     return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple[str, int]:
-    """The dynamic part with every volatile triple where its annotation is, and how many there are."""
-    text = f"{{ {parts.dynamic} }}"
-    elements = read_group(tokenize(text), parts.prologue)
-    triples = [e for outer in elements for e in outer.walk() if e.kind == "TRIPLE" and e.predicates & volatile]
-    for n, triple in reversed(list(enumerate(triples))):
-        written, after = text[triple.start : triple.end], text[triple.end :]
-        if len(triple.predicates) != 1 or triple.path or after.lstrip()[:1] in (";", ",") or _is_list(written):
+def _rewritten(parts: Split, volatile: frozenset[str], how: Annotation) -> tuple[str, list[str]]:
+    """The dynamic part with every volatile triple where its annotation is, and the variables that tell of them."""
+    every = [e for top in parts.changing for e in top.walk() if e.predicates & volatile or is_open(e)]
+    triples = [e for e in every if isinstance(e, TriplePattern)]
+    for block in every:
+        if isinstance(block, TIMELESS):
             raise ConfigError(
-                f"annotations: {how}: write {' '.join(written.split())} ... as triples of three terms each"
+                f"annotations: {how}: {block.flat} shows no time in which its triples hold; put it behind the SERVICE "
+                "block"
             )
-        text = text[: triple.start] + _annotated(triple, written, n, how) + after
-    return text[1:-1].strip(), len(triples)
+    for triple in triples:
+        if is_open(triple):
+            raise ConfigError(f"annotations: {how}: name the predicate of {triple.flat}")
+        if triple.plain is None or not (triple.alone or triple in parts.changing):
+            raise ConfigError(f"annotations: {how}: write {triple.flat} ... as triples of three terms each")
+    names = [f"{OURS}_{what}_{n}" for n in range(len(triples)) for what in ("expires", "begins", "ends")]
+    maybe = any(isinstance(e, Optional) for e in every)
+    text = body_of(parts.changing, {e: _annotated(e, n, how) for n, e in enumerate(triples)})
+    return text, [*names, *[MAYBE] * maybe]
 
 
-def _is_list(written: str) -> bool:
-    return any(item.is_mark(";", ",", "[", "(") for item in tokenize(written).items)
-
-
-def _annotated(triple: Element, written: str, number: int, how: Annotation) -> str:
-    items = tokenize(written).items
-    subject, value = items[0].text, written[items[2].start :]
+def _annotated(triple: TriplePattern, number: int, how: Annotation) -> str:
+    subject, _, value = (triple.source.text(*span) for span in triple.spans)
     predicate, mark = f"<{next(iter(triple.predicates))}>", f"?{OURS}_mark_{number}"
     found = {
         Annotation.GRAPH: f"GRAPH {mark} {{ {subject} {predicate} {value} }}",

@@ -298,6 +298,11 @@ class SourceConfig(BaseModel):
         """The key that says what it is."""
         return next(kind for kind in KINDS if getattr(self, kind) not in (None, []))
 
+    @property
+    def unchanging(self) -> bool:
+        """Whether nothing in it changes: it is a file, which is read once and tells of no times."""
+        return self.data is not None and self.changes is None and self.knowledge == "learned"
+
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         given = [kind for kind in KINDS if getattr(self, kind) not in (None, [])]

@@ -13,6 +13,7 @@ from threading import Lock
 
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
 
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.service.annotations import Annotation, Told
 from freshkeeper.maintenance.service.dispatcher import Carrier, Dispatcher, RequestOptions
 from freshkeeper.maintenance.service.endpoint import Price
@@ -54,8 +55,8 @@ class EmbeddedSource:
             self.requests += 1
             self._catch_up(now)
         try:
-            found = self.store.query(query)
-        except (SyntaxError, OSError) as error:
+            found = self.store.query(sound(query))
+        except (SyntaxError, OSError, RuntimeError) as error:
             raise EndpointError(f"refused: the query cannot be asked: {error}") from None
         if not isinstance(found, QuerySolutions):
             raise EndpointError("the source gave no solutions")
@@ -81,6 +82,15 @@ class Source:
     model: Callable[[], ChangeModel] | None = None
     """what is known of its changes; None: what the run says of all sources"""
     told: Told = field(default_factory=Told)
+    static: bool = False
+    """whether nothing in it changes, unless predicates are said to be volatile"""
+    documents: bool = False
+    """whether it is read document by document, each about one key"""
+
+    @property
+    def changing(self) -> tuple[str, ...] | None:
+        """The predicates that change; None where it is known that nothing does."""
+        return None if self.static and not self.volatile else self.volatile
 
     @classmethod
     def embedded(
@@ -88,7 +98,8 @@ class Source:
     ) -> "Source":
         """A source inside the process, from Turtle or from quads."""
         quads = list(parse(data, format=RdfFormat.TURTLE)) if isinstance(data, str) else list(data)
-        return cls(AtOnce(EmbeddedSource(quads, list(changes))), tuple(volatile))
+        coming = list(changes)
+        return cls(AtOnce(EmbeddedSource(quads, coming)), tuple(volatile), static=not coming)
 
 
 def load_source(written: str) -> Source:
@@ -97,7 +108,7 @@ def load_source(written: str) -> Source:
         return source_of(config_of({"sparql": written}, "the source"))
     path = Path(written)
     if path.suffix.lower() not in (".yaml", ".yml"):
-        return Source(AtOnce(EmbeddedSource(load_graph(path))))
+        return Source(AtOnce(EmbeddedSource(load_graph(path))), static=True)
     return source_of(read_config(path))
 
 
@@ -109,6 +120,8 @@ def source_of(config: SourceConfig) -> Source:
         Price(config.per_request, config.per_key, config.batch),
         _model(config) if config.knowledge == "published" else None,
         Told(config.modified, config.annotations),
+        config.unchanging,
+        config.kind == "resources",
     )
 
 

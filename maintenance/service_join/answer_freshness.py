@@ -22,6 +22,7 @@ def settle(table: Table, traced: Lineage, services: Sequence[ServiceRows]) -> tu
     answers: list[tuple[Answer, Freshness]] = []
     for row in table.rows:
         fresh = least if traced.blind else combine(f for part in parts for f in part.of(row))
+        fresh = Freshness(0.0, fresh.age) if traced.doubtful else fresh
         answers.append((tuple(unskolem(row[n]) for n in shown), fresh))
     names = tuple(table.variables[n] for n in shown)
     return names, Answers.of(_once(answers) if traced.distinct else answers)

@@ -12,10 +12,8 @@ from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.query.federation.bound_variables import services_in
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.federation.split import Split
-from freshkeeper.maintenance.query.federation.splitting import split_of
+from freshkeeper.maintenance.query.federation.split import Split, split_of
 from freshkeeper.maintenance.query.model import Form, Query, Report, WindowKind
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
@@ -38,6 +36,7 @@ from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.unchanging import Unchanging
 from freshkeeper.policies.base import Case, Policy
 from freshkeeper.policies.errors import ConfigError, nearest
 
@@ -142,7 +141,7 @@ class _Services:
         if parts is None or source is None:
             transports = {name: one.transport for name, one in self.sources.items()}
             return Whole(pattern, transports, keep, self._patience)
-        part = WindowPart.of(self.query, number, parts.sn, self.contents)
+        part = WindowPart.of(self.query, pattern, parts.sn, self.contents)
         endpoint = PatternEndpoint(parts, source.transport, source.price, self._patience)
         if upkeep.fetch is not Fetch.VIEW:
             return Directly(part, endpoint, pattern.silent, keep)
@@ -158,7 +157,7 @@ class _Services:
             raise ConfigError(
                 "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
             )
-        known = (source.model or upkeep.model)()
+        known = Unchanging() if source.changing is None else (source.model or upkeep.model)()
         recorded = None if upkeep.state is None else EvidenceLog(known)
         manager = Manager(
             spec_of(self.contents, self._grid),
@@ -193,7 +192,7 @@ def _check_shape(query: Query) -> None:
     """What joins with a window stands in the pattern, and answers are made of solutions."""
     if query.form is Form.DESCRIBE:
         raise ConfigError("DESCRIBE has no solutions to join with SERVICE: write CONSTRUCT { ... }")
-    if sum(map(services_in, query.group)) < len(query.outer_services):
+    if not all(query.context(service).levels for service in query.outer_services):
         raise ConfigError(
             "a SERVICE stands outside WHERE { ... }, in SELECT, HAVING or ORDER BY: put it into the pattern, as in "
             "BIND(EXISTS { SERVICE ... } AS ?name)"
@@ -210,7 +209,12 @@ def _check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None
 def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
     """The split; the baselines ask the whole pattern where there is none."""
     try:
-        parts = split_of(query, pattern, source.volatile if source else ())
+        parts = split_of(query, pattern, source.changing if source else ())
+        if source and source.documents and parts.whole:
+            raise SplitError(
+                f"SERVICE {pattern.where}: its documents are about one key each, and no key parts "
+                f"{' '.join(pattern.text.split())}; name the predicates"
+            )
         return with_validity(parts, source.volatile, source.told) if source else parts
     except SplitError:
         if fetch is Fetch.VIEW:

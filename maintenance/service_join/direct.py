@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern, find_services
+from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern, outermost, services_in
+from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Row
 from freshkeeper.maintenance.rsp.r2s import CERTAIN, Freshness
 from freshkeeper.maintenance.service.endpoint import Copy, Order
@@ -112,7 +113,7 @@ class Whole:
         """The solutions of one source; nothing where it failed."""
         free = self.pattern.endpoint_variable
         bind = f"VALUES ?{free} {{ <{name}> }}" if free else ""
-        query = self._inlined(f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {self.pattern.text} }}", now)
+        query = f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {self._inlined(now)} }}"
         if name in self.transports:
             (reply,) = self.transports[name].send([Request(query)], now, 1, None, self.within).replies
             if reply.error is None:
@@ -120,16 +121,14 @@ class Whole:
         self.errors += 1
         return None
 
-    def _inlined(self, query: str, now: int) -> str:
-        """The query with the SERVICE blocks inside it answered first, so that one source need not know the others."""
-        pieces, at = [], 0
-        for number, inner in enumerate(find_services(query, self.pattern.prologue)):
-            if inner.span[0] >= at:
-                asking = Whole(inner, self.transports, within=self.within)
-                pieces += [query[at : inner.span[0]], asking.ask(now).text(number)]
-                self.errors += asking.errors
-                at = inner.span[1]
-        return "".join([*pieces, query[at:]])
+    def _inlined(self, now: int) -> str:
+        """The pattern with the SERVICE blocks inside it answered first, so that one source need not know the others."""
+        block, edits = self.pattern.block, []
+        for number, inner in enumerate(outermost(s for e in block.inner for s in services_in(e))):
+            asking = Whole(inner, self.transports, within=self.within)
+            edits.append(Edit(*inner.span, asking.ask(now).text(number)))
+            self.errors += asking.errors
+        return block.group.edited(edits)
 
 
 def _since(read: int, now: int) -> Freshness:

@@ -3,8 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.query.federation.service_patterns import find_services
+from freshkeeper.maintenance.query.federation.service_patterns import outermost, services_in
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.syntax.reading import read_query
+from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.syntax.tree import Source
 from freshkeeper.maintenance.rsp.construct import Template
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.rsp.local_query import fill
@@ -26,15 +31,13 @@ class FederatedQuery:
     _template: Template | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Cut the text where the SERVICE blocks stand."""
+        """What becomes of the query's head, and of what it constructs."""
         self._traced = trace(self.query)
         self._template = Template.of(self.query)
-        text, at, self._pieces = self._traced.sparql, 0, list[str]()
-        for service in find_services(text, self.query.expression.prologue):
-            if service.span[0] >= at:
-                self._pieces.append(text[at : service.span[0]])
-                at = service.span[1]
-        self._pieces.append(text[at:])
+        starts = (service.block.group.start + 1 for service in self.query.outer_services)
+        numbers = [Edit(start, start, f"#{n}\n") for n, start in enumerate(starts)]
+        text = sound(self.query.rewrite(*self._traced.edits, *numbers).text)
+        self._tree = read_query(Source(tokenize(text), self.query.expression.prologue))
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """All of this instant, each with the freshness of the copies that it is made of."""
@@ -57,10 +60,10 @@ class FederatedQuery:
         return streamed if self._template is None else fill(self._template, self.variables, streamed)
 
     def _text(self, found: Sequence[ServiceRows]) -> str:
-        parts = [self._pieces[0]]
-        for number, (rows, piece) in enumerate(zip(found, self._pieces[1:], strict=True)):
-            parts += [rows.text(number), piece]
-        return "".join(parts)
+        """The text that is evaluated; what SPARQL's library needs may have changed the order of the blocks."""
+        blocks = [service.block for service in outermost(services_in(self._tree))]
+        numbers = [int(block.group.text[2:].partition("\n")[0]) for block in blocks]
+        return self._tree.edited([Edit(b.start, b.end, found[n].text(n)) for b, n in zip(blocks, numbers, strict=True)])
 
 
 def _verdict(found: Sequence[Freshness], services: Sequence[ServiceRows]) -> tuple[Answer, Freshness]:

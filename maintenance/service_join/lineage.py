@@ -12,21 +12,19 @@ LIMIT shows depends on all that it does not show: then every answer is taken to 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.query.federation.context import blocks_around
-from freshkeeper.maintenance.query.federation.subselect import AGGREGATES, grouped
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.syntax.rewrite import to_sparql
-from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.sound import inseparable
+from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, Select
 from freshkeeper.maintenance.service_join.values import COPIES, COPY, NO_COPY, SN
-
-_HIDING = frozenset(("SELECT", "MINUS", "FILTER", "BIND"))
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """The text that is evaluated, and what its rows show of the copies that they are made of."""
+    """How the text that is evaluated differs from the query, and what its rows show of their copies."""
 
-    sparql: str
+    edits: tuple[Edit, ...]
+    """what becomes of the query's head"""
     distinct: bool = False
     """whether equal answers are made one afterwards"""
     hidden: bool = False
@@ -37,44 +35,39 @@ class Lineage:
     """the numbers of the SERVICE patterns inside OPTIONAL, and the variables that are bound before it"""
     grouped: frozenset[str] | None = None
     """what GROUP BY names, where answers are groups"""
+    doubtful: bool = False
+    """whether an answer may be there less often than SPARQL says, so that none is sure"""
 
 
 def aggregated(query: Query) -> bool:
     """Whether answers are groups of solutions: case 2 of a SERVICE that takes part in them."""
-    words = tokenize(query.expression.head + " " + query.expression.tail).items
-    return query.form is Form.SELECT and any(t.is_word(*AGGREGATES, "GROUP", "HAVING") for t in words)
+    return query.form is Form.SELECT and query.tree.aggregated
 
 
 def trace(query: Query) -> Lineage:
     """The text with hidden columns."""
-    expression = query.expression
-    names = [window.name for window in query.dataset.named_windows]
-    around = [frozenset(blocks_around(query.group, n)) for n in range(len(query.outer_services))]
-    optional = {n: query.around(n).outside or frozenset() for n, kinds in enumerate(around) if "OPTIONAL" in kinds}
-    hidden = any(kinds & _HIDING for kinds in around)
-    head, distinct, blind = _head(query, optional)
-    text = to_sparql(expression.prologue, head, expression.pattern, expression.tail, names).text
-    groups = grouped(tokenize(expression.tail).items) if aggregated(query) else None
-    return Lineage(text, distinct, hidden, blind or hidden, optional, groups)
+    around = [query.context(service) for service in query.outer_services]
+    optional = {n: each.outside or frozenset() for n, each in enumerate(around) if each.is_inside(Optional)}
+    hidden = any(each.is_inside(Select, Minus, Filter, Bind) for each in around)
+    edits, distinct, blind = _head(query, optional)
+    groups = query.tree.grouped if aggregated(query) else None
+    counted = query.form is not Form.ASK and not distinct and "|" in query.expression.where
+    return Lineage(edits, distinct, hidden, blind or hidden, optional, groups, counted and inseparable(query.group))
 
 
-def _head(query: Query, optional: Collection[int]) -> tuple[str, bool, bool]:
+def _head(query: Query, optional: Collection[int]) -> tuple[tuple[Edit, ...], bool, bool]:
     """The new head, whether DISTINCT was taken out, and whether answers cannot be told apart by their copies."""
-    tail = tokenize(query.expression.tail).items
-    limited = any(t.is_word("LIMIT", "OFFSET") for t in tail)
-    ordered = limited and any(t.is_word("ORDER") for t in tail)
+    tree, end = query.tree, len(query.expression.head)
+    limited = tree.has("LIMIT", "OFFSET")
+    ordered = limited and tree.has("ORDER")
     if query.form is not Form.SELECT:
-        return "SELECT *", False, ordered
-    head = query.expression.head
-    items = tokenize(head).items
-    distinct = items[1].is_word("DISTINCT", "REDUCED")
+        return (Edit(0, end, "SELECT *"),), False, ordered
+    distinct = tree.distinct
     if ordered or (distinct and limited):
-        return head, False, True
-    star = items[1 + distinct].is_mark("*")
-    if distinct:
-        head = head[: items[1].start] + head[items[1].end :]
-    columns = "" if star else "".join(_columns(query, optional))
-    return f"{head}{columns} ", distinct, False
+        return (), False, True
+    columns = "" if tree.star else "".join(_columns(query, optional))
+    taken = () if distinct is None else (Edit(distinct.start, distinct.end, ""),)
+    return (*taken, Edit(end, end, f"{columns} ")), distinct is not None, False
 
 
 def _columns(query: Query, optional: Collection[int]) -> Iterator[str]:

@@ -9,14 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pyoxigraph import NamedNode, Quad, RdfFormat, parse
-
+from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.model import Query
-from freshkeeper.maintenance.query.syntax.blanks import without_blanks
-from freshkeeper.maintenance.query.syntax.patterns import Element, read_group
-from freshkeeper.maintenance.query.syntax.prologue import Prologue
-from freshkeeper.maintenance.query.syntax.rewrite import to_sparql
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
+from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.syntax.tree import (
+    Element,
+    Filter,
+    Graph,
+    Minus,
+    Path,
+    Quoted,
+    Service,
+    TriplePattern,
+    WindowBlock,
+    blank_variable,
+)
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Row, Table, Term
 from freshkeeper.maintenance.rsp.functions import time_of
 from freshkeeper.maintenance.rsp.r2s import Freshness
@@ -74,14 +81,12 @@ class WindowPart:
     sn: tuple[str, ...]
 
     @classmethod
-    def of(cls, query: Query, service: int, sn: Sequence[str], contents: Sequence[Content]) -> "WindowPart":
-        """For the SERVICE pattern of this number, joined by these variables."""
-        prologue = query.expression.prologue
-        text = without_blanks(query.around(service).text)
-        names = [window.name for window in query.dataset.named_windows]
-        sparql = to_sparql(prologue, "SELECT *", tokenize(text), "", names).text
-        elements = read_group(tokenize(text), prologue)
-        return cls(sparql, tuple(_patterns(elements, contents, prologue)), tuple(sn))
+    def of(cls, query: Query, service: ServicePattern, sn: Sequence[str], contents: Sequence[Content]) -> "WindowPart":
+        """For a SERVICE pattern, joined by these variables."""
+        context = query.context(service)
+        pattern = context.sparql([window.name for window in query.dataset.named_windows])
+        sparql = sound(f"{query.expression.prologue.text}SELECT *\nWHERE {pattern}")
+        return cls(sparql, tuple(_patterns(context.elements(), contents)), tuple(sn))
 
     def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Mappings":
         """The mappings of this instant."""
@@ -105,64 +110,28 @@ class WindowPart:
 
 
 def _patterns(
-    elements: Sequence[Element],
-    contents: Sequence[Content],
-    prologue: Prologue,
-    asked: tuple[Content, ...] | None = None,
+    elements: Sequence[Element], contents: Sequence[Content], asked: tuple[Content, ...] | None = None
 ) -> Iterator[Pattern]:
     """The triple patterns over windows; those outside WINDOW ask the merged windows."""
     merged = tuple(c for c in contents if not c.window.named)
     for element in elements:
-        if element.kind == "TRIPLE":
-            terms = _terms(element, prologue)
-            if terms is not None and (asked or merged):
-                yield Pattern(terms, merged if asked is None else asked)
-        elif element.kind not in ("GRAPH", "MINUS", "FILTER", "SERVICE"):
-            inner = _asked(element, contents, prologue) if element.kind == "WINDOW" else asked
-            for part in element.parts:
-                yield from _patterns(part, contents, prologue, inner)
+        if isinstance(element, TriplePattern):
+            if asked or merged:
+                yield from (Pattern(terms, merged if asked is None else asked) for terms in _filled(element))
+        elif isinstance(element, WindowBlock):
+            named = tuple(c for c in contents if c.window.named and element.iri in (None, c.window.name))
+            yield from _patterns(element.inner, contents, named)
+        elif not isinstance(element, Graph | Minus | Filter | Service):
+            yield from _patterns(element.inner, contents, asked)
 
 
-def _asked(element: Element, contents: Sequence[Content], prologue: Prologue) -> tuple[Content, ...]:
-    assert element.name is not None
-    if element.name.kind is Kind.VAR:
-        return tuple(c for c in contents if c.window.named)
-    name = prologue.resolve(element.name.text)
-    return tuple(c for c in contents if c.window.named and c.window.name == name)
+def _filled(element: TriplePattern) -> Iterator[tuple[Position, Position, Position]]:
+    """Its triples of terms, blank nodes being variables."""
+    for s, p, o in element.triples:
+        known = [_blank(term) for term in (s, p, o) if not isinstance(term, Path | Quoted)]
+        if len(known) == 3:
+            yield known[0], known[1], known[2]
 
 
-def _terms(element: Element, prologue: Prologue) -> tuple[Position, Position, Position] | None:
-    """Subject, predicate and object, where each is one term."""
-    if element.path:
-        return None
-    found: list[Position | None] = []
-    group: list[Token] = []
-    for token in tokenize(element.text).items[:-1]:
-        if group and not _continues(group[-1], token):
-            found.append(_term(group, prologue))
-            group = []
-        group.append(token)
-    found.append(_term(group, prologue))
-    known = [term for term in found if term is not None]
-    return (known[0], known[1], known[2]) if len(found) == len(known) == 3 else None
-
-
-def _continues(before: Token, token: Token) -> bool:
-    """Whether a token belongs to the literal before it, or to its sign."""
-    return token.kind is Kind.LANG or token.is_mark("^^") or before.is_mark("^^", "+", "-")
-
-
-def _term(tokens: list[Token], prologue: Prologue) -> Position | None:
-    first = tokens[0]
-    if first.kind is Kind.VAR:
-        return first.text[1:]
-    if first.is_word("A"):
-        return NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
-    if first.is_name:
-        return NamedNode(prologue.resolve(first.text))
-    turtle = f"{prologue.text}<a:a> <a:a> {''.join(token.text for token in tokens)} ."
-    try:
-        found: list[Quad] = list(parse(turtle, format=RdfFormat.TURTLE))
-    except SyntaxError:
-        return None
-    return found[0].object if len(found) == 1 else None
+def _blank(term: Position) -> Position:
+    return blank_variable(term) if isinstance(term, str) and term.startswith("_:") else term

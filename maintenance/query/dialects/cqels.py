@@ -9,6 +9,7 @@ before the stream's name and its five queries behind it: both are read.
 from freshkeeper.maintenance.query.dialects.dialect import CQELS, Declared, Dialect
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.tokens import Kind
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_extent
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_unit
@@ -30,8 +31,14 @@ def read_block(cursor: Cursor) -> Declared:
     """`STREAM <s> [...] {` or `STREAM [...] <s> {`, up to the bracket of the group."""
     place = cursor.take()
     extent = _extent(cursor) if cursor.now.is_mark("[") else None
+    if cursor.now.kind is Kind.VAR:
+        name = cursor.now.text
+        cursor.fail(
+            f"STREAM {name} may be any stream, and a query does not say which there are",
+            f"write {{ STREAM <a> [NOW] {{ ... }} VALUES {name} {{ <a> }} }}, and UNION between several",
+        )
     stream = cursor.name("stream")
-    kind, span, step = extent or _extent(cursor)
+    kind, span, step, _ = extent or _extent(cursor)
     if not cursor.now.is_mark("{"):
         cursor.fail("the group of a STREAM block is missing", "write STREAM <stream> [RANGE 10s] { ... }")
     if kind is WindowKind.ELEMENTS:
@@ -57,6 +64,8 @@ def _write_extent(window: Window) -> str | None:
         return window.kind.name
     if window.kind is WindowKind.ELEMENTS:
         return f"TRIPLES {window.range}" if window.step == 1 else None
+    if window.lag:
+        return None
     slide = "" if window.step is None else f" SLIDE {to_unit(window.step, UNITS)}"
     return f"RANGE {to_unit(window.range or 0, UNITS)}{slide}"
 

@@ -25,7 +25,7 @@ def read(cursor: Cursor, named: bool) -> Declared | None:
     stream = cursor.name("stream")
     cursor.expect_mark("[", EXAMPLES)
     first = cursor.now
-    kind, span, step = read_extent(cursor, EXAMPLES)
+    kind, span, step, _ = read_extent(cursor, EXAMPLES)
     if kind in (WindowKind.NOW, WindowKind.ALL):
         cursor.fail(f"C-SPARQL has no window [{first.text.upper()}]; RSP-QL and CQELS-QL have", EXAMPLES, first)
     if kind is WindowKind.TIME and step is None:
@@ -38,7 +38,7 @@ def write(window: Window) -> str | None:
     """The declaration of a window."""
     if window.kind is WindowKind.ELEMENTS and window.step == window.range:
         return f"FROM STREAM <{window.stream}> [TRIPLES {window.range}]"
-    if window.kind is not WindowKind.TIME or window.step is None:
+    if window.kind is not WindowKind.TIME or window.step is None or window.lag:
         return None
     step = "TUMBLING" if window.step == window.range else f"STEP {to_unit(window.step, UNITS)}"
     return f"FROM STREAM <{window.stream}> [RANGE {to_unit(window.range or 0, UNITS)} {step}]"

@@ -54,6 +54,7 @@ class Declared:
     name: Token | None = None
     t0: int | None = None
     closure: Closure | None = None
+    lag: int = 0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from freshkeeper.maintenance.query.dialects.dialect import RSPQL, Declared, Dial
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, shown
 from freshkeeper.maintenance.query.syntax.tokens import Token
-from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_extent
+from freshkeeper.maintenance.query.syntax.window_extent import EXAMPLES, Extent, read_extent, read_span
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_iso
 
@@ -33,7 +33,7 @@ def read(cursor: Cursor, named: bool) -> Declared | None:
     cursor.took("STREAM")
     stream = cursor.name("stream")
     cursor.expect_mark("[", "a window's extent is written [RANGE PT10S STEP PT5S]")
-    extent = read_extent(cursor)
+    extent = read_span(cursor, EXAMPLES) if cursor.now.is_word("FROM") else read_extent(cursor)
     limits = _limits(cursor, extent, (None, None))
     cursor.expect_mark("]", "after RANGE ... STEP ... come STARTING AT, CLOSURE and the closing ]")
     limits = _limits(cursor, extent, limits)
@@ -45,10 +45,10 @@ def read(cursor: Cursor, named: bool) -> Declared | None:
 
 
 def _declared(place: Token, name: Token | None, stream: Token, named: bool, extent: Extent, limits: Limits) -> Declared:
-    kind, span, step = extent
+    kind, span, step, lag = extent
     if kind is WindowKind.ELEMENTS and step is None:
         step = 1
-    return Declared(place, stream, kind, span, step, named, name, *limits)
+    return Declared(place, stream, kind, span, step, named, name, *limits, lag)
 
 
 def _limits(cursor: Cursor, extent: Extent, limits: Limits) -> Limits:
@@ -66,7 +66,7 @@ def _limits(cursor: Cursor, extent: Extent, limits: Limits) -> Limits:
 
 
 def _closure(cursor: Cursor, extent: Extent) -> Closure:
-    if extent[0] is not WindowKind.TIME:
+    if extent.kind is not WindowKind.TIME:
         cursor.fail("only a window of time has an open end", "leave CLOSURE out")
     return CLOSURES[cursor.expect(*CLOSURES).text.upper()]
 
@@ -80,12 +80,14 @@ def write(window: Window) -> str:
 
 
 def write_extent(window: Window) -> str:
-    """RANGE and STEP in ISO durations, ELEMENTS and STEP in counts, NOW or ALL."""
+    """RANGE (FROM and TO if it lags) and STEP in ISO durations, ELEMENTS and STEP in counts, NOW or ALL."""
     if window.kind in (WindowKind.NOW, WindowKind.ALL):
         return window.kind.name
     if window.kind is WindowKind.ELEMENTS:
         return f"ELEMENTS {window.range} STEP {window.step}"
     step = "" if window.step is None else f" STEP {to_iso(window.step)}"
+    if window.lag:
+        return f"FROM NOW-{to_iso((window.range or 0) + window.lag)} TO NOW-{to_iso(window.lag)}{step}"
     return f"RANGE {to_iso(window.range or 0)}{step}"
 
 

@@ -7,8 +7,8 @@ moves with every element, as TRIPLES n does. Windows are right-open, as C-SPARQL
 
 from freshkeeper.maintenance.query.dialects.dialect import SPARQLSTREAM, Declared, Dialect, Feature, cannot
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
-from freshkeeper.maintenance.query.syntax.cursor import Cursor, shown
-from freshkeeper.maintenance.query.syntax.window_extent import Extent
+from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_span
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_unit
 
@@ -25,29 +25,15 @@ def read(cursor: Cursor, _named: bool) -> Declared | None:
         return None
     stream = cursor.name("stream")
     cursor.expect_mark("[", EXAMPLES)
-    kind, span, step = _extent(cursor)
+    kind, span, step, lag = _extent(cursor)
     cursor.expect_mark("]", EXAMPLES)
-    return Declared(place, stream, kind, span, step, named=False)
+    return Declared(place, stream, kind, span, step, named=False, lag=lag)
 
 
 def _extent(cursor: Cursor) -> Extent:
     if cursor.took("TRIPLES"):
-        return WindowKind.ELEMENTS, cursor.count("TRIPLES"), 1
-    cursor.took("FROM")
-    span = _ago(cursor)
-    end = cursor.now
-    if cursor.took("TO") and _ago(cursor) is not None:
-        cursor.fail("this window ends before NOW; windows here end at the evaluation", "write TO NOW", end)
-    if span is None:
-        return WindowKind.NOW, 1, None
-    return WindowKind.TIME, span, cursor.duration("SLIDE") if cursor.took("SLIDE", "STEP") else None
-
-
-def _ago(cursor: Cursor) -> int | None:
-    """How long before now: NOW is None, NOW - 10 MINUTES is 600000."""
-    if not cursor.took("NOW"):
-        cursor.fail(f"{shown(cursor.now)} where NOW is missing", EXAMPLES)
-    return cursor.duration("NOW -") if any(cursor.took_mark(mark) for mark in "-–−") else None
+        return Extent(WindowKind.ELEMENTS, cursor.count("TRIPLES"), 1)
+    return read_span(cursor, EXAMPLES)
 
 
 def write(window: Window) -> str | None:
@@ -64,7 +50,8 @@ def _write_extent(window: Window) -> str | None:
     if window.kind is WindowKind.ALL:
         return None
     slide = "" if window.step is None else f" SLIDE {to_unit(window.step, UNITS, ' ')}"
-    return f"NOW - {to_unit(window.range or 0, UNITS, ' ')} TO NOW{slide}"
+    begin, end = (window.range or 0) + window.lag, f" - {to_unit(window.lag, UNITS, ' ')}" if window.lag else ""
+    return f"NOW - {to_unit(begin, UNITS, ' ')} TO NOW{end}{slide}"
 
 
 DIALECT = Dialect(

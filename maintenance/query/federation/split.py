@@ -4,23 +4,38 @@ A triple pattern with a volatile predicate is dynamic. Static patterns that reac
 static; those that hang on a dynamic one are refreshed with it. The key is what the dynamic part shares with the rest:
 one SR is one key with its values, and a refresh query is the dynamic part with its key variables bound.
 A block (OPTIONAL, UNION, ...) goes where its volatile predicates send it, as a whole.
+
+A predicate that is a variable, or what a path negates, may be a volatile one: its pattern is dynamic. Where the parts
+cannot be told apart then, the whole pattern is one SR for each of the values that the windows give it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from operator import attrgetter
 from typing import NoReturn
 
-from freshkeeper.maintenance.query.federation.bound_variables import certain, everything
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.syntax.blanks import without_blanks
-from freshkeeper.maintenance.query.syntax.patterns import Element
+from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.query.syntax.tokens import Kind, tokenize
+from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.tokens import Kind
+from freshkeeper.maintenance.query.syntax.tree import (
+    Bind,
+    Element,
+    Filter,
+    Group,
+    Minus,
+    Optional,
+    Select,
+    Service,
+    TriplePattern,
+    bound_variables,
+    everything,
+)
 from freshkeeper.policies.errors import nearest
 
-_LOOKING = ("FILTER", "MINUS", "BIND")
+_LOOKING = (Filter, Minus, Bind)
 """Elements that look at the solutions before them, and bind nothing that a join may rely on."""
 
 THERE = "freshkeeper_there"
@@ -41,6 +56,10 @@ class Split:
     static: str
     dynamic: str
     prologue: Prologue = field(repr=False)
+    used: tuple[frozenset[str], frozenset[str]] = field(repr=False)
+    """the prefixes of the static and of the dynamic part"""
+    changing: tuple[Element, ...] = field(repr=False, compare=False)
+    """the elements of the dynamic part, blank nodes being variables"""
     told: tuple[str, ...] = ()
     """variables of the dynamic part that tell since and until when a row holds"""
     modified: str | None = None
@@ -49,6 +68,8 @@ class Split:
     """whether the static part may have an edge more than once"""
     keys_first: bool = False
     """whether the dynamic part means the same only where its key is bound already"""
+    whole: bool = False
+    """whether the pattern could not be parted, or need not be"""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -63,20 +84,21 @@ class Split:
     def refresh_query(self, keys: Sequence[Sequence[object]] | None = None) -> str:
         """The dynamic part with its key variables bound; terms print themselves, as those of pyoxigraph do."""
         dated = self._dates(values_block(self.key, keys))
-        return self._select((*self.sr, *self.told), self.key, self.dynamic + dated, keys)
+        return self._select(self.used[1], (*self.sr, *self.told), self.key, self.dynamic + dated, keys)
 
     def edge_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
         """The static part with V^SN bound: the edges of these SNs; SplitError where the join is 1:1."""
         if self.one_to_one:
             raise SplitError(f"SERVICE <{self.endpoint}>: the join is 1:1, there is no static part to fetch")
-        return self._select(self.edge, self.sn, self.static, sns)
+        return self._select(self.used[0], self.edge, self.sn, self.static, sns)
 
     def expand_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
         """Edges and SRs of these SNs in one request; `THERE` is bound where the dynamic part holds."""
         dynamic, static = f"{self.dynamic} BIND(true AS ?{THERE})", f"{values_block(self.sn, sns)} {self.static}"
         shown = (*dict.fromkeys((*self.sn, *self.edge, *self.sr)), *self.told, THERE)
+        used = self.used[0] | self.used[1]
         if self.one_to_one:
-            return self._select(shown, self.sn, dynamic + self._dates(static), sns)
+            return self._select(used, shown, self.sn, dynamic + self._dates(static), sns)
         if self.keys_first:
             dynamic = f"{{ SELECT DISTINCT {_names(self.key)} WHERE {{ {static} }} }} {dynamic}"
         body = f"{self.static} OPTIONAL {{ {dynamic} }}"
@@ -84,7 +106,7 @@ class Split:
             edges = _names(self.edge)
             once = f"{{ SELECT {edges} (COUNT(*) AS ?{TIMES}) WHERE {{ {static} }} GROUP BY {edges} }}"
             body, shown = f"{once} OPTIONAL {{ {dynamic} }}", (*shown, TIMES)
-        return self._select(shown, self.sn, body + self._dates(static), sns)
+        return self._select(used, shown, self.sn, body + self._dates(static), sns)
 
     def _dates(self, keys: str) -> str:
         """When the keys that a pattern binds last changed; one date each, so that no row comes twice."""
@@ -97,9 +119,15 @@ class Split:
         )
 
     def _select(
-        self, shown: Sequence[str], bound: Sequence[str], body: str, rows: Sequence[Sequence[object]] | None
+        self,
+        used: frozenset[str],
+        shown: Sequence[str],
+        bound: Sequence[str],
+        body: str,
+        rows: Sequence[Sequence[object]] | None,
     ) -> str:
-        return f"{_needed(self.prologue, body)}SELECT {_names(shown)} WHERE {{ {values_block(bound, rows)} {body} }}"
+        prefixes = self.prologue.only(used).text
+        return f"{prefixes}SELECT {_names(shown)} WHERE {{ {values_block(bound, rows)} {body} }}"
 
 
 def _names(variables: Iterable[str]) -> str:
@@ -122,10 +150,24 @@ def _term(term: object) -> str:
     return written
 
 
-def _needed(prologue: Prologue, body: str) -> str:
-    items = tokenize(body).items
-    prefixes = {item.text.partition(":")[0] for item in items if item.kind is Kind.PNAME}
-    return prologue.only(prefixes).text
+def split_of(query: Query, service: ServicePattern, volatile_predicates: Iterable[str] | None) -> Split:
+    """Joined by what the windows give it there; SplitError where no values reach it. None: nothing in it changes."""
+    windows = query.given(service) if service in query.outer_services else query.windowed
+    lost = query.windowed.intersection(service.variables)
+    if lost and not windows.intersection(service.variables):
+        raise SplitError(
+            f"SERVICE {service.where}: the windows do not always give it {_listed(lost)} where it stands; bind it "
+            "outside OPTIONAL, in every branch of UNION, and before an OPTIONAL, MINUS or EXISTS that holds the "
+            "SERVICE; a sub-query that holds it must show it, group by it, and have no LIMIT"
+        )
+    if volatile_predicates is None:
+        return unsplit(service, windows)
+    return split(service, volatile_predicates, windows)
+
+
+def unsplit(service: ServicePattern, window_variables: Iterable[str]) -> Split:
+    """A SERVICE pattern as one dynamic part, keyed by what the windows give it."""
+    return _Splitter(service, frozenset(), frozenset(window_variables)).whole()
 
 
 def split(service: ServicePattern, volatile_predicates: Iterable[str], window_variables: Iterable[str]) -> Split:
@@ -142,23 +184,49 @@ class _Splitter:
     dynamic: list[Element] = field(default_factory=list)
 
     def split(self) -> Split:
-        """Check, part, and name what joins the parts."""
+        """In two parts, or as a whole where a predicate that may be any is in the way of that."""
         self._check_elements()
+        self._check_volatile()
+        try:
+            return self._parts()
+        except SplitError:
+            if any(is_open(inner) for outer in self.service.elements for inner in outer.walk()):
+                return self._as_one()
+            raise
+
+    def whole(self) -> Split:
+        """As a whole."""
+        self._check_elements()
+        return self._as_one()
+
+    def _as_one(self) -> Split:
+        """A group of its own, so that it means the same beside its keys as without them."""
+        key = _ordered(self.window & _binds(self.service.elements))
+        values = (name for name in self.service.bound if name not in key)
+        group, endpoint = self._written([self.service.block.group]), self.service.endpoint or ""
+        used, prologue = (frozenset[str](), _prefixes(group)), self.service.prologue
+        return Split(endpoint, key, (*key, *values), key, (), "", body_of(group), prologue, used, group, whole=True)
+
+    def _parts(self) -> Split:
+        """Part, check, and name what joins the parts."""
         self._part()
         edge, changing = _binds(self.static), _binds(self.dynamic)
         key = (changing & (edge | self.window)) | (self._correlated() & edge)
         self._check_parts(key)
         sn = self.window & (edge | changing)
         hidden = {name for name in edge | changing if name.startswith("_:")}
+        static, dynamic = self._written(self.static), self._written(self.dynamic)
         return Split(
             self.service.endpoint or "",
             _ordered(sn),
             (*_ordered(key), *_ordered(changing - key - hidden)),
             _ordered(key),
             (*_ordered(sn), *_ordered(edge - sn - hidden)) if self.static else (),
-            self._body(self.static),
-            self._body(self.dynamic),
+            body_of(static),
+            body_of(dynamic),
             self.service.prologue,
+            (_prefixes(static), _prefixes(dynamic)),
+            dynamic,
             repeats=not all(map(_is_set, self.static)),
             keys_first=self._looks_back(key),
         )
@@ -166,7 +234,7 @@ class _Splitter:
     def _part(self) -> None:
         """Volatile elements are dynamic; of the rest, what reaches the window on its own is static."""
         reached = set(self.window)
-        patterns = [e for e in self.service.elements if e.kind != "FILTER"]
+        patterns = [e for e in self.service.elements if not isinstance(e, Filter)]
         waiting = [e for e in patterns if not self._is_volatile(e)]
         while near := [e for e in waiting if _is_near(e, reached)]:
             reached |= _binds(near)
@@ -177,7 +245,7 @@ class _Splitter:
         self.dynamic = [e for e in patterns if e not in self.static]
         everything, fixed = _binds(patterns), _binds(self.static)
         for element in self.service.elements:
-            if element.kind == "FILTER":
+            if isinstance(element, Filter):
                 stays = not self._is_volatile(element) and element.variables & everything <= fixed
                 (self.static if stays else self.dynamic).append(element)
 
@@ -185,28 +253,27 @@ class _Splitter:
         """Whether it looks at what only elements that are not static bind."""
         others = [e for e in self.static if e is not element]
         elsewhere = _binds([e for e in patterns if e not in self.static]) - _binds(others)
-        looks = element.kind in ("OPTIONAL", "MINUS", "BIND")
+        looks = isinstance(element, Optional | Minus | Bind)
         return looks and not everything([element]).isdisjoint(elsewhere - self.window)
 
     def _is_volatile(self, element: Element) -> bool:
-        return bool(element.predicates & self.volatile)
+        return bool(element.predicates & self.volatile) or any(map(is_open, element.walk()))
 
     def _correlated(self) -> frozenset[str]:
         """What volatile MINUS and EXISTS look at: bound in a refresh, like a key."""
-        closed = [e for e in self.dynamic if e.kind == "MINUS" or (e.kind == "FILTER" and self._is_volatile(e))]
+        closed = [e for e in self.dynamic if isinstance(e, Minus) or (isinstance(e, Filter) and self._is_volatile(e))]
         return frozenset().union(*(e.variables for e in closed))
 
-    def _body(self, part: Sequence[Element]) -> str:
-        """A part as SPARQL, in the order of the text."""
-        flat = {e: without_blanks(_flat(e.text)) for e in part}
-        texts = {e: f"{{ {text} }}" if e.kind == "SELECT" else text for e, text in flat.items()}
-        return " . ".join(texts[e] for e in self.service.elements if e in texts)
+    def _written(self, part: Iterable[Element]) -> tuple[Element, ...]:
+        """A part in the order of the text, its blank nodes as variables."""
+        source = self.service.block.source.without_blanks
+        return tuple(element.over(source) for element in sorted(part, key=attrgetter("first", "stop")))
 
     def _looks_back(self, key: frozenset[str]) -> bool:
         """Whether an element that looks at the solutions before it looks at a key that is not bound there."""
         before: list[Element] = []
         for element in (e for e in self.service.elements if e in self.dynamic):
-            if element.kind in ("OPTIONAL", "MINUS", "BIND") and element.variables & key - certain(before):
+            if isinstance(element, Optional | Minus | Bind) and element.variables & key - bound_variables(before):
                 return True
             before.append(element)
         return False
@@ -217,8 +284,6 @@ class _Splitter:
             self._fail(f"the endpoint is the variable {self.service.where}", "name the source by its IRI")
         for element in (inner for outer in elements for inner in outer.walk()):
             self._check_element(element)
-        if not any(self._is_volatile(e) for e in elements):
-            self._fail(f"no volatile predicate occurs in {_flat(self.service.text)}", self._suggestion())
         if not self.window & _binds(elements):
             self._fail(
                 f"nothing joins it with a window: the windows give {_listed(self.window)}, "
@@ -227,25 +292,23 @@ class _Splitter:
             )
         foreign = self.window - _binds(elements)
         for element in elements:
-            if element.kind in _LOOKING and element.variables & foreign:
+            if isinstance(element, _LOOKING) and element.variables & foreign:
                 self._fail(
-                    f"{_flat(element.text)} uses {_listed(element.variables & foreign)}, which only the window gives "
+                    f"{element.flat} uses {_listed(element.variables & foreign)}, which only the window gives "
                     "and which is unbound inside SERVICE",
                     "move it behind the SERVICE block",
                 )
 
+    def _check_volatile(self) -> None:
+        if not any(self._is_volatile(e) for e in self.service.elements):
+            self._fail(f"no volatile predicate occurs in {self.service.block.group.flat}", self._suggestion())
+
     def _check_element(self, element: Element) -> None:
-        if element.kind == "SERVICE":
-            self._fail(f"a SERVICE inside a SERVICE: {_flat(element.text)}", "put it beside the outer one")
-        if element.predicate_variable:
+        if isinstance(element, Service):
+            self._fail(f"a SERVICE inside a SERVICE: {element.flat}", "put it beside the outer one")
+        if isinstance(element, TriplePattern) and element.path and element.predicates & self.volatile:
             self._fail(
-                f"the predicate of {_flat(element.text)} is the variable {element.predicate_variable}, "
-                "so that nobody knows whether it is volatile",
-                "name the predicate",
-            )
-        if element.path and self._is_volatile(element):
-            self._fail(
-                f"a volatile predicate in the property path of {_flat(element.text)}",
+                f"a volatile predicate in the property path of {element.flat}",
                 "write the path as triple patterns, with a variable between them",
             )
 
@@ -254,9 +317,9 @@ class _Splitter:
         if blank:
             self._fail(f"the blank node {blank[0]} joins the static with the dynamic part", "use a variable there")
         if not key:
-            lonely = _flat(" . ".join(e.text for e in self.dynamic))
+            lonely = " . ".join(e.flat for e in self.dynamic)
             self._fail(f"{lonely} shares no variable with a window or with the static part", "join it to one of them")
-        loose = key & _binds(self.static) - certain(self.static) - self.window
+        loose = key & _binds(self.static) - bound_variables(self.static) - self.window
         if loose:
             self._fail(f"the static part does not always bind {_listed(loose)}, the key", "bind it in every branch")
         for element in self.dynamic:
@@ -271,53 +334,49 @@ class _Splitter:
         others = [e.variables for e in self.dynamic if e is not element]
         if others and element.variables.isdisjoint(frozenset().union(*others)):
             self._fail(
-                f"{_flat(element.text)} shares no variable with the rest of the dynamic part (key {_listed(key)})",
+                f"{element.flat} shares no variable with the rest of the dynamic part (key {_listed(key)})",
                 "put it into a SERVICE block of its own",
             )
 
     def _check_covered(self, element: Element, key: frozenset[str]) -> None:
         """What looks at both parts belongs where both are there."""
         here, there = (self.static, self.dynamic) if element in self.static else (self.dynamic, self.static)
-        looked = everything([element]) - (element.bound if element.kind == "BIND" else frozenset())
+        looked = element.looked if isinstance(element, Bind) else everything([element])
         missing = looked & _binds(there) - _binds([e for e in here if e is not element]) - key
-        if element.kind in ("OPTIONAL", *_LOOKING) and missing:
+        if isinstance(element, (Optional, *_LOOKING)) and missing:
             self._fail(
-                f"{_flat(element.text)} looks at what changes and at what does not: {_listed(missing)} is no key",
+                f"{element.flat} looks at what changes and at what does not: {_listed(missing)} is no key",
                 "move it behind the SERVICE block",
             )
 
     def _check_optional(self, element: Element) -> None:
         """What only an OPTIONAL binds may not join the other part or a window: SPARQL would drop what a view keeps."""
-        if element.kind != "OPTIONAL":
+        if not isinstance(element, Optional):
             return
-        before = [e for e in self.service.elements if e.end <= element.start and e.kind not in _LOOKING]
+        before = [e for e in self.service.elements if e.end <= element.start and not isinstance(e, _LOOKING)]
         others = self.dynamic if element in self.static else self.static
-        shared = (element.bound - certain(before)) & (_binds(others) | self.window)
+        shared = (element.bound - bound_variables(before)) & (_binds(others) | self.window)
         if shared:
             self._fail(
-                f"{_flat(element.text)} alone binds {_listed(shared)}, which joins with what is outside it",
+                f"{element.flat} alone binds {_listed(shared)}, which joins with what is outside it",
                 "use another variable inside OPTIONAL, and compare with FILTER",
             )
 
     def _check_order(self, element: Element, key: frozenset[str]) -> None:
         """A request binds SN or key before all else: who looks at them must find them bound in the pattern too."""
-        if element.kind not in ("OPTIONAL", *_LOOKING):
+        if not isinstance(element, (Optional, *_LOOKING)):
             return
         joining, looked = key | self.window, everything([element])
-        if element.kind == "BIND":
+        if isinstance(element, Bind):
             made = element.bound & (self.window if element in self.static else joining)
             if made:
-                self._fail(
-                    f"{_flat(element.text)} makes {_listed(made)}, which joins", "move it behind the SERVICE block"
-                )
+                self._fail(f"{element.flat} makes {_listed(made)}, which joins", "move it behind the SERVICE block")
             looked -= element.bound
-        before = [e for e in self.service.elements if e.end <= element.start or element.kind == "FILTER"]
-        early = looked & joining & _binds(self.service.elements) - certain(before)
+        before = [e for e in self.service.elements if e.end <= element.start or isinstance(element, Filter)]
+        early = looked & joining & _binds(self.service.elements) - bound_variables(before)
         if early:
-            where = "everywhere" if element.kind == "FILTER" else "before it"
-            self._fail(
-                f"{_flat(element.text)} looks at {_listed(early)}", f"let the pattern bind it {where}, in every branch"
-            )
+            where = "everywhere" if isinstance(element, Filter) else "before it"
+            self._fail(f"{element.flat} looks at {_listed(early)}", f"let the pattern bind it {where}, in every branch")
 
     def _suggestion(self) -> str:
         present = self.service.predicates
@@ -330,9 +389,17 @@ class _Splitter:
         raise SplitError(f"SERVICE {self.service.where}: {problem}; {remedy}")
 
 
+def is_open(element: Element) -> bool:
+    """Whether a triple pattern may match any predicate: a variable, also in brackets, or all but those of a path."""
+    return isinstance(element, TriplePattern) and (
+        any(isinstance(predicate, str) for _, predicate, _ in element.triples)
+        or any(item.is_mark("!") for item in element.items)
+    )
+
+
 def _is_near(element: Element, reached: set[str]) -> bool:
     """Whether static patterns alone lead from the window to this element."""
-    if element.kind == "BIND":
+    if isinstance(element, Bind):
         return element.variables - element.bound <= reached
     return not element.variables or not element.variables.isdisjoint(reached)
 
@@ -341,20 +408,25 @@ def _binds(elements: Iterable[Element]) -> frozenset[str]:
     return frozenset().union(*(e.bound for e in elements))
 
 
+def body_of(part: Sequence[Element], new: Mapping[Element, str] | None = None) -> str:
+    """A part as SPARQL, some elements, nested ones too, being written anew."""
+    new = new or {}
+    edits = [Edit(e.start, e.end, text) for e, text in new.items() if e not in part]
+    texts = [(e, new[e] if e in new else e.flat_with(edits)) for e in part]
+    return " . ".join(f"{{ {text} }}" if isinstance(e, Select) else text for e, text in texts)
+
+
+def _prefixes(part: Iterable[Element]) -> frozenset[str]:
+    return frozenset(t.text.partition(":")[0] for e in part for t in e.items if t.kind is Kind.PNAME)
+
+
 def _is_set(element: Element) -> bool:
     """Whether an element has every solution once, all that it mentions being shown."""
-    if element.kind == "TRIPLE":
-        marks = (item for item in tokenize(element.text).items if item.is_mark("[", "("))
-        return not element.path and not any(v.startswith("_:") for v in element.variables) and not any(marks)
-    if element.kind in ("OPTIONAL", "GROUP", "GRAPH"):
-        return all(_is_set(inner) for part in element.parts for inner in part)
-    return element.kind in _LOOKING
-
-
-def _flat(text: str) -> str:
-    """The text on one line, without comments."""
-    pairs = pairwise(tokenize(text).items)
-    return "".join(item.text + (" " if after.start > item.end else "") for item, after in pairs).strip()
+    if isinstance(element, TriplePattern):
+        return element.plain is not None and not any(v.startswith("_:") for v in element.variables)
+    if isinstance(element, Optional | Group):
+        return all(map(_is_set, element.inner))
+    return isinstance(element, _LOOKING)
 
 
 def _ordered(names: Iterable[str]) -> tuple[str, ...]:

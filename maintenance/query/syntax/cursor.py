@@ -72,15 +72,15 @@ class Cursor:
         end = last.end if self.now.start != first.start else first.start
         return self.tokens.text[first.start : end], first
 
-    def duration(self, what: str) -> int:
-        """A positive duration in milliseconds; a unit may stand apart, as in 10 MINUTES."""
+    def duration(self, what: str, least: int = 1) -> int:
+        """A duration in milliseconds, positive unless `least` is 0; a unit may stand apart, as in 10 MINUTES."""
         text, first = self.written()
         if text.isdigit() and self.now.kind is Kind.WORD and self._is_unit(self.now.text):
             text += self.take().text
         if not text:
             self.fail(f"the duration of {what} is missing before {shown(self.now)}", durations.HOW)
         try:
-            return durations.to_ms(text)
+            return durations.to_ms(text) if least else durations.to_delay(text)
         except ValueError as error:
             self.fail(f"{what}: {error}", token=first)
 

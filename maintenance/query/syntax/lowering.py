@@ -1,6 +1,6 @@
 """From what is written to the query object: names resolved, defaults put in, everything checked that can be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.dialects.dialect import Declared, Feature, cannot, fitted_report
@@ -8,6 +8,7 @@ from freshkeeper.maintenance.query.model import (
     Dataset,
     EvaluationTimes,
     Expression,
+    Form,
     Operator,
     Query,
     Report,
@@ -15,14 +16,19 @@ from freshkeeper.maintenance.query.model import (
     WindowKind,
 )
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.function_calls import TAKES, arguments, calls, mistake
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix, is_relative, name_of
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
-from freshkeeper.maintenance.query.syntax.source_map import SourceMap, Weaver
+from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.query.syntax.tree import group_names
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import nearest
+
+GROUPS = "freshkeeper_groups"
+"""What a sub-query shows of groups that have no names."""
 
 
 @dataclass
@@ -93,6 +99,7 @@ def _window(draft: Draft, declared: Declared, index: int) -> Window:
         declared.t0,
         closure if declared.kind is WindowKind.TIME else Closure.LEFT_OPEN,
         declared.named,
+        declared.lag,
     )
 
 
@@ -159,15 +166,20 @@ def _asked(draft: Draft) -> list[tuple[Token, Token]]:
     """The keywords and names of WINDOW and GRAPH blocks, placed in the source, and the error of one inside SERVICE."""
     assert draft.traced is not None
     assert draft.query is not None
-    head, tokens = len(draft.query.expression.head), draft.query.expression.pattern
+    e, tokens = draft.query.expression, draft.query.expression.source.tokens
     visible = set(blocks(tokens))
-    found = []
+    found, window = [], 0
     for index, token in enumerate(tokens.items):
-        if token.is_word("WINDOW", "GRAPH"):
-            start = draft.traced.origin(head + token.start)
+        if token.is_word("WINDOW", "GRAPH") and len(e.head) <= token.start < e.behind:
+            start = draft.traced.origin(token.start)
             if index in visible:
+                if token.is_word("WINDOW"):
+                    window = max(window, tokens.closing[index + 2])
+                elif index < window:
+                    remedy = "a window's content is one graph; put the GRAPH block beside the WINDOW block"
+                    draft.cursor.fail("a GRAPH inside a WINDOW", remedy, token._replace(start=start))
                 name = tokens.items[index + 1]
-                found.append((token._replace(start=start), name._replace(start=draft.traced.origin(head + name.start))))
+                found.append((token._replace(start=start), name._replace(start=draft.traced.origin(name.start))))
             elif token.is_word("WINDOW"):
                 remedy = "put the block of the window beside the SERVICE block"
                 draft.cursor.fail("a SERVICE cannot see a window", remedy, token._replace(start=start))
@@ -205,20 +217,26 @@ def _asked_by_name(draft: Draft, word: Token, name: Token) -> str:
 
 
 def assemble(draft: Draft) -> None:
-    """The query object; SPARQL's part keeps its text, word for word."""
+    """The query object; SPARQL's part keeps its text, but for names and groups that pyoxigraph does not read."""
     shell = draft.shell
     weaver = Weaver(draft.cursor.tokens.text)
     place = shell.form_token.start if shell.form_token else 0
+    edits = sorted([*shell.edits, *_dotted(draft)])
     weaver.add(shell.form.value, place)
     if shell.head is not None:
         weaver.add(" ", shell.head[0])
-        weaver.copy(*shell.head)
+        weaver.copy(*shell.head, edits)
     head = weaver.length
+    names = _group_names(shell)
     if shell.where is not None:
-        weaver.copy(*shell.where, shell.edits)
+        weaver.add(f"{{ {{ SELECT {names} WHERE " if names else "", shell.where[0])
+        weaver.copy(*shell.where, edits)
     where = weaver.length
     if shell.tail is not None:
-        weaver.copy(*shell.tail)
+        weaver.add(" " if names else "", shell.tail[0])
+        weaver.copy(*shell.tail, edits)
+        weaver.add(" } }" if names else "", shell.tail[1])
+    where = weaver.length if names else where
     draft.traced = weaver.done()
     text = draft.traced.text
     draft.query = Query(
@@ -230,6 +248,24 @@ def assemble(draft: Draft) -> None:
         _resolve_output(draft),
         shell.dialect.name,
     )
+
+
+def _dotted(draft: Draft) -> Iterator[Edit]:
+    """Names with several dots, in full."""
+    for token in draft.shell.body:
+        if token.kind is Kind.PNAME and token.text.partition(":")[2].count(".") > 1:
+            yield Edit(token.start, token.end, f"<{_resolve(draft, token)}>")
+
+
+def _group_names(shell: Shell) -> str:
+    """What a sub-query shows of the groups of a query that is no SELECT; nothing where there are none."""
+    tokens = shell.cursor.tokens
+    first = next(n for n, item in enumerate(tokens.items) if not shell.tail or item.start == shell.tail[0])
+    tail = tokens.items[first:] if shell.tail else ()
+    short = shell.form is Form.CONSTRUCT and shell.head is None
+    if shell.form is Form.SELECT or short or not any(item.is_word("GROUP", "HAVING") for item in tail):
+        return ""
+    return " ".join(f"?{name}" for name in group_names(tokens, first)) or f"(COUNT(*) AS ?{GROUPS})"
 
 
 def _resolve_output(draft: Draft) -> str | None:
@@ -246,6 +282,20 @@ def check(draft: Draft) -> None:
     check_sparql(draft.query.rewritten, draft.traced, draft.cursor.tokens.text)
 
 
+def check_calls(draft: Draft) -> None:
+    """Every function that is called by name is there; inside SERVICE none is ours."""
+    assert draft.traced is not None
+    assert draft.query is not None
+    tokens = draft.query.expression.source.tokens
+    for index, inside in calls(draft.query):
+        token = tokens.items[index]
+        place, name = token._replace(start=draft.traced.origin(token.start)), _resolve(draft, token)
+        if inside and name in TAKES:
+            draft.cursor.fail(f"a SERVICE does not know {token.text}", "move it behind the SERVICE block", place)
+        if not inside and (wrong := mistake(name, arguments(tokens, index + 1))):
+            draft.cursor.fail(f"{token.text} {wrong[0]}", wrong[1], place)
+
+
 PASSES: tuple[Callable[[Draft], None], ...] = (
     read,
     check_prefixes,
@@ -256,4 +306,5 @@ PASSES: tuple[Callable[[Draft], None], ...] = (
     assemble,
     check_windows,
     check,
+    check_calls,
 )

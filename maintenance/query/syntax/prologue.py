@@ -1,6 +1,7 @@
 """BASE and PREFIX: what names in a query stand for."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pyoxigraph as ox
@@ -23,6 +24,7 @@ KNOWN = {
     "ssn": "http://www.w3.org/ns/ssn/",
     "sioc": "http://rdfs.org/sioc/ns#",
     "schema": "http://schema.org/",
+    "fk": "freshkeeper:",
 }
 """Namespaces that an error about an unknown prefix can complete; none is declared by itself."""
 
@@ -49,7 +51,7 @@ class Prologue:
         """This prologue with a prefix more."""
         return Prologue(self.base, tuple(sorted({**dict(self.prefixes), prefix: iri}.items())))
 
-    def only(self, prefixes: set[str]) -> "Prologue":
+    def only(self, prefixes: Collection[str]) -> "Prologue":
         """This prologue with these prefixes alone."""
         return Prologue(self.base, tuple((p, iri) for p, iri in self.prefixes if p in prefixes))
 

@@ -4,65 +4,40 @@
 evaluation time, and an RSP-QL dataset keeps them apart (SDS of RSP-QL: (u_i, G_i) and (w_j, W_j)).
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
-from freshkeeper.maintenance.query.syntax.prologue import Prologue
-from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens, tokenize
+from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens
+from freshkeeper.maintenance.query.syntax.tree import AGGREGATES, columns
 
-_AGGREGATED = re.compile(
-    r"\b(COUNT|SUM|MIN|MAX|AVG|SAMPLE|GROUP_CONCAT)\s*\(.*\bAS\b.*\bAS\b", re.IGNORECASE | re.DOTALL
-)
 LONGEST_ALIAS = 2_000
 """Names that stand for names that stand for names: what grows longer than this is left to SPARQL to refuse."""
 CHANGEFUL = ("RAND", "UUID", "STRUUID", "BNODE")
 
 
-def to_sparql(prologue: Prologue, head: str, pattern: Tokens, tail: str, windows: Sequence[str]) -> SourceMap:
-    """The SPARQL text, traced to the concatenation head + pattern + tail; `windows` are the named windows' IRIs."""
-    where = pattern.text
-    weaver = Weaver(head + where + tail)
-    weaver.add(prologue.text, 0)
-    weaver.copy(0, len(head), _alias_edits(head))
-    if where:
-        weaver.add("\nWHERE ", len(head))
-        edits = [e._replace(start=e.start + len(head), end=e.end + len(head)) for e in _edits(pattern, windows)]
-        weaver.copy(len(head), len(head) + len(where), edits)
-    if tail:
-        weaver.add("\n", len(head) + len(where))
-        weaver.copy(len(head) + len(where), len(weaver.source))
-    return weaver.done()
-
-
-def _alias_edits(head: str) -> list[Edit]:
+def alias_edits(tokens: Tokens, stop: int) -> list[Edit]:
     """Names set by an earlier `(... AS ?n)` of a SELECT with aggregates, replaced by what they stand for.
 
     Jena and with it RSP4J take `(COUNT(?r) AS ?n) (?n > 5 AS ?many)`; pyoxigraph takes such a name only where nothing
     is aggregated. Calls that answer differently each time are left alone.
     """
-    if not _AGGREGATED.search(head):
+    computed = [(name, made) for name, made in columns(tokens, 0, stop) if made]
+    if not any(_is_aggregate(made) for _, made in computed[:-1]):
         return []
-    tokens = tokenize(head)
     edits: list[Edit] = []
     meaning: dict[str, str] = {}
-    index = 0
-    while index < len(tokens.items):
-        close = tokens.closing.get(index, index)
-        inside = tokens.items[index + 1 : close - 2]
-        if inside and tokens.items[close - 2].is_word("AS"):
-            own = [
-                Edit(t.start, t.end, meaning[t.text[1:]])
-                for t in inside
-                if t.kind is Kind.VAR and t.text[1:] in meaning
-            ]
-            if sum(len(edit.new) for edit in own) > LONGEST_ALIAS:
-                break
-            edits += own
-            if not any(t.is_word(*CHANGEFUL) for t in inside):
-                meaning[tokens.items[close - 1].text[1:]] = f"({_applied(head, inside, own)})"
-        index = close + 1
+    for name, made in computed:
+        own = [Edit(t.start, t.end, meaning[t.text[1:]]) for t in made if t.kind is Kind.VAR and t.text[1:] in meaning]
+        if sum(len(edit.new) for edit in own) > LONGEST_ALIAS:
+            break
+        edits += own
+        if not any(t.is_word(*CHANGEFUL) for t in made):
+            meaning[name] = f"({_applied(tokens.text, made, own)})"
     return edits
+
+
+def _is_aggregate(made: Sequence[Token]) -> bool:
+    return any(t.is_word(*AGGREGATES) for t in made)
 
 
 def _applied(text: str, tokens: Sequence[Token], edits: list[Edit]) -> str:
@@ -72,32 +47,32 @@ def _applied(text: str, tokens: Sequence[Token], edits: list[Edit]) -> str:
     return weaver.done().text
 
 
-def _edits(tokens: Tokens, windows: Sequence[str]) -> list[Edit]:
-    listed = " ".join(f"<{name}>" for name in windows)
-    edits: list[Edit] = []
-    for block in blocks(tokens):
-        edits += _block_edits(tokens, block, listed)
+def window_edits(tokens: Tokens, windows: Sequence[str], first: int = 0, stop: int | None = None) -> list[Edit]:
+    """What becomes of the WINDOW and GRAPH blocks between two tokens; `windows` are the named windows' IRIs."""
+    edits = []
+    for index in blocks(tokens, first, stop):
+        word, name = tokens.items[index : index + 2]
+        opening, closing = block_frame(word, name, windows)
+        end = tokens.items[tokens.closing[index + 2]].end
+        edits += [Edit(word.start, word.end, opening)] if opening != word.text else []
+        edits += [Edit(end, end, closing)] if closing else []
     return sorted(edits)
 
 
-def _block_edits(tokens: Tokens, index: int, windows: str) -> Iterator[Edit]:
-    word, name = tokens.items[index : index + 2]
-    close = tokens.items[tokens.closing[index + 2]].end
+def block_frame(word: Token, name: Token, windows: Sequence[str]) -> tuple[str, str]:
+    """What stands in SPARQL for the word of a WINDOW or GRAPH block, and what is added behind the block."""
     free = name.kind is Kind.VAR
-    if word.is_word("WINDOW"):
-        opening = f"{{ VALUES {name.text} {{ {windows} }} GRAPH" if free else "GRAPH"
-        yield Edit(word.start, word.end, opening)
-        if free:
-            yield Edit(close, close, " }")
-    elif free and windows:
-        yield Edit(word.start, word.start, "{ ")
-        yield Edit(close, close, f" FILTER({name.text} NOT IN ({windows.replace(' ', ', ')})) }}")
+    if free and word.is_word("WINDOW"):
+        return f"{{ VALUES {name.text} {{ {' '.join(f'<{each}>' for each in windows)} }} GRAPH", " }"
+    if free and windows:
+        return "{ GRAPH", f" FILTER({name.text} NOT IN ({', '.join(f'<{each}>' for each in windows)})) }}"
+    return "GRAPH" if word.is_word("WINDOW") else word.text, ""
 
 
-def blocks(tokens: Tokens) -> Iterator[int]:
+def blocks(tokens: Tokens, first: int = 0, stop: int | None = None) -> Iterator[int]:
     """The indexes of WINDOW and GRAPH keywords that open a block here; what is inside SERVICE belongs to the source."""
-    index = 0
-    while index < len(tokens.items):
+    index, stop = first, len(tokens.items) if stop is None else stop
+    while index < stop:
         token = tokens.items[index]
         if token.is_word("SERVICE"):
             index = service_end(tokens, index)

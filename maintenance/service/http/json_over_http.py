@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import NamedNode, QuerySolutions, Store
 
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
@@ -110,7 +111,7 @@ class _Reading:
     def ask(self, query: str) -> list[Bound]:
         """The solutions of a query over the documents."""
         try:
-            found = self.store.query(query)
+            found = self.store.query(sound(query))
         except (SyntaxError, OSError) as error:
             raise FetchError(f"malformed: the pattern cannot be asked of documents: {error}") from None
         assert isinstance(found, QuerySolutions)

@@ -25,7 +25,7 @@ def test_the_quadruple(data: dict[str, Any]) -> None:
     assert data["SDS"]["default_graphs"] == ["http://e/g"]
     assert data["SDS"]["windows"] == [
         {"name": "http://e/w", "stream": "http://e/s", "named": True, "kind": "time", "range": 4000, "step": 1000,
-         "t0_ms": None, "closure": "left-open", "variables": ["p", "t"]}
+         "t0_ms": None, "lag_ms": 0, "closure": "left-open", "variables": ["p", "t"]}
     ]  # fmt: skip
     assert "GRAPH :w { ?p :topic ?t }" in data["SE"]
 

@@ -160,7 +160,7 @@ def test_aliases_beside_aggregates_stand_for_their_expressions() -> None:
     assert [row["k"].split('"')[1] for row in rows] == ["6"]
 
 
-def test_services_are_found_at_any_depth_with_their_place_in_the_sparql_text() -> None:
+def test_services_are_found_at_any_depth_with_their_place_in_the_text() -> None:
     query = parse(
         "PREFIX : <http://e/> SELECT * FROM NAMED WINDOW :w ON :s [NOW] { WINDOW :w { ?a :p ?b } "
         'OPTIONAL { SERVICE SILENT :one { ?b :q "SERVICE :no { }" } } '
@@ -169,7 +169,7 @@ def test_services_are_found_at_any_depth_with_their_place_in_the_sparql_text() -
     one, two = query.services
     assert (one.endpoint, one.silent, one.variables) == ("http://e/one", True, ("b",))
     assert (two.endpoint, two.endpoint_variable, two.variables) == (None, "two", ("b", "c", "d", "g"))
-    assert query.sparql[slice(*two.span)] == "SERVICE ?two { ?b :r ?c . GRAPH ?g { ?c :s ?d } }"
+    assert query.expression.source.tokens.text[slice(*two.span)] == "SERVICE ?two { ?b :r ?c . GRAPH ?g { ?c :s ?d } }"
     assert one.predicates == ("http://e/q",)
 
 

@@ -38,6 +38,7 @@ patterns = st.sampled_from(
      "FILTER(?a<?b&&?b>3)", "SERVICE :e { ?a :p ?b }", "{ SELECT ?a { ?a :r ?b } }", "VALUES ?a { :x \"y\"@en }",
      "MINUS { ?a :p ?b }", "{ BIND(IRI('z') AS ?z1) }", "?a :p/^ex:q* ?b ; a :T"]
 )  # fmt: skip
+in_windows = patterns.filter(lambda pattern: "GRAPH" not in pattern)
 
 
 @st.composite
@@ -46,8 +47,8 @@ def windows(draw: st.DrawFn, name: str) -> Window:
     stream, t0, named = draw(names), draw(instants), draw(st.booleans())
     kind = draw(st.sampled_from(WindowKind))
     if kind is WindowKind.TIME:
-        closure = draw(st.sampled_from(Closure))
-        return Window(name, stream, kind, draw(durations), draw(st.none() | durations), t0, closure, named)
+        closure, lag = draw(st.sampled_from(Closure)), draw(st.just(0) | durations)
+        return Window(name, stream, kind, draw(durations), draw(st.none() | durations), t0, closure, named, lag)
     if kind is WindowKind.ELEMENTS:
         counts = st.integers(1, 10**6)
         return Window(name, stream, kind, draw(counts), draw(counts), t0, named=named)
@@ -74,8 +75,8 @@ def queries(draw: st.DrawFn) -> Query:
     declared = tuple(draw(windows(f"http://e/w{n}")) for n in range(count))
     output = draw(names) if declared else None
     output = draw(st.sampled_from([output, None]))
-    blocks = [f"WINDOW <{w.name}> {{ {draw(patterns)} }}" for w in declared if w.named]
-    blocks += [f"WINDOW ?w {{ {draw(patterns)} }}"] if blocks and draw(st.booleans()) else []
+    blocks = [f"WINDOW <{w.name}> {{ {draw(in_windows)} }}" for w in declared if w.named]
+    blocks += [f"WINDOW ?w {{ {draw(in_windows)} }}"] if blocks and draw(st.booleans()) else []
     body = draw(st.permutations(blocks + draw(st.lists(patterns, max_size=3))))
     form = draw(st.sampled_from([Form.SELECT, Form.CONSTRUCT, Form.ASK, Form.DESCRIBE]))
     rest = {

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.rsp.stored_literals import stored_quads, stored_term
+from freshkeeper.policies.errors import ConfigError
 
 Ask = Callable[..., dict[int, list[str]]]
 
@@ -35,6 +36,42 @@ def test_a_right_open_window_leaves_out_its_end_and_keeps_its_beginning(ask: Ask
     assert found[1000] == []
     assert found[3000] == ["a", "b"]
     assert found[5000] == ["c"]
+
+
+def test_a_window_may_end_before_the_evaluation(ask: Ask) -> None:
+    found = ask(f"SELECT ?x {W} [FROM NOW-PT3S TO NOW-PT1S STEP PT1S] {WHERE}", STREAM, drain=True)
+    assert found == {
+        1000: [], 2000: ["a"], 3000: ["a", "b"], 4000: ["b", "c"], 5000: ["c"], 6000: [], 7000: [], 8000: ["d"],
+        9000: ["d"], 10000: [],
+    }  # fmt: skip
+    right_open = ask(f"SELECT ?x {W} [FROM NOW-PT3S TO NOW-PT1S STEP PT1S CLOSURE RIGHT_OPEN] {WHERE}", STREAM)
+    assert right_open == {1000: [], 2000: [], 3000: ["a"], 4000: ["a", "b"], 5000: ["b", "c"], 6000: ["c"], 7000: []}
+
+
+def test_a_lagging_window_without_a_step_moves_when_an_element_comes_into_it(ask: Ask) -> None:
+    found = ask(f"SELECT ?x {W} [FROM NOW-PT3S TO NOW-PT1.5S] {WHERE}", STREAM)
+    assert found == {2500: ["a"], 3500: ["a", "b"], 4500: ["b", "c"], 8500: ["d"]}
+    merged = "SELECT ?x FROM STREAM :s [NOW - 3 S TO NOW - 1500 MS] { ?x :p ?n }"
+    assert ask(merged, STREAM) == {2501: ["a"], 3501: ["a", "b"], 4501: ["b", "c"], 8501: ["d"]}
+
+
+def test_a_past_window_is_compared_with_the_present_one(ask: Ask) -> None:
+    text = f"""SELECT ?x (?n - ?before AS ?more) FROM NAMED WINDOW :past ON :s [FROM NOW-PT4S TO NOW-PT2S STEP PT2S]
+        {W} [FROM NOW-PT2S TO NOW-PT0S STEP PT2S] {{ WINDOW :w {{ ?x :p ?n }} WINDOW :past {{ ?x :p ?before }} }}"""
+    assert ask(text, [(1000, ":a :p 1"), (2500, ":a :p 4"), (6000, ":a :p 9")]) == {
+        2000: [],
+        4000: ["a 3"],
+        6000: ["a 5"],
+    }
+
+
+def test_groups_are_constructed_and_asked_for(ask: Ask) -> None:
+    stream = [(1000, ":a :p 1"), (1500, ":a :p 2"), (2000, ":b :p 3"), (4000, ":b :p 4")]
+    window = f"{W} [RANGE PT2S STEP PT2S] {WHERE}"
+    text = f"CONSTRUCT {{ ?x :has true ; :parity ?odd }} {window} GROUP BY ?x (?n > 9 AS ?odd) HAVING (COUNT(?n) > 1)"
+    assert ask(text, stream) == {2000: ["a has true", "a parity false"], 4000: []}
+    assert ask(f"ASK {window} GROUP BY ?x HAVING (COUNT(?n) > 1)", stream) == {2000: ["True"], 4000: ["False"]}
+    assert ask(f"ASK {window} HAVING (SUM(?n) > 5)", stream) == {2000: ["True"], 4000: ["False"]}
 
 
 def test_draining_goes_on_until_the_windows_are_empty(ask: Ask) -> None:
@@ -228,3 +265,30 @@ def test_many_literals_are_read_as_the_store_reads_each(written: list[tuple[str,
     store.extend(quads)
     assert set(stored_quads(quads)) == set(store)
     assert [stored_term(quad.object) for quad in quads] == [quad.object for quad in stored_quads(quads)]
+
+
+@pytest.mark.parametrize(
+    ("block", "says"),
+    [
+        ("WINDOW ?w { MINUS { ?a :p ?b } ?a :p ?b }", r"and MINUS \{ \?a :p \?b \} does not know it"),
+        ("WINDOW ?w { ?a :p ?b MINUS { ?c :p ?d } }", r"and MINUS \{ \?c :p \?d \} does not know it"),
+        ("WINDOW ?w { OPTIONAL { ?a :p ?b } ?a :p ?c }", "and OPTIONAL"),
+        ("WINDOW ?w { { ?a :p ?b } UNION { BIND(1 AS ?b) } }", r"the graph of WINDOW \?w \{"),
+        ("WINDOW ?w { ?a :p ?b } GRAPH ?g { SELECT (COUNT(*) AS ?n) { ?a :p ?c } }", "and SELECT"),
+        ("WINDOW ?w { ?a :p ?b } OPTIONAL { GRAPH ?g { VALUES ?c { 1 } } }", r"and GRAPH \?g \{ VALUES"),
+    ],
+)
+def test_a_block_whose_graph_is_a_variable_is_refused_where_the_library_misreads_it(
+    run_query: Callable[..., object], block: str, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        run_query(
+            f"SELECT * FROM NAMED :n FROM NAMED WINDOW :w ON :s [RANGE 1s STEP 1s] {{ {block} }}", [(1000, ":a :p 1")]
+        )
+
+
+def test_a_block_whose_graph_is_a_variable_looks_at_each_graph_alone(ask: Ask) -> None:
+    windows = "FROM NAMED WINDOW :v ON :s [RANGE 2s STEP 1s] FROM NAMED WINDOW :w ON :s [RANGE 1s STEP 1s]"
+    block = "WINDOW ?w { ?a :p ?b OPTIONAL { ?a :q ?c } MINUS { ?a :r ?d } FILTER EXISTS { ?a :s ?e } }"
+    elements = [(1000, ":a :p 1 ; :q 2 ; :s 3"), (1500, ":b :p 1 ; :s 3 . :a :r 1"), (2000, ":c :q 5")]
+    assert ask(f"SELECT ?w ?a ?c {windows} {{ {block} }}", elements)[2000] == ["v b -", "w b -"]

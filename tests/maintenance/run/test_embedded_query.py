@@ -1,14 +1,18 @@
 """A continuous query inside a Python program."""
 
 import pyoxigraph as ox
+import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.query import SplitError
 from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.run.embedded_query import continuous_query
-from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
+from freshkeeper.maintenance.service.transport import AtOnce
 from freshkeeper.maintenance.service_join.build import Shares
 from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.policies.errors import ConfigError
 
 E = "http://example.org/"
 BLOG = f"PREFIX : <{E}> :jazz :discussedBy :ann, :bob . :ann :followers 10 . :bob :followers 20 ."
@@ -28,6 +32,46 @@ def test_a_query_over_an_iterable_and_a_source_gives_solutions_with_their_freshn
         ((bound, freshness),) = result.solutions()
         assert bound == {"topic": ox.NamedNode(f"{E}jazz"), "reach": ox.Literal(30)}
         assert (freshness.probability == 1.0) == (freshness.age == 0) == (result.t == 1000)
+
+
+def posts(*seconds: int) -> dict[str, list[tuple[int, ox.Triple]]]:
+    """One post about jazz at each second."""
+    post = ox.Triple(*(ox.NamedNode(E + name) for name in ("post", "topic", "jazz")))
+    return {f"{E}stream": [(1000 * second, post) for second in seconds]}
+
+
+@pytest.mark.parametrize("edges", [False, True])
+def test_a_source_in_which_nothing_changes_needs_no_volatile_predicates_and_is_asked_once(edges: bool) -> None:
+    data = EmbeddedSource(list(ox.parse(BLOG, format=ox.RdfFormat.TURTLE)))
+    blog = Source(AtOnce(data), static=True)
+    results = list(run(continuous_query(REACH, {f"{E}blog": blog}, edges=edges), posts(1, 3)))
+    for result in results:
+        ((bound, freshness),) = result.solutions()
+        assert (bound["reach"], freshness.probability) == (ox.Literal(30), 1.0)
+    assert data.requests == 1
+    (unpaid,) = run(continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, budget=0), posts(1))
+    assert len(unpaid.answers) == 0
+
+
+def test_a_source_that_changes_is_not_static_whatever_is_said_of_its_predicates() -> None:
+    changes = [(2000, ox.Quad(ox.NamedNode(f"{E}ann"), ox.NamedNode(f"{E}followers"), ox.Literal(9)))]
+    with pytest.raises(SplitError, match="no volatile predicate occurs"):
+        continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG, changes=changes)})
+    with pytest.raises(SplitError, match=r"did you mean 'http://example\.org/followers'"):
+        continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG, [f"{E}follower"])})
+
+
+@pytest.mark.parametrize(("fetch", "sure"), [("view", 1.0), ("always", 1.0), ("once", 0.0)])
+def test_how_sources_are_asked_is_an_argument(fetch: str, sure: float) -> None:
+    blog = Source.embedded(BLOG, [f"{E}followers"])
+    *_, last = run(continuous_query(REACH, {f"{E}blog": blog}, fetch=fetch), posts(1, 2))
+    ((_, freshness),) = last.solutions()
+    assert freshness.probability == sure
+
+
+def test_a_way_to_ask_sources_that_there_is_not_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="fetch='alway' is no way to ask sources: did you mean 'always'"):
+        continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, fetch="alway")
 
 
 def test_several_queries_share_a_budget_and_none_takes_what_is_another_s() -> None:

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode
 from servers import eventually
 
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query import SplitError, parse
 from freshkeeper.maintenance.query.federation.split import split
+from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.endpoint import Order
 from freshkeeper.maintenance.service.json_documents import Template
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
@@ -192,3 +193,13 @@ def test_a_pattern_without_keys_cannot_be_asked_of_documents(site):
     blog = site("?user :followers ?n", gives="user")
     (reply,) = blog.endpoint.transport.send([Request("SELECT * { ?s ?p ?o }")], 0, 1).replies
     assert "documents are asked for by key" in str(reply.error)
+
+
+def test_a_pattern_that_no_key_parts_is_refused_where_documents_are_about_one_key_each():
+    user = {"subject": f"{E}user/{{id}}", "url": "http://127.0.0.1:9/{id}", "predicates": {f"{E}name": "name"}}
+    source = source_of(config_of({"resources": [user], "volatile": f"{E}name"}, "test"))
+    text = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
+        WHERE {{ WINDOW :w {{ ?post :about ?t }} SERVICE :site {{ ?t :boss ?u . ?u ?p ?n . ?t ?q ?m }} }}"""
+    with pytest.raises(SplitError, match="its documents are about one key each"):
+        continuous_query(text, {f"{E}site": source})
+    source.transport.close()

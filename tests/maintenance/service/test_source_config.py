@@ -108,6 +108,23 @@ def test_paths_are_beside_the_file_and_sizes_are_read_as_written(tmp_path):
     assert config_of({"sparql": "http://h/", "max_size": "5 kB"}, "").max_size == 5_000
 
 
+def test_only_a_file_that_tells_of_no_changes_is_known_to_have_none(tmp_path):
+    (tmp_path / "blog.ttl").write_text("<http://e/ann> <http://e/n> 1 .")
+    (tmp_path / "changes.nq").write_text("")
+    assert load_source(str(tmp_path / "blog.ttl")).changing is None
+    for more, changing in (
+        ("data: blog.ttl\n", None),
+        ("data: blog.ttl\nvolatile: http://e/n\n", ("http://e/n",)),
+        ("data: blog.ttl\nchanges: changes.nq\n", ()),
+        ("data: blog.ttl\nknowledge: published\n", ()),
+        ("sparql: http://127.0.0.1:9/\nvolatile: []\n", ()),
+    ):
+        (tmp_path / "blog.yaml").write_text(more)
+        source = load_source(str(tmp_path / "blog.yaml"))
+        assert source.changing == changing
+        source.transport.close()
+
+
 def test_published_knowledge_is_a_model_of_its_own_per_source():
     source = load_source_of("knowledge: published\nmodified: http://purl.org/dc/terms/modified\n")
     assert source.model is not None

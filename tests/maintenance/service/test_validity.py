@@ -1,6 +1,8 @@
 """What a source tells of its values: HTTP headers, a date per key, and the annotations of 004."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
@@ -163,6 +165,66 @@ def test_of_a_history_the_values_that_hold_now_are_taken():
     assert [copy.expires for copy in seen] == [10_000, 20_000, 30_000, 30_000]
 
 
+def history(spans):
+    return "".join(
+        f":g{n} {{ :ann :followers {n} }} :g{n} tmp:interval [ tmp:initial {at(a)} ; tmp:final {at(b)} ] . "
+        for n, (a, b) in enumerate(spans)
+    )
+
+
+SPANS = st.tuples(st.integers(0, 20), st.integers(1, 9)).map(lambda span: (span[0], span[0] + span[1]))
+
+
+def test_a_value_that_begins_beside_one_that_lasts_ends_the_copy():
+    source, _ = endpoint(history([(0, 10), (5, 20)]), Told(annotation=Annotation.GRAPH))
+    seen = [copies(source, now, "ann")[0] for now in (0, 4_999, 5_000, 12_000)]
+    assert [(value(copy), copy.modified, copy.expires) for copy in seen] == [
+        (["0"], 0, 5_000), (["0"], 0, 5_000), (["0", "1"], 5_000, 10_000), (["1"], 10_000, 20_000),
+    ]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SPANS, max_size=5))
+def test_no_value_comes_or_goes_between_the_change_and_the_expiry_that_are_told(spans):
+    source, _ = endpoint(history(spans), Told(annotation=Annotation.GRAPH))
+    seen = {now: copies(source, now * 1000, "ann")[0] for now in range(31)}
+    for now, copy in seen.items():
+        holding = [str(n) for n, (a, b) in enumerate(spans) if a <= now < b]
+        if holding:
+            assert value(copy) == holding
+        first = copy.modified // 1000 if copy.modified != UNKNOWN else now
+        for other in range(first, min(copy.expires // 1000, 31)):
+            assert value(seen[other]) == value(copy), (now, other)
+
+
+def test_one_value_without_an_annotation_makes_the_expiry_of_its_copy_unknown():
+    trig = history([(0, 10)]) + ":g9 { :ann :followers 9 }"
+    (ann,) = copies(endpoint(trig, Told(annotation=Annotation.GRAPH))[0], 0, "ann")
+    assert (value(ann), ann.modified, ann.expires) == (["0", "9"], UNKNOWN, UNKNOWN)
+
+
+def test_a_date_of_a_change_to_come_takes_no_value_away():
+    trig = f":ann :followers 1 ; dct:modified {at(9)} ."
+    (ann,) = copies(endpoint(trig, Told(modified="http://purl.org/dc/terms/modified"))[0], 5_000, "ann")
+    assert (value(ann), ann.modified, ann.expires) == (["1"], UNKNOWN, UNKNOWN)
+
+
+def test_a_row_that_an_optional_may_have_lost_is_never_told_to_last():
+    pattern = "?topic :discussedBy ?user . ?user :likes ?x OPTIONAL { ?x :followers ?n }"
+    trig = ":ann :likes :y, :z . :g0 { :y :followers 1 } :g1 { :z :followers 2 } " + "".join(
+        f":g{n} tmp:interval [ tmp:initial {at(9 * n)} ; tmp:final {at(30)} ] . " for n in range(2)
+    )
+    source, _ = endpoint(trig, Told(annotation=Annotation.GRAPH), pattern)
+    (jazz,) = source.deliver(Order(0, [], [node("jazz")])).expanded
+    assert {key: copy.expires for key, copy in jazz.copies.items()} == {node("y"): 30_000, node("z"): 0}
+
+
+def test_a_history_where_no_time_is_seen_is_refused():
+    pattern = "?topic :discussedBy ?user . ?user :followers ?n MINUS { ?user :followers 5 }"
+    with pytest.raises(ConfigError, match=r"annotations: graph: MINUS .* shows no time .* behind the SERVICE block"):
+        endpoint("", Told(annotation=Annotation.GRAPH), pattern)
+
+
 def test_a_value_without_an_annotation_holds_for_an_unknown_time():
     source, _ = endpoint(":g1 { :ann :followers 3 }", Told(annotation=Annotation.GRAPH))
     (ann,) = copies(source, 0, "ann")
@@ -176,6 +238,11 @@ def test_a_volatile_triple_inside_a_block_is_annotated_too():
     ann, bob = copies(source, 0, "ann", "bob")
     assert (value(ann), ann.expires) == (["3"], 9_000)
     assert bob.expires == UNKNOWN
+
+
+def test_a_predicate_that_may_be_any_has_no_annotation():
+    with pytest.raises(ConfigError, match=r"annotations: graph: name the predicate of \?user \?p \?n"):
+        endpoint("", Told(annotation=Annotation.GRAPH), "?topic :discussedBy ?user . ?user ?p ?n")
 
 
 def test_triples_that_cannot_be_told_apart_are_refused_with_what_to_do():

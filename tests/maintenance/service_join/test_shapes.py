@@ -8,6 +8,8 @@ from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, QueryTriples, Store, Triple
 
 from freshkeeper import Source, continuous_query, run
@@ -55,6 +57,8 @@ ANSWERED = {
     "MINUS after it": f"SELECT ?p ?n @ {{ {WINDOW} {{ {SERVICE} MINUS {{ {NUMBER} }} }} }}",
     "MINUS": f"SELECT ?p ?t @ {{ {WINDOW} MINUS {{ {SERVICE} FILTER(?n > 15) }} }}",
     "EXISTS": f"SELECT ?p ?e @ {{ {WINDOW} BIND(EXISTS {{ {SERVICE} FILTER(?n > 15) }} AS ?e) }}",
+    "EXISTS with a block that looks at what is outside": f"SELECT ?p ?t @ {{ {WINDOW} FILTER EXISTS {{ "
+    f"{{ FILTER(?t != :t2) }} {SERVICE} }} }}",
     "FILTER over what BIND makes of it": f"SELECT ?p ?m @ {{ {WINDOW} {SERVICE} BIND(?n * 2 AS ?m) FILTER(?m > 30) }}",
     "inner FILTER that sees less": f"SELECT ?p ?n @ {{ {WINDOW} {{ {SERVICE} FILTER(BOUND(?p) || ?n > 15) }} }}",
     "values computed": f'SELECT ?x ?n @ {{ {WINDOW} BIND(IRI(REPLACE(STR(?t), "t1", "t0")) AS ?x) '
@@ -86,6 +90,19 @@ ANSWERED = {
     "inside: the key, and OPTIONAL": f"{BOTH} :b {{ ?u :followers ?n OPTIONAL {{ ?u :name ?m }} }} }}",
     "inside: a label, and OPTIONAL": f"{BOTH} :b {{ _:x :discussedBy ?u OPTIONAL {{ ?u :followers ?n }} }} }}",
     "inside: NOT EXISTS": service("?u :followers ?n FILTER NOT EXISTS { ?v :followers ?m FILTER(?m > ?n) }"),
+    "inside: any predicate": service("?u ?f ?n", "SELECT *"),
+    "inside: any predicate, of all": f"SELECT * @ {{ {WINDOW} SERVICE :b {{ ?t ?a ?u . ?u ?f ?n }} }}",
+    "inside: any predicate, summed": f"{SUMS} @ {{ {WINDOW} {{ SERVICE :b {{ ?t :discussedBy ?u . ?u ?f ?n "
+    "FILTER(isNumeric(?n)) } } } GROUP BY ?t",
+    "inside: all predicates but one": service("?u !:name ?n"),
+    "inside: one predicate and all but another": service("?u :followers ?m . ?u !:name ?n", "SELECT *"),
+    "inside: any predicate in brackets": service("[] ?f ?u . ?u :followers ?n", "SELECT *"),
+    "inside: OPTIONAL of any predicate": service("OPTIONAL { ?u ?f ?n FILTER(?n > 10) }", "SELECT *"),
+    "inside: any predicate of two": service("?u ?f ?n . ?t ?g ?v FILTER(?u != ?v)", "SELECT *"),
+    "inside: any predicate of a branch": f"SELECT * @ {{ {WINDOW} SERVICE :b {{ {{ ?t ?a ?u }} UNION {{ ?u ?f 10 }} "
+    "} }",
+    "inside: MINUS of any predicate": service("?u :followers ?n MINUS { ?u ?f true }"),
+    "inside: a value that the window gives": f"SELECT * @ {{ {NUMBER} {BY} SERVICE :b {{ ?u ?g ?k }} }}",
     "inside: sub-query": f"SELECT ?p ?s @ {{ {WINDOW} SERVICE :b {{ {SUMS} {{ ?t :discussedBy ?u . ?u :followers ?n }} "
     "GROUP BY ?t } }",
 }
@@ -94,11 +111,47 @@ REFUSED = {
     "sub-query with LIMIT": f"SELECT ?p ?n @ {{ {WINDOW} {{ SELECT ?t ?n {{ {SERVICE} }} {LAST} }} }}",
     "sub-query that counts": f"SELECT ?p ?c @ {{ {WINDOW} {{ SELECT (COUNT(DISTINCT ?t) AS ?c) {{ {SERVICE} }} }} }}",
     "value from a BIND that comes too early": f"{COUNT} @ {{ BIND(?x AS ?t) {SERVICE} WINDOW :w {{ ?p :by ?x }} }}",
+    "value from a BIND of what one branch binds": (
+        f"{COUNT} @ {{ {{ WINDOW :w {{ ?p :topic ?x }} }} UNION {{ {NUMBER} }} BIND(?x AS ?t) {SERVICE} }}"
+    ),
     "value from OPTIONAL alone": f"{COUNT} @ {{ WINDOW :w {{ ?p ?a ?b }} OPTIONAL {{ {WINDOW} }} {SERVICE} }}",
     "OPTIONAL first": f"SELECT ?p ?n @ {{ OPTIONAL {{ {SERVICE} }} {WINDOW} }}",
     "OPTIONAL alone in its group": f"SELECT ?p ?n @ {{ {WINDOW} {{ OPTIONAL {{ {SERVICE} }} }} }}",
     "MINUS of the first": f"SELECT ?p @ {{ {WINDOW} MINUS {{ SELECT ?t {{ {SERVICE} }} {LAST} }} }}",
 }
+
+SHOWN = (
+    "SELECT ?t (SUM(?n) AS ?c) @ GROUP BY ?t",
+    "SELECT ?t (COUNT(*) AS ?c) @ GROUP BY ?t HAVING (COUNT(*) > 1)",
+    "SELECT ?t ?u (COUNT(*) AS ?c) @ GROUP BY ?t ?u",
+    "SELECT ?p (COUNT(*) AS ?c) @ GROUP BY ?p",
+    "SELECT ?t ?u (?n * 2 AS ?c) @",
+    "SELECT DISTINCT ?t (?n AS ?c) @",
+)
+"""Heads and tails of sub-queries that compute ?c."""
+HOLDING = (
+    f"{WINDOW} {SERVICE}",
+    f"{AGAIN} {SERVICE} FILTER(?n > 15)",
+    f"{WINDOW} OPTIONAL {{ {SERVICE} }}",
+    f"{WINDOW} {{ {SERVICE} }} UNION {{ {NUMBER} }}",
+)
+LOOKED_AT = (
+    "FILTER(?c > 1)",
+    "FILTER(BOUND(?c))",
+    "FILTER(!BOUND(?n))",
+    "BIND(?c * 2 AS ?d) FILTER(?d IN (2, 4, 40))",
+    "MINUS { WINDOW :w { ?p :num ?c } }",
+    "FILTER EXISTS { WINDOW :w { ?x :num ?k } FILTER(?k > ?c) }",
+    "FILTER NOT EXISTS { WINDOW :w { ?x :num ?c } }",
+    "BIND(EXISTS { WINDOW :w { ?x :num ?c } } AS ?e)",
+    "OPTIONAL { WINDOW :w { ?p :num ?k } FILTER(?k < ?c) }",
+    "OPTIONAL { WINDOW :w { ?x :num ?c } }",
+    "WINDOW :w { ?x :num ?c }",
+    "{ WINDOW :w { ?x :num ?c } FILTER(?c > 5) }",
+    "{ SELECT (COUNT(*) AS ?c) { WINDOW :w { ?x :num ?k } } }",
+    "VALUES ?c { 1 2 10 20 40 }",
+)
+"""What may look at ?c beside the sub-query."""
 
 LOOKING = {
     "MINUS before what it looks at": (
@@ -213,6 +266,24 @@ def test_what_is_sure_is_true_and_with_enough_budget_nothing_is_missing(name: st
                 assert known == right, (seed, result.t)
             sure += known.total()
     assert sure
+
+
+@pytest.mark.parametrize("fetch", [Fetch.VIEW, Fetch.ALWAYS])
+@given(st.tuples(*map(st.sampled_from, (("SELECT *", "ASK", COUNT), SHOWN, HOLDING, LOOKED_AT))), st.integers(0, 30))
+@settings(max_examples=60, deadline=None)
+def test_what_a_sub_query_computes_is_looked_at_from_outside_as_sparql_does(
+    fetch: Fetch, shape: tuple[str, ...], seed: int
+) -> None:
+    head, shown, holding, looked = shape
+    body = f"{head} @ {{ {WINDOW} {{ {shown.replace('@', f'{{ {holding} }}')} }} {looked} }}"
+    elements, data, changes = world(seed)
+    blog = Source.embedded(data, volatile=[E + "followers"], changes=changes)
+    upkeep = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=fetch)
+    running = build(parse(query(body)), sources={E + "b": blog}, upkeep=upkeep)
+    for result in run(running, {E + "s": elements}):
+        answers = list(said(result))
+        assert Counter(answer for answer, _ in answers) == truth(body, seed, result.t), result.t
+        assert all(fresh == 1.0 for _, fresh in answers)
 
 
 @pytest.mark.parametrize("name", ["in WINDOW", "inside: a blank node", "inside: sub-query", *REFUSED])

@@ -13,6 +13,7 @@ from freshkeeper.maintenance.view.published import Published
 from freshkeeper.maintenance.view.rates import ChangeBits, LastModified
 from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
 from freshkeeper.maintenance.view.survival import Survival
+from freshkeeper.maintenance.view.unchanging import Unchanging
 from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import InputError
 
@@ -38,6 +39,7 @@ MODELS = {
     "poisson": lambda: Poisson(np.geomspace(1e-6, 1e-2, 6)),
     "published": Published,
     "published periodic": lambda: Published(periodic=True),
+    "unchanging": Unchanging,
     "survival": Survival,
     "survival own": lambda: Survival(own=2, capacity=32),
     "change bits": Learned,

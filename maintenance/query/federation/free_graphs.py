@@ -1,0 +1,63 @@
+"""Blocks whose graph is a variable, `WINDOW ?w { ... }` and `GRAPH ?g { ... }`, where pyoxigraph misreads them.
+
+To SPARQL the variable joins what the block gives, to the library it is a part of each triple pattern inside. Both are
+the same where a triple pattern comes before all that looks at the solutions before it, and no sub-query hides it.
+"""
+
+from collections.abc import Sequence
+
+from freshkeeper.maintenance.query.syntax.tree import (
+    Element,
+    Graph,
+    Group,
+    Minus,
+    Optional,
+    Select,
+    Service,
+    TriplePattern,
+    Union,
+    bound_variables,
+)
+from freshkeeper.policies.errors import ConfigError
+
+
+def check_free_graphs(group: Sequence[Element]) -> None:
+    """An error where such a block would be misread; what stands in a SERVICE is the source's business."""
+    for element in group:
+        if isinstance(element, Graph) and element.iri is None and (found := _misread(element)):
+            raise ConfigError(
+                f"the graph of {element.flat} is a variable, and {found.flat} does not know it: begin the block "
+                "with a triple pattern and put no sub-query into it, or name the window or graph"
+            )
+        if not isinstance(element, Service):
+            for part in element.parts:
+                check_free_graphs(part)
+
+
+def _misread(block: Graph) -> Element | None:
+    """What in it does not know the graph: itself, where not all its solutions come from a triple pattern."""
+    return _early(block.inner) or (None if _asks(block.inner) else block)
+
+
+def _early(group: Sequence[Element]) -> Element | None:
+    """What hides the graph, or looks at solutions that do not have it yet."""
+    for n, element in enumerate(group):
+        if isinstance(element, Select):
+            return element
+        if isinstance(element, Optional | Minus) and not _asks(group[:n]):
+            return element
+        if isinstance(element, Minus) and bound_variables(element.inner).isdisjoint(bound_variables(group[:n])):
+            return element
+        inside = () if isinstance(element, Graph | Service) else element.parts
+        if found := next(filter(None, map(_early, inside)), None):
+            return found
+    return None
+
+
+def _asks(group: Sequence[Element]) -> bool:
+    """Whether every solution of a group comes from a triple pattern of its own graph."""
+    return any(
+        isinstance(e, TriplePattern)
+        or (isinstance(e, Group | Union) and not isinstance(e, Graph) and all(map(_asks, e.parts)))
+        for e in group
+    )

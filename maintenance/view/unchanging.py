@@ -1,0 +1,34 @@
+"""What is said to never change (knowledge: published, by the operator)."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from freshkeeper.maintenance.view.changes import Beliefs, Evidence
+from freshkeeper.maintenance.view.learned import exponential
+from freshkeeper.maintenance.view.rates import paired, reaching
+from freshkeeper.policies.arrays import Ids, Ints
+from freshkeeper.policies.base import Knowledge
+
+
+class Unchanging:
+    """A copy is fresh for ever: nothing is to be gained by a refresh."""
+
+    LEARNED: ClassVar = ()
+    knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
+
+    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
+        """There is nothing to know of these slots."""
+        paired(slots, keys)
+
+    def evict(self, slots: Ids) -> None:
+        """Nor to forget."""
+
+    def observe(self, evidence: Evidence) -> None:
+        """Nor to learn."""
+
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
+        """A change rate of 0."""
+        count, which = reaching(last_refresh, slots)
+        return exponential(np.zeros(count if which is None else which.size), instants, last_refresh, look_ahead)
