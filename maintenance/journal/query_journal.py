@@ -15,6 +15,7 @@ from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.journal.scripted_truth import Truth
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.state.run_state import State
+from freshkeeper.maintenance.terms import text_of
 from freshkeeper.maintenance.view.local_view import Miss
 from freshkeeper.policies.errors import ConfigError
 
@@ -164,4 +165,4 @@ def written(key: object) -> str:
     """A key as text: the terms of a tuple with blanks between."""
     if isinstance(key, Miss):
         return f"miss {written(key.sn)}"
-    return " ".join(str(term) for term in key) if isinstance(key, tuple) else str(key)
+    return " ".join(map(text_of, key)) if isinstance(key, tuple) else text_of(key)

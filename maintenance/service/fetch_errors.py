@@ -12,5 +12,10 @@ class FetchError(EndpointError):
         self.again, self.wait = again, wait
 
 
+def unreadable(error: BaseException) -> str:
+    """What is told of an answer that nobody knew how to read."""
+    return f"malformed: the answer cannot be read: {type(error).__name__}: {error}"
+
+
 class NotSentError(EndpointError):
     """Nothing was sent, and nothing is to be paid: budget, limits or time did not allow it."""

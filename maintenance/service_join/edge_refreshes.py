@@ -14,6 +14,7 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.rsp.r2s import Freshness
 from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.terms import text_of
 from freshkeeper.maintenance.view.local_view import Miss
 from freshkeeper.policies.base import Case
 
@@ -28,7 +29,7 @@ class Edges:
 
     def __str__(self) -> str:
         """As the journal shows it."""
-        return f"edges {self.sn if not isinstance(self.sn, tuple) else ' '.join(map(str, self.sn))}"
+        return f"edges {self.sn if not isinstance(self.sn, tuple) else ' '.join(map(text_of, self.sn))}"
 
 
 @dataclass(eq=False)

@@ -18,6 +18,7 @@ from freshkeeper.maintenance.query.syntax.patterns import Element
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.query.syntax.tokens import Kind, tokenize
+from freshkeeper.maintenance.terms import text_of
 from freshkeeper.policies.errors import nearest
 
 _LOOKING = ("FILTER", "MINUS", "BIND")
@@ -116,7 +117,7 @@ def values_block(names: Sequence[str], rows: Sequence[Sequence[object]] | None) 
 
 
 def _term(term: object) -> str:
-    written = str(term)
+    written = text_of(term)
     if written.startswith("_:"):
         raise SplitError(f"{written} is a blank node: it means nothing to another source, and cannot be a key")
     return written
