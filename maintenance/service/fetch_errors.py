@@ -14,6 +14,8 @@ class FetchError(EndpointError):
 
 def unreadable(error: BaseException) -> str:
     """What is told of an answer that nobody knew how to read."""
+    if isinstance(error, EndpointError):
+        return str(error)
     return f"malformed: the answer cannot be read: {type(error).__name__}: {error}"
 
 

@@ -124,7 +124,7 @@ class PatternEndpoint:
         try:
             return self._read(request, reply, now)
         except Exception as error:  # whatever a source answers costs its answers, and nothing else
-            return self._read(request, replace(reply, error=unreadable(error)), now)
+            return self._read(request, replace(reply, rows=(), error=unreadable(error)), now)
 
     def _read(self, request: Request, reply: Reply, now: int) -> dict[Key, Copy | Expanded]:
         if request.expands:
