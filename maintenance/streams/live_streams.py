@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from freshkeeper.maintenance.streams.batch import Batch, Stream
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, TimedLines
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -49,7 +50,8 @@ class Events(BufferedIOBase):
         while chunk := self._source.read1(size):
             *whole, self._rest = _END.split(self._rest + chunk)
             if len(self._rest) > LONGEST_LINE:
-                raise InputError(f"the stream {self._url}: a line of events is longer than {LONGEST_LINE} bytes")
+                whole.append(b"data:a line of events is longer than %d bytes" % LONGEST_LINE)  # no element
+                self._rest = b":"  # what follows is skipped as a comment
             if data := self._data(whole):
                 return data
         whole, self._rest = [self._rest], b""
@@ -80,10 +82,10 @@ def listen(url: str) -> BinaryIO:
     return cast(BinaryIO, Events(url, response))
 
 
-def online(url: str, mistakes: Mistakes) -> TimedLines:
+def online(url: str, mistakes: Mistakes, steps: Steps) -> TimedLines:
     """The stream behind an address."""
     open_it = connect if url.startswith("tcp://") else listen
-    return TimedLines(url, lambda: open_it(url), mistakes)
+    return TimedLines(url, lambda: open_it(url), mistakes, steps)
 
 
 @dataclass(eq=False)
