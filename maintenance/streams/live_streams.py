@@ -50,7 +50,8 @@ class Events(BufferedIOBase):
         while chunk := self._source.read1(size):
             *whole, self._rest = _END.split(self._rest + chunk)
             if len(self._rest) > LONGEST_LINE:
-                whole.append(b"data:a line of events is longer than %d bytes" % LONGEST_LINE)  # no element
+                if not self._rest.startswith(b":"):
+                    whole.append(b"data:a line of events is longer than %d bytes" % LONGEST_LINE)  # no element
                 self._rest = b":"  # what follows is skipped as a comment
             if data := self._data(whole):
                 return data
