@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 
-.PHONY: run test test-fast check bench notebooks lock java chromium clean
+.PHONY: run test test-fast check fuzz bench notebooks lock java chromium clean
 
 run: .venv/ready            ## the main job: policies side by side under one budget
 	@$(BIN)/freshkeeper demo
@@ -20,6 +20,9 @@ check: .venv/ready          ## lint, format, types and import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: .venv/ready           ## 50,000 hostile inputs of every kind; FUZZ="5000 lines --seed 7" says otherwise
+	$(BIN)/python tests/fuzz/fuzz.py $(or $(FUZZ),50000)
 
 bench: .venv/ready          ## measured speed, as ratios
 	@for b in $(filter-out benchmarks/stopwatch.py,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done
