@@ -14,13 +14,13 @@ from pathlib import Path
 from samples import MAPPINGS
 
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import FORMATS, writer
 from freshkeeper.maintenance.run.run_config import config_of, read_config
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.rdf_files import load_graph
 from freshkeeper.maintenance.service.source_config import read_config as read_source
+from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.live_streams import Events
 from freshkeeper.maintenance.streams.opening import open_stream
@@ -133,7 +133,7 @@ def _over(stream: Stream) -> None:
     """A query over it, written in every form."""
     for text, formats in ((STREAM, [*FORMATS][:3]), (TRIPLES, ["ndjson", "nquads"])):
         writers = [writer(name) for name in formats]
-        for result in run(ContinuousQuery(parse(text)), {f"{E}s": stream}):
+        for result in run(build(parse(text)), {f"{E}s": stream}):
             for each in writers:
                 "".join(each.lines(result)).encode()
 
