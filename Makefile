@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 
-.PHONY: run test test-fast fuzz check bench notebooks lock java chromium clean
+.PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium clean
 
 run: .venv/ready            ## the main job: policies side by side under one budget
 	@$(BIN)/freshkeeper demo
@@ -34,7 +34,9 @@ notebooks: .venv/ready java  ## run the notebooks and keep their outputs
 	@echo "Setting up .venv (about a minute, once) ..."
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install it, or name another one (>= 3.11): make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement constraints.txt || \
+		{ echo "constraints.txt does not fit $(PYTHON) on this system: make lock writes it anew"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 java:                       ## Java 17 for Spark, installed where that is possible
@@ -43,10 +45,14 @@ java:                       ## Java 17 for Spark, installed where that is possib
 chromium:                   ## a browser that looks at the report page, installed where that is possible
 	@command -v chromium >/dev/null || scripts/install-chromium || true
 
-lock:                       ## write constraints.txt anew from what pyproject.toml allows
-	rm -rf .venv && $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --editable '.[dev]'
-	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
+lock:                       ## write constraints.txt anew from what pyproject.toml allows, with check sums
+	rm -rf .venv && $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python scripts/write-lock
 	touch .venv/ready
+
+sbom: .venv/ready           ## what is installed, as sbom.json (CycloneDX)
+	@$(BIN)/python scripts/write-sbom > sbom.json
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

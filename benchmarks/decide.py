@@ -13,10 +13,12 @@ from dataclasses import replace
 
 import networkx as nx
 import numpy as np
+from numba import njit
 from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
+from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import Budget, Round
 from freshkeeper.policies.ibm import Ibm
 from freshkeeper.policies.sbm import Sbm
@@ -28,6 +30,51 @@ NODES, MAPPINGS, HORIZON, GAMMA = 100_000, 100_000, 4, 1_000
 SPEC = WindowSpec(range=HORIZON, step=1)
 
 
+@njit(cache=True, nogil=True)
+def gather_one(start: Ints, stop: Ints, neighbours: Ids, count: Floats, demand: Floats) -> None:
+    """w = Aᵀ·c for a single column: SR j sums the counts of the SNs that need it."""
+    for j in range(start.size):
+        w = 0.0
+        for p in range(start[j], stop[j]):
+            w += count[neighbours[p]]
+        demand[j, 0] = w
+
+
+@njit(cache=True, nogil=True)
+def gather(start: Ints, stop: Ints, neighbours: Ids, profile: Floats, demand: Floats) -> None:
+    """The same for four columns at once."""
+    for j in range(start.size):
+        w0 = w1 = w2 = w3 = 0.0
+        for p in range(start[j], stop[j]):
+            i = neighbours[p]
+            w0 += profile[i, 0]
+            w1 += profile[i, 1]
+            w2 += profile[i, 2]
+            w3 += profile[i, 3]
+        demand[j, 0] = w0
+        demand[j, 1] = w1
+        demand[j, 2] = w2
+        demand[j, 3] = w3
+
+
+def product(start: Ints, stop: Ints, neighbours: Ids, profile: Floats) -> Floats:
+    """W = Aᵀ·C from scratch, four columns at a time: scipy takes 9 times as long for them as for one, this 2."""
+    horizon = profile.shape[1]
+    if horizon == 1:
+        demand = np.empty((start.size, 1))
+        gather_one(start, stop, neighbours, np.ascontiguousarray(profile[:, 0]), demand)
+        return demand
+    blocks = []
+    for m in range(0, horizon, 4):
+        four = np.ascontiguousarray(profile[:, m : m + 4])
+        if four.shape[1] < 4:
+            four = np.hstack([four, np.zeros((four.shape[0], 4 - four.shape[1]))])
+        block = np.empty((4, start.size))
+        gather(start, stop, neighbours, four, block.T)
+        blocks.append(block)
+    return (np.vstack(blocks) if len(blocks) > 1 else blocks[0])[:horizon].T
+
+
 class Scene:
     """A loaded graph with a full window, ready for the next step."""
 
@@ -37,7 +84,7 @@ class Scene:
         self.window = Window(SPEC, ring=HORIZON)
         self.graph = MaintenanceGraph(self.window)
         ids = (self.rng.integers(0, NODES, edges, dtype=np.int32) for _ in range(2))
-        self.graph.load(*ids, NODES, NODES)
+        self.graph.lay(*ids, NODES, NODES)
         for k in range(1, HORIZON + 1):
             self.arrive(k, MAPPINGS // HORIZON)
             self.graph.apply(self.window.advance(k))
@@ -83,10 +130,12 @@ def measure(edges: int) -> dict[str, float]:
     round = scene.round()
     adjacency, profile = round.graph.transposed, round.profile
     count = profile[:, 0].copy()
-    rng, budget = np.random.default_rng(2), Budget(GAMMA, GAMMA)
+    rng, budget, needed = np.random.default_rng(2), Budget(GAMMA, GAMMA), scene.graph.by_sr
+    whole = product(needed.start, needed.stop, needed.neighbours, profile)
+    assert np.array_equal(whole, scene.graph.demand(HORIZON))
 
     def scratch(policy: Sbm | Ibm, columns: int) -> None:
-        demand = scene.graph.demand_from_scratch(profile[:, :columns])
+        demand = product(needed.start, needed.stop, needed.neighbours, profile[:, :columns])
         policy.select(replace(round, demand=demand), budget, rng)
 
     return {

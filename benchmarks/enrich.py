@@ -87,7 +87,7 @@ def single(scene: Scene, policy: Policy, until: int) -> tuple[float, float, floa
     """Freshness, spending and seconds of one manager."""
     warm, schedule = scene.warm, schedule_of(scene.trace)
     manager = Manager(scene.window, scene.remote, policy, BudgetRule.of(GAMMA), Learned(), seed=SEED)
-    manager.view.load(warm.pairs(["sn"]), warm.values(), warm.at)
+    manager.view.fill(warm.pairs(["sn"]), warm.values(), warm.at)
     began, fresh = time.perf_counter(), []
     for now, arrivals in scene.trace.chunks(STEP):
         if now > until:

@@ -18,9 +18,9 @@ import pyoxigraph as ox
 from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.rsp.output import term_json, writer
+from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.batch import Batch
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
@@ -47,7 +47,7 @@ def engine(path: Path, out: Path) -> int:
     """From file to NDJSON; returns the number of lines."""
     format_, count = writer("ndjson"), 0
     with out.open("w", encoding="utf-8") as file:
-        for result in run(ContinuousQuery(parse(JOIN)), {"http://e/s": TimedLines.file(path)}):
+        for result in run(build(parse(JOIN)), {"http://e/s": TimedLines.file(path)}):
             file.writelines(format_.lines(result))
             count += 1
     return count
@@ -101,7 +101,7 @@ def resident() -> float:
 def memory(triples: int) -> list[float]:
     """Resident memory after each tenth of the stream."""
     seen, mark = [], 1
-    for result in run(ContinuousQuery(parse(COUNT)), {"http://e/s": Endless(triples)}):
+    for result in run(build(parse(COUNT)), {"http://e/s": Endless(triples)}):
         if result.t * 20 >= mark * triples // 10:
             seen.append(resident())
             mark += 1
@@ -112,7 +112,7 @@ def register() -> int:
     """A thousand different queries."""
     registered = Engine()
     for n in range(1_000):
-        registered.register(ContinuousQuery(parse(JOIN.replace(":w", f":w{n}"))))
+        registered.register(build(parse(JOIN.replace(":w", f":w{n}"))))
     return len(registered.queries)
 
 

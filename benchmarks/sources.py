@@ -22,7 +22,6 @@ from stopwatch import ratios, seconds, show
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.query.federation.split import Split, split
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.dispatcher import Dispatcher
 from freshkeeper.maintenance.service.endpoint import Order
@@ -32,7 +31,7 @@ from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import Source, source_of
 from freshkeeper.maintenance.service.transport import Request
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
@@ -101,7 +100,7 @@ def evaluated(url: str, fetch: str, budget: int, **more: object) -> tuple[list[i
     asked, sent = source(url, **more), [0]
     assert isinstance(asked.transport, Dispatcher)
     upkeep = MaintenanceSettings(lambda _: make("gain"), BudgetRule.of(budget), fetch=Fetch(fetch))
-    query = ContinuousQuery(parse(QUERY), answering=answering({f"{E}blog": asked}, upkeep))
+    query = build(parse(QUERY), sources={f"{E}blog": asked}, upkeep=upkeep)
     began = time.perf_counter()
     for result in run(query, {f"{E}s": posts()}, drain=True):
         if result.answers:

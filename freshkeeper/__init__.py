@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
     from freshkeeper.maintenance.budget.shared_budget import SharedBudget
     from freshkeeper.maintenance.demand.inspection import to_networkx
-    from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+    from freshkeeper.maintenance.demand.window import WindowSpec
     from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
     from freshkeeper.maintenance.manager import Manager
     from freshkeeper.maintenance.pipeline.enrich import enrich
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Expanded, Fetched, Price
     from freshkeeper.maintenance.service.memory import InMemory
     from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, load_source
+    from freshkeeper.maintenance.settings.closure import Closure
     from freshkeeper.maintenance.view.changes import ChangeModel
     from freshkeeper.maintenance.view.learned import Learned, Poisson
     from freshkeeper.maintenance.view.published import Published

@@ -8,7 +8,7 @@ import numpy as np
 
 from freshkeeper.maintenance.budget.audit import Audit, Draws
 from freshkeeper.maintenance.service.endpoint import Copy
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, Kinds
 from freshkeeper.policies.base import Budget, Round, Selection
 
 
@@ -39,6 +39,7 @@ class Refreshes:
     """One row per SR that was asked for: what came of it."""
 
     srs: Ids
+    kinds: Kinds
     keys: list[Hashable]
     gain: Floats
     changed: Bools
@@ -54,8 +55,13 @@ class Refreshes:
     @classmethod
     def none(cls, spent: float = 0.0) -> "Refreshes":
         """Nothing was fetched."""
-        srs, times = np.empty(0, np.int32), np.empty(0, np.int64)
-        return cls(srs, [], np.empty(0), np.empty(0, bool), [], times, 0, spent, 0.0)
+        srs, kinds, times = np.empty(0, np.int32), np.empty(0, np.int8), np.empty(0, np.int64)
+        return cls(srs, kinds, [], np.empty(0), np.empty(0, bool), [], times, 0, spent, 0.0)
+
+    @property
+    def wanted(self) -> Iterator[tuple[int, Hashable]]:
+        """What each was of: the kind of entry, and its key."""
+        return zip(self.kinds.tolist(), self.keys, strict=True)
 
     @property
     def failed(self) -> int:
@@ -86,6 +92,8 @@ class Answers:
     weight: Ints
     refreshed: Ints
     fresh: Floats
+    kinds: Kinds
+    """copies, and edges where those are refreshed"""
     sn_keys: list[Hashable]
     sr_keys: list[Hashable]
     values: list[object]

@@ -7,9 +7,10 @@
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +22,11 @@ from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundB
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.demand.window_counts import WindowCounts
 from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
-from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Expanded, Late, Order, Remote, deliver
+from freshkeeper.maintenance.service.endpoint import Choosy, Copy, Endpoint, Expanded, Late, Order, Remote, deliver
 from freshkeeper.maintenance.view.changes import ChangeModel, Evidence
-from freshkeeper.maintenance.view.local_view import Miss, View
+from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
-from freshkeeper.policies.base import NEVER, Budget, Case, Policy, Results, Selection
+from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Policy, Results, Round, Selection
 from freshkeeper.policies.errors import InputError, TimeError
 
 
@@ -85,6 +86,7 @@ class Manager:
         draws = self._draw(present, counts[present], budget)
         budget = replace(budget, available=budget.available - draws.cost)
         srs, round = self.rounds.build(now, self._k, self.endpoint.price)
+        round = self._without_resting(srs, round, budget)
         selection = self.policy.select(round, budget, self.rng)
         check_selection(self.policy, round, selection, budget)
         chosen = Selection(srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
@@ -109,21 +111,22 @@ class Manager:
         """Fetch what was chosen, pay for it, and put what came into the view."""
         began = self.timer()
         chosen = decision.selection.chosen
-        keys = [self.view.srs.keys[slot] for slot in chosen.tolist()]
-        plain = [key for key in keys if not isinstance(key, Miss)]
-        missed = [key.sn for key in keys if isinstance(key, Miss)]
+        kinds, keys = self.view.kinds[chosen], [self.view.srs.keys[slot] for slot in chosen.tolist()]
+        plain, missed, edges = ([keys[n] for n in np.flatnonzero(kinds == kind).tolist()] for kind in Kind)
         allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
         extra = np.setdiff1d(decision.draws.srs, chosen).tolist()
         wanted = [*plain, *(self.view.srs.keys[slot] for slot in extra)]
-        delivery = deliver(self.endpoint, Order(decision.now, wanted, missed, allowance))
+        delivery = deliver(self.endpoint, Order(decision.now, wanted, missed, allowance, edges))
         self.ledger.spend(delivery.spent)
         late = self._receive_late(delivery.late)
-        copies, expanded = iter(delivery.copies[: len(plain)]), iter(delivery.expanded)
-        outcome = [next(expanded) if isinstance(key, Miss) else next(copies) for key in keys]
+        came: tuple[Iterator[Copy | Expanded], ...]
+        came = iter(delivery.copies), iter(delivery.expanded), iter(delivery.edges)
+        outcome = [next(came[kind]) for kind in kinds.tolist()]
         changed = self.receive(chosen, keys, outcome, decision.now)
         taken = (self.timer() - began) / 1e6
         return Refreshes(
             np.concatenate([chosen, np.array([slot for slot, _, _ in late], np.int32)]),
+            np.concatenate([kinds, np.array([one.kind for _, one, _ in late], np.int8)]),
             [*keys, *(one.key for _, one, _ in late)],
             np.concatenate([decision.selection.scores, np.zeros(len(late))]),
             np.concatenate([changed, np.array([new for _, _, new in late], bool)]),
@@ -139,15 +142,16 @@ class Manager:
         """Put what was fetched into the view, now or late; tells which values had changed."""
         self._overtaken |= self._now is not None and read_at < self._now
         good = np.array([result.error is None for result in outcome], bool)
-        plain = good & np.array([not isinstance(key, Miss) for key in keys], bool)
+        plain = good & np.array([isinstance(result, Copy) for result in outcome], bool)
         copies = [result for result in outcome if isinstance(result, Copy) and result.error is None]
         changed = np.zeros(len(keys), bool)
         changed[plain] = self._store(srs[plain], copies, read_at)
         for key, result in zip(keys, outcome, strict=True):
-            if isinstance(key, Miss) and isinstance(result, Expanded) and result.error is None:
-                slots = self.view.complete(key.sn, list(result.copies))
-                read = np.array([copy.error is None for copy in result.copies.values()], bool)
-                self._store(slots[read], [copy for copy in result.copies.values() if copy.error is None], read_at)
+            if isinstance(result, Expanded) and result.error is None:
+                slots = self.view.complete(key, list(result.copies), result.edges is not None)
+                copies = [*result.copies.values(), *([] if result.edges is None else [result.edges])]
+                read = np.array([copy.error is None for copy in copies], bool)
+                self._store(slots[read], [copy for copy in copies if copy.error is None], read_at)
         if hasattr(self.policy, "observe"):
             self.policy.observe(Results(srs, good, changed, read_at))
         return changed
@@ -194,6 +198,25 @@ class Manager:
         decision = Decision(self._k, now, round, srs, present, weights, Draws(), none, budget, self.content.size, 0.0)
         return self.conclude(decision, Refreshes.none(spent))
 
+    def dump(self) -> dict[str, Any]:
+        """What must survive a restart beside the view, as JSON: the ledger, the lots, the audits, the policy."""
+        found: dict[str, Any] = {"ledger": self.ledger.dump(), "lots": self.rng.bit_generator.state}
+        if self.auditor is not None:
+            found["audits"] = self.auditor.dump()
+        if hasattr(self.policy, "state"):
+            found["policy"] = [self.policy.name, self.policy.state()]
+        return found
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from an earlier run; what a policy of another name knew is of no use."""
+        self.ledger.load(state["ledger"])
+        self.rng.bit_generator.state = state["lots"]
+        if self.auditor is not None and "audits" in state:
+            self.auditor.load(state["audits"])
+        name, known = state.get("policy", ("", None))
+        if name == self.policy.name and hasattr(self.policy, "restore"):
+            self.policy.restore(known)
+
     @property
     def _tallies(self) -> tuple[WindowCounts, WindowCounts]:
         return self.content.tallies, self.graph.tallies
@@ -205,12 +228,20 @@ class Manager:
             return budget
         return replace(budget, available=min(budget.available, self.endpoint.room(now)))
 
+    def _without_resting(self, srs: Ints, round: Round, budget: Budget) -> Round:
+        """What the source refused not long ago costs more than there is, so that no policy waits for it."""
+        by_kind = self.view.srs.by_kind
+        resting = self.endpoint.resting() if isinstance(self.endpoint, Choosy) else ()
+        slots = [by_kind[kind][key] for kind, key in resting if key in by_kind[kind]]
+        if not slots:
+            return round
+        return replace(round, cost=np.where(np.isin(srs, slots), budget.available + round.cost + 1, round.cost))
+
     def _draw(self, sns: Ints, counts: Ids, budget: Budget) -> Draws:
         """The answers that this evaluation checks."""
         if self.auditor is None:
             return Draws()
-        placeholders = np.fromiter(self.view.misses, np.int64, len(self.view.misses))
-        missed = [int(self.graph.by_sr.of(slot)[0]) for slot in placeholders.tolist()]
+        missed = [self.view.sns.numbers[sn] for sn in self.view.misses]
         degrees = self.graph.degrees(sns)
         sampled = Sampled(sns, counts.astype(np.int64), degrees, np.isin(sns, missed), self.view.degree)
         return self.auditor.draw(self.ledger.paid, budget.available, self.endpoint.price, sampled, self.view)
@@ -220,7 +251,7 @@ class Manager:
         if self.auditor is None or not decision.draws.answers:
             return []
         price, extra = self.endpoint.price, len(refreshes.audited)
-        plain = sum(not isinstance(key, Miss) for key in refreshes.keys)
+        plain = int(np.count_nonzero(refreshes.kinds != Kind.MISS))
         fresh: dict[int, bool | None] = dict.fromkeys(decision.draws.missing, False)
         for slot, copy in refreshes.audited.items():
             fresh[slot] = still_fresh(copy, self.view.values[slot], int(self.view.last_refresh[slot]))
@@ -236,7 +267,8 @@ class Manager:
 
     def _receive_late(self, late: Sequence[Late]) -> list[tuple[int, Late, bool]]:
         """Slot, what came, and whether it had changed; what is no longer in the view is let go."""
-        known = [(self.view.srs.numbers[one.key], one) for one in late if one.key in self.view.srs.numbers]
+        by_kind = self.view.srs.by_kind
+        known = [(by_kind[one.kind][one.key], one) for one in late if one.key in by_kind[one.kind]]
         return [
             (slot, one, bool(self.receive(np.array([slot], np.int32), [one.key], [one.outcome], one.read_at)[0]))
             for slot, one in known
@@ -308,6 +340,6 @@ class Manager:
         sns, srs, values = self.view.sns.keys, self.view.srs.keys, self.view.values
         numbers = sr.tolist()
         return Answers(
-            sn, sr, weight[held], self.view.last_refresh[sr], fresh[held],
+            sn, sr, weight[held], self.view.last_refresh[sr], fresh[held], self.view.kinds[sr],
             [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], [values[n] for n in numbers],
         )  # fmt: skip

@@ -8,4 +8,5 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Ids: TypeAlias = NDArray[np.int32]
+Kinds: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]

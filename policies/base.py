@@ -6,14 +6,14 @@ looked at, the current one (m = 0) included.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from functools import cached_property
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, Kinds
 
 NEVER = -(2**62)
 """The refresh time of an SR of which the view holds no copy."""
@@ -94,6 +94,14 @@ class Graph:
         return sparse.csr_array((ones, self.sr_neighbours, self.sr_start), shape=(self.srs, self.sns))
 
 
+class Kind(IntEnum):
+    """What is refreshed as one: a copy of an SR, all of an SN that the view lacks, or the edges of an SN."""
+
+    COPY = 0
+    MISS = 1
+    EDGES = 2
+
+
 @dataclass(frozen=True, eq=False)
 class Structure:
     """Who needs whom, and how often each SN is in the window: what case 2 and expectations need beyond demand."""
@@ -128,6 +136,9 @@ class Round:
     now: int = 0
     span: int = 1
     keys: Sequence[object] = ()
+    """of a miss, and of edges, the key is that of the SN"""
+    kinds: Kinds | None = None
+    """None: copies all"""
 
     @property
     def srs(self) -> int:
@@ -243,13 +254,12 @@ class Policy(Protocol):
     """Chooses what to fetch again. Settings are the fields of a dataclass; what it handles is declared on the class.
 
     Optional hooks, called where they exist: `observe(results)` after the fetch, `state()` and `restore(state)` around a
-    restart, `metrics()` for monitoring, `foresee(future)` for bounds that are given the whole trace.
+    restart, `foresee(future)` for bounds that are given the whole trace.
     """
 
     name: ClassVar[str]
     cases: ClassVar[frozenset[Case]]
     knowledge: ClassVar[frozenset[Knowledge]]
-    carries_budget: ClassVar[bool]
     is_bound: ClassVar[bool]
 
     scope: ClassVar[Scope]
@@ -278,7 +288,6 @@ class BasePolicy:
 
     cases: ClassVar[frozenset[Case]] = frozenset(Case)
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)
-    carries_budget: ClassVar[bool] = False
     is_bound: ClassVar[bool] = False
     scope: ClassVar[Scope] = Scope.NEEDED
 

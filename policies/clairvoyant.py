@@ -37,7 +37,6 @@ class Clairvoyant(BasePolicy):
 
     name: ClassVar[str] = "clairvoyant"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
-    carries_budget: ClassVar[bool] = True
     is_bound: ClassVar[bool] = True
     scope: ClassVar[Scope] = Scope.ALL
     exact_below: int = EXACT_BELOW

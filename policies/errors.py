@@ -1,6 +1,7 @@
 """Every error of ours, in one tree; the command line prints the message alone and exits with its code.
 
 FreshkeeperError
+├── ReaderGoneError    nobody reads the output any more (exit code 141)
 ├── ConfigError        a key, a name or a value that was given is wrong (exit code 2)
 │   ├── UnknownPolicyError  no such policy, or a plug-in that did not load
 │   ├── UnknownSettingError a policy or a config has no such key
@@ -30,6 +31,12 @@ class StoppedError(FreshkeeperError):
     """Somebody stopped it; the words say how to go on."""
 
     exit_code = 130
+
+
+class ReaderGoneError(FreshkeeperError):
+    """Who read the output has gone away; as with other tools nothing is said, and the exit code is that of SIGPIPE."""
+
+    exit_code = 141
 
 
 class ConfigError(FreshkeeperError):

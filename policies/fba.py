@@ -22,7 +22,6 @@ class Fba(BasePolicy):
 
     name: ClassVar[str] = "fba"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
-    carries_budget: ClassVar[bool] = True
     literal: bool = False
 
     @property

@@ -35,7 +35,6 @@ class Plan(BasePolicy):
 
     name: ClassVar[str] = "plan"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
-    carries_budget: ClassVar[bool] = True
     scope: ClassVar[Scope] = Scope.EXPECTED
     expect: bool = True
     windows: int = 3

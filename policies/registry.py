@@ -30,9 +30,7 @@ OURS = {
 }
 """In the order in which tables show them: baselines, 002's, ours, bounds."""
 
-DECLARED = (
-    "name", "cases", "knowledge", "carries_budget", "is_bound", "scope", "honest", "reach", "select",
-)  # fmt: skip
+DECLARED = ("name", "cases", "knowledge", "is_bound", "scope", "honest", "reach", "select")
 """What a class must have to be a policy; `BasePolicy` has the usual of all but name and select."""
 
 KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}

@@ -1,5 +1,6 @@
 """Options as people write them: lists with commas, durations, key=value."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -62,10 +63,11 @@ SHARES = "IRI=NUMBER, for example http://example.org/blog=0.5"
 def pairs(
     name: str, written: list[str] | None, example: str = "IRI=FILE, for example http://example.org/s=s.nq"
 ) -> dict[str, str]:
-    """`--name IRI=FILE`, several times; the last = parts them, because an IRI may hold one."""
+    """`--name IRI=FILE`, several times; the last = parts them, or the first before an address: either may hold more."""
     found: dict[str, str] = {}
     for each in written or []:
-        key, equals, value = each.rpartition("=")
+        address = re.search(r"=(?=\w+://)", each)
+        key, equals, value = (each[: address.start()], "=", each[address.end() :]) if address else each.rpartition("=")
         if not equals or not key or not value:
             raise ConfigError(f"--{name} {each}: write it as {example}")
         iri = key.removeprefix("<").removesuffix(">")

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from freshkeeper.commands.run_options import said
 from freshkeeper.commands.screen import say
+from freshkeeper.maintenance.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def _carry_out(config: "RunConfig") -> None:
     """Answers to standard output, everything else to standard error."""
     from freshkeeper.maintenance.observe import logs
     from freshkeeper.maintenance.observe.metrics import Metrics, address_of
-    from freshkeeper.maintenance.rsp.output import writer
+    from freshkeeper.maintenance.rsp.delivery import Delivery
     from freshkeeper.maintenance.run.run_session import Session
 
     if config.journal and Path(config.journal).is_file():
@@ -75,20 +77,20 @@ def _carry_out(config: "RunConfig") -> None:
     observers = [*([metrics.observe] if metrics else []), *([logs.observe] if config.log else [])]
     if config.log:
         logs.start(config.log)
-    command = shlex.join(["freshkeeper", *sys.argv[1:]])
+    command = shlex.join(["freshkeeper", *map(shown, sys.argv[1:])])
     query = parsed(text, config.dialect)
     session = Session(config.model_copy(update={"query": text}), query, say, observers, command)
-    out = writer(config.format)
     try:
+        out = Delivery.begin(sys.stdout, config.format, session.goes_on, session.torn)
         if metrics is not None:
             host, port = address_of(config.metrics)
             say(f"metrics at http://{host}:{metrics.serve(port, host)}/metrics")
         results = errors = 0
-        for result in session.results():
-            results += 1
-            errors += result.errors
-            sys.stdout.writelines(out.lines(result))
-            sys.stdout.flush()
+        with closing(session.results()) as found:
+            for result in found:
+                results += 1
+                errors += result.errors
+                out.put(result)
     finally:
         if metrics is not None:
             metrics.close()

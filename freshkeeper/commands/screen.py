@@ -12,17 +12,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from freshkeeper.maintenance.addresses import shown
+
 errors = Console(stderr=True, highlight=False)
 
 
 def complain(message: object) -> None:
     """One line on standard error."""
-    print(f"freshkeeper: {message}", file=sys.stderr)
+    print(f"freshkeeper: {shown(str(message))}", file=sys.stderr)
 
 
 def say(message: str) -> None:
     """News on standard error."""
-    errors.print(message, markup=False, soft_wrap=True)
+    errors.print(shown(message), markup=False, soft_wrap=True)
 
 
 def print_json(data: Any) -> None:

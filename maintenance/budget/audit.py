@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from freshkeeper.maintenance.service.endpoint import Copy, Price
 from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
-from freshkeeper.policies.base import NEVER, Case
+from freshkeeper.policies.base import Case, Kind
 from freshkeeper.policies.errors import ConfigError
 
 Z = 1.959964
@@ -27,7 +27,7 @@ Z = 1.959964
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One answer: its SN, the slots of the SRs that it is made of, and their keys."""
+    """One answer: its SN, the slots of the SRs that it is made of, and the keys of those that the view has."""
 
     sn: Hashable
     srs: tuple[int, ...]
@@ -64,7 +64,7 @@ class Sampled:
 
 
 class Audit(NamedTuple):
-    """An answer that was checked: what it was made of, and whether that was fresh; None where nobody can tell."""
+    """An answer that was checked: what it was made of, nothing being a miss, and whether that was fresh, if known."""
 
     sn: Hashable
     srs: tuple[Hashable, ...]
@@ -151,14 +151,24 @@ class Auditor:
             known = [fresh[sr] for sr in draw.srs]
             verdict = False if False in known else None if None in known else True
             self.measured.add(verdict)
-            at = (NEVER if sr in draws.missing else int(view.last_refresh[sr]) for sr in draw.srs)
+            at = (int(view.last_refresh[sr]) for sr in draw.srs if sr not in draws.missing)
             found.append(Audit(draw.sn, draw.keys, tuple(at), verdict))
         return found
+
+    def dump(self) -> dict[str, Any]:
+        """What must survive a restart."""
+        lots = self.rng.bit_generator.state
+        return {"account": str(self.account), "lots": lots, "measured": vars(self.measured)}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from an earlier run."""
+        self.account, self.measured = Fraction(state["account"]), Measured(**state["measured"])
+        self.rng.bit_generator.state = state["lots"]
 
     def _made_of(self, sn: int, view: View) -> Draw:
         inputs = view.graph.by_sn.of(sn)
         srs = tuple((inputs if self.case is Case.AGGREGATE else self.rng.choice(inputs, size=1)).tolist())
-        return Draw(view.sns.keys[sn], srs, tuple(view.srs.keys[sr] for sr in srs))
+        return Draw(view.sns.keys[sn], srs, tuple(view.srs.keys[sr] for sr in srs if view.kinds[sr] == Kind.COPY))
 
 
 def still_fresh(copy: Copy, held: object, refreshed: int) -> bool | None:

@@ -88,12 +88,12 @@ class Ledger:
         self.available -= cost
         self.spent += cost
 
-    def state(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
         """What must survive a restart."""
         amounts = {name: str(getattr(self, name)) for name in ("spent", "carried", "paid", "available")}
         return {"evaluations": self.evaluations} | amounts
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any]) -> None:
         """Go on from an earlier run."""
         self.evaluations = state["evaluations"]
         for name in ("spent", "carried", "paid", "available"):

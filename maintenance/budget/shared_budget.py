@@ -2,11 +2,15 @@
 
 Every period the budget is paid once and parted: each member's minimum first, the rest by weights. What a member leaves
 when it has evaluated is there for those that come after it in the period, and then for the common bank.
+
+Several threads may share it: what an evaluation may spend is taken out of the purse until it has spent. A thread does
+one evaluation after the other, so what it took for an earlier one is back when it begins the next.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from threading import Lock, get_ident
 from typing import Any
 
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger, exact
@@ -23,6 +27,7 @@ class SharedBudget:
     """milliseconds"""
     members: list["Member"] = field(default_factory=list)
     _whole: Ledger = field(init=False)
+    lock: Lock = field(default_factory=Lock)
     _now: int | None = None
 
     def __post_init__(self) -> None:
@@ -33,16 +38,48 @@ class SharedBudget:
 
     def member(self, name: str, weight: Amount = 1, minimum: Amount = 0) -> "Member":
         """The ledger of one view; `minimum` is the share of the budget that is its own whatever the others want."""
-        share = exact(minimum, f"the minimum share of {name}")
-        if sum((one.minimum for one in self.members), share) > 1:
-            raise ConfigError(f"the minimum shares up to that of {name} are more than the whole budget")
-        if exact(weight, f"the weight of {name}") == 0 and share == 0:
+        share, part = exact(minimum, f"the minimum share of {name}"), exact(weight, f"the weight of {name}")
+        if part == 0 and share == 0:
             raise ConfigError(f"{name} has neither weight nor a minimum share: it would starve")
-        added = Member(self.rule, shared=self, name=name, weight=exact(weight), minimum=share)
-        self.members.append(added)
+        with self.lock:
+            if sum((one.minimum for one in self.members), share) > 1:
+                raise ConfigError(f"the minimum shares up to that of {name} are more than the whole budget")
+            added = Member(self.rule, shared=self, name=name, weight=part, minimum=share)
+            self.members.append(added)
         return added
 
-    def move(self, now: int) -> None:
+    def open(self, member: "Member", now: int) -> Fraction:
+        """What a member may spend: nobody else can until it has spent, or its thread begins another evaluation."""
+        for one in self.members:
+            if one.held is not None and (one is member or one.held.thread == get_ident()):
+                self._give_back(one)
+        self._move(now)
+        others = sum((one.own for one in self.members if one is not member and not one.done), Fraction(0))
+        free = max(Fraction(0), self._whole.available - others)
+        self._whole.available -= free
+        member.held = Held(free, self._now, get_ident())
+        return free
+
+    def spend(self, member: "Member", cost: Fraction) -> None:
+        """Out of what the member took, which is over then."""
+        if self._give_back(member, cost):
+            member.own = max(Fraction(0), member.own - cost)
+        self._whole.overdraft |= member.overdraft
+        self._whole.spend(cost)
+
+    def _give_back(self, member: "Member", cost: Fraction = Fraction(0)) -> bool:
+        """Put what a member took into the purse; of an earlier period all but the cost as far as the bank has room."""
+        held, member.held = member.held, None
+        if held is None or held.period == self._now:
+            self._whole.available += Fraction(0) if held is None else held.amount
+            return True
+        used = min(held.amount, cost)
+        banked = min(held.amount - used, max(Fraction(0), self.rule.bank - self._whole.carried))
+        self._whole.available += used + banked
+        self._whole.carried += banked
+        return False
+
+    def _move(self, now: int) -> None:
         """Pay and part anew if a period has begun."""
         period = now // self.period
         if self._now is not None and period <= self._now:
@@ -52,28 +89,21 @@ class SharedBudget:
         self._now = period
         self._part()
 
-    def free(self, member: "Member") -> Fraction:
-        """What nobody who has not evaluated in this period has a right to."""
-        others = sum((one.own for one in self.members if one is not member and not one.done), Fraction(0))
-        return max(Fraction(0), self._whole.available - others)
-
-    def spend(self, cost: Fraction, overdraft: bool) -> None:
-        """Out of the common purse."""
-        self._whole.overdraft |= overdraft
-        self._whole.spend(cost)
-
     def check(self) -> None:
         """All together spent no more than was paid."""
         self._whole.check()
 
-    def state(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
         """What must survive a restart, beside the members' own ledgers: the purse, and how it was parted."""
-        parts = [[str(one.own), str(one.due), one.done] for one in self.members]
-        return {"purse": self._whole.state(), "period": self._now, "parts": parts}
+        with self.lock:
+            parts = [[str(one.own), str(one.due), one.done] for one in self.members]
+            held = sum((one.held.amount for one in self.members if one.held is not None), Fraction(0))
+            purse = self._whole.dump() | {"available": str(self._whole.available + held)}
+            return {"purse": purse, "period": self._now, "parts": parts}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any]) -> None:
         """Go on from an earlier run, when all members are there."""
-        self._whole.restore(state["purse"])
+        self._whole.load(state["purse"])
         self._now = state["period"]
         for one, (own, due, done) in zip(self.members, state["parts"], strict=False):
             one.own, one.due, one.done = Fraction(own), Fraction(due), done
@@ -98,6 +128,15 @@ class SharedBudget:
             one.due -= one.own
 
 
+@dataclass(frozen=True)
+class Held:
+    """What a member took out of the purse to spend, in which period, and whose thread it is."""
+
+    amount: Fraction
+    period: int | None
+    thread: int
+
+
 @dataclass(eq=False)
 class Member(Ledger):
     """A ledger that draws on the common purse."""
@@ -112,22 +151,24 @@ class Member(Ledger):
     """what it was given too little or too much, below one unit"""
     done: bool = False
 
+    held: Held | None = None
+
     def open(self, now: int = 0) -> Budget:
         """Its own part, and what is free."""
-        self.shared.move(now)
-        self.evaluations += 1
-        self.available, self.paid = self.shared.free(self), self.own
-        self.carried = max(Fraction(0), self.available - self.paid)
-        self.done = True
-        return Budget(float(self.available), float(self.own), float(self.rule.bank))
+        with self.shared.lock:
+            self.available, self.paid = self.shared.open(self, now), self.own
+            self.evaluations += 1
+            self.carried = max(Fraction(0), self.available - self.paid)
+            self.done = True
+        return Budget(float(self.available), float(self.paid), float(self.rule.bank))
 
     def spend(self, amount: Amount) -> None:
         """Its own part first."""
         cost = exact(amount, "spending")
         if cost > self.available and not self.overdraft:
             raise BudgetError(f"{self.name} has {self.available} cost units of the shared budget left, not {cost}")
-        self.shared.spend(cost, self.overdraft)
-        self.own = max(Fraction(0), self.own - cost)
+        with self.shared.lock:
+            self.shared.spend(self, cost)
         self.available -= cost
         self.spent += cost
 

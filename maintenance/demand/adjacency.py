@@ -70,11 +70,6 @@ class Rows:
         self.stop[row] -= 1
         self.neighbours[place] = self.neighbours[self.stop[row]]
 
-    def clear(self, row: int) -> None:
-        """Take all neighbours of a row out."""
-        self._own()
-        self.stop[row] = self.start[row]
-
     def csr(self) -> tuple[Ints, Ids]:
         """The rows without room, as CSR; becomes the present layout, shared with the caller until the next write."""
         lengths = self.stop - self.start

@@ -1,5 +1,6 @@
 """How often each SN arrives, and each SR is needed anew: expected per evaluation, with a fading memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +33,12 @@ class ArrivalRates:
         factor = (1.0 - 1.0 / self.memory) ** evaluations
         self.evaluations = self.evaluations * factor + evaluations
         return factor
+
+    def load(self, evaluations: float, counts: Sequence[float], age: Sequence[int]) -> None:
+        """Counts that have faded since, for so many evaluations each."""
+        fade = 1.0 - 1.0 / self.memory
+        self.evaluations = evaluations
+        self.counts[: len(counts)] = [count * fade**ago for count, ago in zip(counts, age, strict=True)]
 
     def per_evaluation(self, width: int) -> Floats:
         """Expected new ones of each per evaluation."""

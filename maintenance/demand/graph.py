@@ -1,9 +1,10 @@
 """The maintenance graph: the view's edges × the window's profile → what a policy is asked about.
 
 Demand is kept per last evaluation: an arrival touches the edges of its own SN once, expiry empties one row, and W is
-the suffix sum of the rows. Edges may come and go at any time. A build from scratch gives equal arrays (tested).
+the suffix sum of the rows. Edges may come and go at any time.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,7 +57,7 @@ class MaintenanceGraph:
         self.window.tallies.extend(sns)
         self.tallies.extend(srs)
 
-    def load(self, sn: Ids | Ints, sr: Ids | Ints, sns: int, srs: int) -> None:
+    def lay(self, sn: Ids | Ints, sr: Ids | Ints, sns: int, srs: int) -> None:
         """Take all edges at once; what the window holds counts at once."""
         self.by_sn, self.by_sr = both_ways(sn, sr, sns, srs)
         self.edges = self.by_sn.used
@@ -67,6 +68,18 @@ class MaintenanceGraph:
         self.tallies.total[:] = self.tallies.rows.sum(axis=0)
         arrived = self.window.tallies.rates.counts[:sns]
         self.tallies.rates.counts[:srs] = np.asarray(self.snapshot().transposed @ arrived)
+
+    def dump(self, sns: Iterable[int]) -> list[list[int]]:
+        """The SRs that each of these SNs needs, in their order."""
+        return [self.by_sn.of(sn).tolist() for sn in sns]
+
+    def load(self, edges: Sequence[Sequence[int]], srs: int) -> None:
+        """The same of all SNs from 0 on, with what the window has loaded."""
+        lengths = np.array([len(each) for each in edges], np.int64)
+        sr = np.array([sr for each in edges for sr in each], np.int32)
+        self.lay(np.repeat(np.arange(lengths.size), lengths), sr, lengths.size, srs)
+        self.by_sn = Rows.from_csr(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), sr)
+        self.tallies.rates.evaluations = self.window.tallies.rates.evaluations
 
     def add_edge(self, sn: int, sr: int) -> bool:
         """Connect; False where they are connected."""
@@ -116,10 +129,6 @@ class MaintenanceGraph:
         row = np.repeat(np.arange(sns.size), self.degrees(sns))
         graph = Graph.from_edges(row, number[sr], sns.size, srs.size)
         return Structure(graph, self.window.profile(sns, horizon), rates[sns])
-
-    def demand_from_scratch(self, profile: Floats) -> Floats:
-        """W = Aᵀ·C in one pass over the edges."""
-        return kernels.product(self.by_sr.start, self.by_sr.stop, self.by_sr.neighbours, profile)
 
     def snapshot(self) -> Graph:
         """The edges as CSR both ways, as a policy gets them."""

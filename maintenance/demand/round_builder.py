@@ -56,6 +56,7 @@ class RoundBuilder:
             now=now,
             span=self.window.span,
             keys=Keys(self.view.srs.keys, srs),
+            kinds=self.view.kinds[srs],
         )
 
     def _instants(self, now: int, k: int) -> Ints:

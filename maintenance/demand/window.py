@@ -9,22 +9,15 @@ Positions are milliseconds for time windows and ordinals for count windows; the 
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from freshkeeper.maintenance.demand import kernels
 from freshkeeper.maintenance.demand.window_counts import Selected, WindowCounts
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.errors import ConfigError, TimeError
-
-
-class Closure(StrEnum):
-    """Which end of the window is open: (o, c] as in 002 and the W3C draft, or [o, c) as in other engines."""
-
-    LEFT_OPEN = "left-open"
-    RIGHT_OPEN = "right-open"
 
 
 @dataclass(frozen=True)
@@ -220,6 +213,16 @@ class Window:
         rows, sns = np.nonzero(self.tallies.rows)
         counts = self.tallies.rows[rows, sns]
         return np.repeat(sns, counts), np.repeat(rows, counts)
+
+    def dump(self, sns: Iterable[int]) -> dict[str, Any]:
+        """What is known of arrivals: until which evaluation, in how many, and of some SNs; no mapping is in it."""
+        rates = self.tallies.rates
+        return {"k": self.k, "evaluations": rates.evaluations, "arrivals": [float(rates.counts[sn]) for sn in sns]}
+
+    def load(self, evaluations: float, arrivals: Sequence[float], age: Sequence[int]) -> None:
+        """The same of all SNs from 0 on, of each so many evaluations ago."""
+        self.tallies.extend(len(arrivals))
+        self.tallies.rates.load(evaluations, arrivals, age)
 
     def _count(self, movement: Movement) -> None:
         kernels.tally(movement.left_sn, movement.left_row, self.tallies.rows, -1)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
+from freshkeeper.maintenance.files import PRIVATE
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.errors import ConfigError
 
@@ -95,15 +96,15 @@ def table(name: str, columns: Mapping[str, Column]) -> "pa.Table":
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def write(directory: Path, name: str, tables: Sequence["pa.Table"]) -> None:
+def write(directory: Path, name: str, tables: Sequence["pa.Table"], mode: int = 0o666) -> None:
     """Write one table whole; nothing of it is visible before it is complete."""
     whole = pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table()
-    _place(whole, directory / f"{name}.parquet")
+    _place(whole, directory / f"{name}.parquet", mode)
 
 
 def write_part(directory: Path, name: str, number: int, rows: "pa.Table") -> None:
     """Rows of a table that is a directory of parts; a part of the same number is replaced."""
-    _place(rows, directory / f"{name}.parquet" / f"part-{number:010}.parquet", durable=True)
+    _place(rows, directory / f"{name}.parquet" / f"part-{number:010}.parquet", PRIVATE, durable=True)
 
 
 def read(directory: Path, name: str) -> "pa.Table | None":
@@ -129,19 +130,23 @@ def remove(directory: Path, name: str) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """A disk that is full or cannot be written to is one clear error."""
+def writing(path: Path | str) -> Iterator[None]:
+    """A disk that is full or cannot be written to is one clear error; that nobody reads a pipe is told apart."""
     try:
         yield
+    except (BrokenPipeError, ConnectionResetError):
+        raise
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise ConfigError(f"{path} cannot be written: {why}") from None
 
 
-def _place(rows: "pa.Table", path: Path, durable: bool = False) -> None:
+def _place(rows: "pa.Table", path: Path, mode: int, durable: bool = False) -> None:
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(0o700 if mode == PRIVATE else 0o777, parents=True, exist_ok=True)
         unfinished = path.with_name(f".{path.name}.part")
+        unfinished.unlink(missing_ok=True)
+        unfinished.touch(mode)
         parquet.write_table(rows, unfinished, compression="zstd")
         if durable:
             with unfinished.open("rb") as written:

@@ -8,17 +8,20 @@ had said becomes a part when the next one begins, so the journal and the view ne
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.files import PRIVATE, lock, make_directory
 from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write_part, writing
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.journal.scripted_truth import Truth
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.state.run_state import State
-from freshkeeper.maintenance.view.local_view import Miss
 from freshkeeper.policies.errors import ConfigError
 
 TABLES = ("evaluations", "refreshes", "answers", "audits")
+LABELS = ("", "miss ", "edges ")
+"""What stands before the key of a refresh, by its kind."""
 PART_ROWS = 200_000
 PART_SECONDS = 60.0
 LONGEST_WAIT = 3600.0
@@ -33,6 +36,7 @@ class QueryJournal:
     state: State | None = None
     about: About | None = None
     _tables: dict[str, Buffer] = field(default_factory=dict)
+    _lock: IO[str] | None = None
     _goes_on: bool = False
     _parts: int = 0
     _since: float | None = None
@@ -45,9 +49,14 @@ class QueryJournal:
         if self.directory is None:
             return
         with writing(self.directory):
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self.directory)
+            self._lock = lock(self.directory / ".lock", f"--journal {self.directory}")
         if self.state is not None:
-            self._go_on(self.directory, self.state)
+            try:
+                self._go_on(self.directory, self.state)
+            except BaseException:
+                self.release()
+                raise
 
     def observe(self, source: str, manager: Manager, evaluation: Evaluation, fresh: float | None = None) -> None:
         """One evaluation of one view, with the number of fresh answers where somebody knows it."""
@@ -69,19 +78,30 @@ class QueryJournal:
             self._write_parts()
 
     def close(self) -> None:
-        """Write what is left: whole tables, where there are no parts."""
-        if self.directory is None:
-            return
-        self._begin(self.directory)
-        self._write_truth(self.directory)
+        """Write what is left, and let others have the directory."""
+        try:
+            if self.directory is not None:
+                self._finish(self.directory)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let others have the directory."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def _finish(self, directory: Path) -> None:
+        """Whole tables, where there are no parts."""
+        self._begin(directory)
+        self._write_truth(directory)
         if self.about is not None:
-            self.about.write(self.directory, complete=True)
+            self.about.write(directory, complete=True)
         if self._parts or self.state is not None:
             self._write_parts()
             return
         for name, buffer in self._tables.items():
             if name != "audits" or len(buffer):
-                write(self.directory, name, [buffer.table()])
+                write(directory, name, [buffer.table()], PRIVATE)
 
     def _patience(self) -> float:
         """How long rows may wait; where the state has them too, longer as the run grows, so that its parts stay few."""
@@ -123,7 +143,7 @@ class QueryJournal:
         for source, truth in self._truths.values():
             for key, t in truth.changes():
                 rows.add({"setting": source, "seed": self.seed, "sr": written(key), "t_ms": t})
-        write(directory, "changes", [rows.table()])
+        write(directory, "changes", [rows.table()], PRIVATE)
 
     def _write_parts(self) -> None:
         """One part of each table that has rows; killed before the state knows of them, they are written again."""
@@ -149,8 +169,8 @@ def _rows(source: str, seed: int, manager: Manager, evaluation: Evaluation, fres
     tables["evaluations"].add(vars(record) | own | what)
     refreshes = evaluation.refreshes
     columns = (refreshes.changed.tolist(), refreshes.errors, refreshes.gain.tolist(), refreshes.read_at.tolist())
-    for key, changed, error, gain, read_at in zip(refreshes.keys, *columns, strict=True):
-        row = {"sr": written(key), "changed": changed, "requests": 1, "error": error, "gain": gain}
+    for (kind, key), changed, error, gain, read_at in zip(refreshes.wanted, *columns, strict=True):
+        row = {"sr": LABELS[kind] + written(key), "changed": changed, "requests": 1, "error": error, "gain": gain}
         tables["refreshes"].add(own | row | {"late": read_at < record.t_ms})
     for answer in evaluation.answers or ():
         row = {"sn": written(answer.sn), "sr": written(answer.sr), "weight": answer.weight}
@@ -162,6 +182,4 @@ def _rows(source: str, seed: int, manager: Manager, evaluation: Evaluation, fres
 
 def written(key: object) -> str:
     """A key as text: the terms of a tuple with blanks between."""
-    if isinstance(key, Miss):
-        return f"miss {written(key.sn)}"
     return " ".join(str(term) for term in key) if isinstance(key, tuple) else str(key)

@@ -2,19 +2,18 @@
 
 import json
 import platform
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from freshkeeper.maintenance.addresses import shown_in
+from freshkeeper.maintenance.files import PRIVATE, make_directory
 from freshkeeper.maintenance.journal.journal import writing
 from freshkeeper.maintenance.manager import Manager
 
 LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "pyoxigraph")
-SECRET = re.compile(r"(?<=://)[^/@\s]*@")
-"""What an address says of who asks."""
 
 
 @dataclass(eq=False)
@@ -60,7 +59,9 @@ class About:
             "bound": {"included": False, "reason": "what could have been is not known in production"},
         }
         with writing(directory / "run.json"):
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory)
             unfinished = directory / ".run.json.part"
-            unfinished.write_text(SECRET.sub("", json.dumps(text, indent=2, default=str)), encoding="utf-8")
+            unfinished.unlink(missing_ok=True)
+            unfinished.touch(PRIVATE)
+            unfinished.write_text(json.dumps(shown_in(text), indent=2, default=str), encoding="utf-8")
             unfinished.replace(directory / "run.json")

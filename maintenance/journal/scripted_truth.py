@@ -17,8 +17,7 @@ from freshkeeper.maintenance.service.endpoint import Key, Order
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.sources import EmbeddedSource
 from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
-from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.base import Kind
 
 Change: TypeAlias = tuple[Key, int]
 
@@ -35,12 +34,10 @@ class Truth:
     def of(cls, manager: Manager) -> "Truth":
         """Of a view; edges that change over time have no place in the table, so their truth is not told."""
         endpoint = manager.endpoint
-        known = isinstance(endpoint, PatternEndpoint) and _scripted(endpoint) is not None
-        if not known or isinstance(endpoint, KeepingEdges):
+        if not isinstance(endpoint, PatternEndpoint) or _scripted(endpoint) is None:
             return cls()
-        assert isinstance(endpoint, PatternEndpoint)
-        held = [key for key in manager.view.srs.keys if key is not None and not isinstance(key, Miss)]
-        return cls(endpoint, dict.fromkeys(held))
+        slots = zip(manager.view.srs.keys, manager.view.kinds.tolist(), strict=True)
+        return cls(endpoint, dict.fromkeys(key for key, kind in slots if key is not None and kind == Kind.COPY))
 
     @property
     def known(self) -> bool:

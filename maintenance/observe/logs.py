@@ -5,6 +5,7 @@ import logging
 import sys
 from typing import TextIO
 
+from freshkeeper.maintenance.addresses import shown_in
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.failures import kind_of
@@ -21,7 +22,7 @@ class Json(logging.Formatter):
         """The line."""
         said = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"), "level": record.levelname.lower()}
         told = getattr(record, "told", {})
-        return json.dumps({**said, "event": record.getMessage(), **told}, ensure_ascii=False)
+        return json.dumps(shown_in({**said, "event": record.getMessage(), **told}), ensure_ascii=False)
 
 
 def start(level: str, stream: TextIO | None = None) -> None:

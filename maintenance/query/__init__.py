@@ -4,7 +4,6 @@ from freshkeeper.maintenance.query.explain import explain, explain_text
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.federation.split import Split, split
 from freshkeeper.maintenance.query.model import (
-    Closure,
     Dataset,
     EvaluationTimes,
     Expression,
@@ -19,6 +18,7 @@ from freshkeeper.maintenance.query.parser import DIALECTS, detect, parse
 from freshkeeper.maintenance.query.printing import to_dialect, to_rspql
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError, QuerySyntaxError, SplitError
+from freshkeeper.maintenance.settings.closure import Closure
 
 __all__ = [
     "DEFAULT_BASE",

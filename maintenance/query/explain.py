@@ -5,8 +5,9 @@ from textwrap import indent
 
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.federation.split import split_of
-from freshkeeper.maintenance.query.model import Closure, Operator, Query, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Operator, Query, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_iso
 
 Volatile = Mapping[str, Collection[str]]

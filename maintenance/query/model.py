@@ -17,6 +17,7 @@ from freshkeeper.maintenance.query.syntax.rewrite import alias_edits, window_edi
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.query.syntax.tree import Element, Select, Source
+from freshkeeper.maintenance.settings.closure import Closure
 
 
 class Form(StrEnum):
@@ -52,13 +53,6 @@ class WindowKind(StrEnum):
     ELEMENTS = "elements"
     NOW = "now"
     ALL = "all"
-
-
-class Closure(StrEnum):
-    """Which end of a time window belongs to it: (t − ω, t] is left-open, [t − ω, t) is right-open."""
-
-    LEFT_OPEN = "left-open"
-    RIGHT_OPEN = "right-open"
 
 
 @dataclass(frozen=True)

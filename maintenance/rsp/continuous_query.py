@@ -5,7 +5,7 @@ elements ─▶ contents of windows ─▶ dataset ─▶ evaluator ─▶ R2S �
                    ╰──▶ clock and report ──▶ SERVICE from the view
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,14 +13,12 @@ from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.query.federation.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query
-from freshkeeper.maintenance.rsp.evaluator import Evaluator, Snapshot
+from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot
 from freshkeeper.maintenance.rsp.functions import functions
-from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.r2s import Answers, Result, Streamer
 from freshkeeper.maintenance.rsp.report_policy import Clock
 from freshkeeper.maintenance.rsp.window_content import STILL, Content, Move
 from freshkeeper.maintenance.rsp.window_dataset import Graphs, WindowDataset, static_quads
-from freshkeeper.maintenance.rsp.window_kinds import content_of
 from freshkeeper.maintenance.streams.batch import Batch
 from freshkeeper.policies.errors import ConfigError
 
@@ -31,11 +29,11 @@ class Answering(Protocol):
     variables: tuple[str, ...]
     errors: int
 
-    def answers(self, now: int, evaluator: Evaluator) -> Answers:
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """All answers at `now`, as R2S compares them."""
         ...
 
-    def rebuild(self, now: int, evaluator: Evaluator) -> None:
+    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
         """An instant that an earlier run answered: only what the windows hold matters."""
         ...
 
@@ -46,18 +44,18 @@ class Answering(Protocol):
 
 @dataclass(eq=False)
 class ContinuousQuery:
-    """A registered query: give it elements and the watermark, and it gives results."""
+    """A registered query, made by `build`: give it elements and the watermark, and it gives results."""
 
     query: Query
+    contents: Sequence[Content]
+    """of its windows"""
+    answering: Answering
     graphs: Graphs = field(default_factory=dict)
     start: int = 0
     """t0 of windows that do not say theirs"""
     name: str = ""
-    answering: Callable[["ContinuousQuery"], Answering | None] = field(default=lambda _: None)
-    """what answers its SERVICE patterns"""
     done: int | None = None
     """an earlier run answered all evaluations up to this one: here they only fill the windows"""
-    now: int = 0
 
     def __post_init__(self) -> None:
         """Lay out the dataset."""
@@ -70,15 +68,12 @@ class ContinuousQuery:
         named = self.query.dataset.named_windows
         static = static_quads(self.query, self.graphs)
         visible = [NamedNode(name) for name in (*self.query.dataset.named_graphs, *(w.name for w in named))]
-        self.contents = [content_of(window, self.start) for window in self.query.windows]
-        self.evaluator: Evaluator = Snapshot(static, list(visible))
-        self.functions = functions(self.contents, lambda: self.now)
-        self._dataset = WindowDataset.of(self.query, static, self.evaluator)
+        self._evaluator: Evaluator = Snapshot(static, list(visible))
+        self._dataset = WindowDataset.of(self.query, static, self._evaluator)
         self._clock = Clock(self.query, self.contents, self.start)
         self._by_stream: dict[str, list[Content]] = {}
         for content in self.contents:
             self._by_stream.setdefault(content.window.stream, []).append(content)
-        self._answering: Answering = self.answering(self) or LocalQuery(self.query, self.functions)
         self.streamer = Streamer(self.query.operator)
 
     @property
@@ -129,8 +124,7 @@ class ContinuousQuery:
             return None
         if self.done is None or now > self.done:
             return self._answer(now)
-        self.now = now
-        self._answering.rebuild(now, self.evaluator)
+        self.answering.rebuild(now, self._evaluator, functions(self.contents, now))
         return None
 
     def _move(self, content: Content, now: int) -> Move:
@@ -142,18 +136,18 @@ class ContinuousQuery:
         return move
 
     def _answer(self, now: int) -> Result:
-        self.now = now
-        streamed = self._answering.emit(self.streamer.stream(self._answering.answers(now, self.evaluator)))
+        found = self.answering.answers(now, self._evaluator, functions(self.contents, now))
+        streamed = self.answering.emit(self.streamer.stream(found))
         return Result(
             now,
             self.query.form,
             self.query.operator,
-            self._answering.variables,
+            self.answering.variables,
             streamed.items,
             streamed.freshness,
             {content.window.name: content.bounds() for content in self.contents},
             self.name,
-            errors=self._answering.errors,
+            errors=self.answering.errors,
         )
 
 

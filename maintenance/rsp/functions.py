@@ -3,7 +3,7 @@
 A triple that no window holds has no timestamp: the call is an error, as SPARQL errors are, and leaves its BIND unbound.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 
@@ -13,15 +13,15 @@ from freshkeeper.maintenance.rsp.stored_literals import stored_term
 from freshkeeper.maintenance.rsp.window_content import Content
 
 
-def functions(contents: Sequence[Content], now: Callable[[], int]) -> Mapping[str, Function]:
-    """The functions, by IRI, for these windows."""
+def functions(contents: Sequence[Content], now: int) -> Mapping[str, Function]:
+    """The functions, by IRI, for these windows at an instant."""
 
     def timestamp(s: Term, p: Term, o: Term, window: Term | None = None) -> Literal | None:
         asked = [c for c in contents if window is None or c.graph == window]
         found = [at for c in asked if (at := time_of(c, s, p, o)) is not None]
         return Literal(max(found)) if found else None
 
-    return {TIMESTAMP: timestamp, CSPARQL_TIMESTAMP: timestamp, NOW: lambda: Literal(now())}
+    return {TIMESTAMP: timestamp, CSPARQL_TIMESTAMP: timestamp, NOW: lambda: Literal(now)}
 
 
 def time_of(content: Content, s: Term | None, p: Term | None, o: Term | None) -> int | None:

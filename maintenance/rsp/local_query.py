@@ -15,7 +15,6 @@ class LocalQuery:
     """The query as SPARQL over the dataset; CONSTRUCT by solutions where R2S compares them."""
 
     query: Query
-    functions: Mapping[str, Function]
     variables: tuple[str, ...] = ()
     errors: int = 0
     _template: Template | None = field(init=False, default=None)
@@ -28,16 +27,16 @@ class LocalQuery:
             self._template = Template.of(self.query) if solutions else None
             self._text = sound(solutions) if solutions and self._template else self._text
 
-    def answers(self, now: int, evaluator: Evaluator) -> Answers:
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """All of this instant: solutions, triples, or yes or no."""
         del now
-        found = evaluator.find(self._text, self.functions)
+        found = evaluator.find(self._text, functions)
         if isinstance(found, Table):
             self.variables = found.variables
             return Answers(found.rows)
         return Answers([found] if isinstance(found, bool) else found)
 
-    def rebuild(self, now: int, evaluator: Evaluator) -> None:
+    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
         """The dataset is all there is."""
 
     def emit(self, streamed: Answers) -> Answers:

@@ -17,6 +17,8 @@ from freshkeeper.policies.errors import ConfigError, nearest
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 REMEMBERED = 100_000
 """Terms whose text is kept."""
+TORN_ROW = '#"\n'
+"""Ends a row of CSV that was cut off, also within quotes, and marks it: a number that lost its last digits is none."""
 
 
 @dataclass(eq=False)
@@ -164,8 +166,8 @@ class Csv:
 
 def _csv(cells: list[str]) -> str:
     written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerow(cells)
-    return written.getvalue()
+    csv.writer(written, lineterminator="\r\n").writerow(cells)  # what may end a line is within quotes
+    return written.getvalue()[:-2] + "\n"
 
 
 def _plain(term: Term) -> str:
@@ -196,8 +198,8 @@ FORMATS: dict[str, Callable[[], Writer]] = {
 }
 
 
-def writer(name: str) -> Writer:
-    """The writer of a format."""
+def writer(name: str, headed: bool = False) -> Writer:
+    """The writer of a format; `headed` where a table goes on that has its head."""
     if name not in FORMATS:
         raise ConfigError(f"no format {name!r}: {nearest(name, list(FORMATS))}")
-    return FORMATS[name]()
+    return Csv(headed) if name == "csv" else FORMATS[name]()

@@ -4,7 +4,7 @@ The windows and the period give the instants; the report policies say which of t
 window at a time: a query reports where one of its windows closed, changed, is not empty, as far as the query asks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from freshkeeper.maintenance.query.model import Query, Report
@@ -16,7 +16,7 @@ class Clock:
     """The instants of one query, in order."""
 
     query: Query
-    contents: list[Content]
+    contents: Sequence[Content]
     start: int
     """the run's t0, which the period counts from"""
     begun: bool = False
@@ -60,7 +60,7 @@ class Clock:
         return self.query.times.every if Report.PERIODIC in self.query.times.report else None
 
     @property
-    def _triggering(self) -> list[Content]:
+    def _triggering(self) -> Sequence[Content]:
         """Only windows with a step close."""
         if Report.ON_WINDOW_CLOSE not in self.query.times.report:
             return self.contents

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from pyoxigraph import Quad
 
-from freshkeeper.maintenance.query.model import Closure, Window, WindowKind
+from freshkeeper.maintenance.query.model import Window, WindowKind
 from freshkeeper.maintenance.rsp.window_content import NEVER, STILL, Content, Move, difference
+from freshkeeper.maintenance.settings.closure import Closure
 
 
 class TimeContent(Content):

@@ -8,7 +8,7 @@ from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Shares, answering
+from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Shares, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.errors import ConfigError, nearest
 from freshkeeper.policies.registry import make
@@ -38,4 +38,4 @@ def continuous_query(
     upkeep = MaintenanceSettings(
         lambda case: make(policy or DEFAULTS[case]), rule, fetch=Fetch(fetch), edges=edges, shares=shares
     )
-    return ContinuousQuery(parse(text), graphs or {}, answering=answering(sources or {}, upkeep))
+    return build(parse(text), graphs, sources=sources, upkeep=upkeep)

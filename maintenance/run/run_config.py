@@ -10,7 +10,7 @@ from freshkeeper.maintenance.query.parser import DIALECTS
 from freshkeeper.maintenance.rsp.output import FORMATS
 from freshkeeper.maintenance.service.source_config import SourceConfig
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
-from freshkeeper.maintenance.settings.durations import to_delay, to_ms
+from freshkeeper.maintenance.settings.durations import as_ms, to_delay
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
@@ -23,10 +23,6 @@ TABLES = ("streams", "graphs", "sources")
 """Keys whose values are such files by IRI, where they are no addresses."""
 
 
-def _milliseconds(written: object) -> object:
-    return to_ms(written) if isinstance(written, str) else written
-
-
 def _delayed(written: object) -> object:
     return to_delay(written) if isinstance(written, str) else written
 
@@ -35,7 +31,7 @@ def _listed(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
-Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=0)]
+Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=0)]
 Delay = Annotated[int, BeforeValidator(_delayed), Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Directory = Annotated[Path | None, BeforeValidator(lambda written: written or None)]

@@ -1,16 +1,18 @@
 """A run from texts: the query, what feeds its streams, its graphs and its sources, put together."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.model import Operator, Query
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
@@ -19,7 +21,7 @@ from freshkeeper.maintenance.run.run_config import RunConfig
 from freshkeeper.maintenance.service.rdf_files import load_graph
 from freshkeeper.maintenance.service.source_config import SourceConfig, read_config
 from freshkeeper.maintenance.service.sources import Source, load_source, source_of
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Observer, Shares, answering
+from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Observer, Shares, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.opening import is_live, open_stream
@@ -48,20 +50,23 @@ class Session:
         check_inputs(config.query, self.query, config.streams, config.graph_files, config.sources)
         self._mistakes = Mistakes(config.on_error, tell=self.tell)
         graphs = {name: load_graph(Path(file)) for name, file in config.graph_files.items()}
-        self._opened: dict[str, Source] = {}
-        self._state = self._open_state()
+        self._held = ExitStack()
         try:
+            self._state = self._open_state()
             self._wire(graphs)
         except BaseException:
-            self._close()
+            self._held.close()
             raise
 
     def _wire(self, graphs: Graphs) -> None:
         about = About(self.config.seed, self.command, self._settings())
         self._journal = QueryJournal(self.config.seed, self.config.journal, self._state, about)
+        self._held.callback(self._journal.release)
         self._opened = self._sources()
-        wired = answering(self._opened, self._upkeep())
-        self._query = ContinuousQuery(self.query, graphs, self.config.t0, answering=wired)
+        for source in self._opened.values():
+            self._held.callback(source.transport.close)
+        upkeep = self._upkeep([self._journal.observe, *self.observers])
+        self._query = build(self.query, graphs, self.config.t0, sources=self._opened, upkeep=upkeep)
         if self._state is not None:
             self._state.settle()
             self._query.done = self._state.answered
@@ -77,10 +82,22 @@ class Session:
         for line in unused(self.query, self.config.streams, self.config.graph_files, self.config.sources):
             self.tell(line)
 
-    def results(self) -> Iterator[Result]:
+    @property
+    def goes_on(self) -> bool:
+        """Whether an earlier run has answered."""
+        return self._state is not None and self._state.answered is not None
+
+    @property
+    def torn(self) -> bool:
+        """Whether an earlier run may have ended within an answer."""
+        return self._state is not None and self._state.torn
+
+    def results(self) -> Generator[Result, None, None]:
         """Every evaluation's result; whoever asks for the next one has put it out."""
         try:
             for result in self._engine.run():
+                if self._state is not None:
+                    self._state.answering(result.t)
                 yield result
                 self._answered(result)
                 self._journal.tick()
@@ -88,7 +105,7 @@ class Session:
             try:
                 self._journal.close()
             finally:
-                self._close()
+                self._held.close()
 
     def _answered(self, result: Result) -> None:
         if self._state is not None:
@@ -112,13 +129,9 @@ class Session:
             raise ConfigError(f"--state keeps views, and --fetch {self.config.fetch} has none")
         if not self.query.windows:
             raise ConfigError("--state is for queries with windows: this one is evaluated once")
-        return State.open(self.config.state, self.config.query, list(self.config.sources))
-
-    def _close(self) -> None:
-        for source in self._opened.values():
-            source.transport.close()
-        if self._state is not None:
-            self._state.close()
+        state = State.open(self.config.state, self.config.query, list(self.config.sources))
+        self._held.callback(state.close)
+        return state
 
     def news(self) -> Iterator[str]:
         """What a person should know at the end."""
@@ -136,12 +149,7 @@ class Session:
             sources[name] = replace(sources[name], volatile=tuple(predicates))
         return sources
 
-    def _observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
-        self._journal.observe(source, manager, evaluation)
-        for observe in self.observers:
-            observe(source, manager, evaluation)
-
-    def _upkeep(self) -> MaintenanceSettings:
+    def _upkeep(self, observers: Sequence[Observer]) -> MaintenanceSettings:
         if self.config.audit and self.config.fetch != Fetch.VIEW:
             raise ConfigError(f"--audit checks answers of a view, and --fetch {self.config.fetch} has none")
         return MaintenanceSettings(
@@ -153,10 +161,16 @@ class Session:
             edges=self.config.edges == "refreshed",
             audit=self.config.audit,
             shares=Shares(self.config.weights, self.config.minimum) if self.config.shared else None,
-            observe=self._observe,
+            observe=partial(_tell, observers),
             state=self._state,
             speed=speed_of(self.config.speed) or 1,
         )
+
+
+def _tell(observers: Sequence[Observer], source: str, manager: Manager, evaluation: Evaluation) -> None:
+    source = shown(source)
+    for observe in observers:
+        observe(source, manager, evaluation)
 
 
 def _elements(count: int) -> str:

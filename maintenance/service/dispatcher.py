@@ -50,7 +50,7 @@ class RequestOptions:
 
 @dataclass(eq=False)
 class Dispatcher:
-    """The transport of one source, shared by all who ask it; sends come from one thread."""
+    """The transport of one source, shared by all who ask it, from any thread."""
 
     carrier: Carrier
     gate: RateLimiter = field(default_factory=RateLimiter)
@@ -60,6 +60,8 @@ class Dispatcher:
     clock: Callable[[], float] = time.monotonic
     random: Random = field(default_factory=Random)
     _late: list["_Job"] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+    """of what is late"""
 
     def __post_init__(self) -> None:
         """Threads start when they are needed."""
@@ -74,7 +76,8 @@ class Dispatcher:
     @property
     def busy(self) -> int:
         """How many requests of earlier sends still have a thread."""
-        return sum(not job.future.done() for job in self._late)
+        with self._lock:
+            return sum(not job.future.done() for job in self._late)
 
     def send(
         self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
@@ -118,15 +121,17 @@ class Dispatcher:
         if job.future.done():
             return job.future.result()
         if not job.future.cancel():
-            self._late.append(job)
+            with self._lock:
+                self._late.append(job)
         if not sent:
             return Reply(error="not sent: there was no time left", sent=0)
         return Reply(error="pending: the answer is late", sent=sent, pending=True)
 
     def _arrived(self, owner: object) -> list[LateReply]:
         """The late replies of an owner that are there now."""
-        here = [job for job in self._late if job.future.done() and (job.owner is owner or not job.awaited)]
-        self._late = [job for job in self._late if job not in here]
+        with self._lock:
+            here = [job for job in self._late if job.future.done() and (job.owner is owner or not job.awaited)]
+            self._late = [job for job in self._late if job not in here]
         return [LateReply(job.request, job.future.result(), job.now) for job in here if job.awaited]
 
 
@@ -173,6 +178,9 @@ class _Job:
             except NotSentError as why:
                 return self._failed(error or str(why))
             except FetchError as fault:
+                if fault.refused:
+                    courier.gate.succeeded()
+                    return replace(self._failed(str(fault)), refused=True)
                 courier.gate.failed(fault.wait)
                 error = str(fault)
                 if not fault.again or n + 1 == tries or not self._rest(n):

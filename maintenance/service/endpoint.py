@@ -6,14 +6,17 @@ sends at once what may be under way at once, has limits of its own, and may answ
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from freshkeeper.maintenance.view.changes import UNKNOWN
+from freshkeeper.policies.base import Kind
 from freshkeeper.policies.errors import ConfigError
 
 Key = Hashable
+Asked: TypeAlias = tuple[Kind, Key]
+"""A lookup key that is missing, or a cached entry, or the edges of a lookup key: what a source is asked for."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,8 @@ class Expanded:
     spent: float = 0.0
     requests: int = 0
     error: str | None = None
+    edges: Copy | None = None
+    """the edges themselves, where they are refreshed like an SR"""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,8 @@ class Order:
     keys: Sequence[Key]
     sns: Sequence[Key] = ()
     allowance: float = math.inf
+    edges: Sequence[Key] = ()
+    """SNs whose edges are to be refreshed, for sources that give them as copies"""
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,7 @@ class Late:
     key: Key
     outcome: Copy | Expanded
     read_at: int
+    kind: Kind = Kind.COPY
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,7 @@ class Delivery:
     spent: float
     requests: int
     late: Sequence[Late] = ()
+    edges: Sequence[Copy] = ()
 
 
 class Endpoint(Protocol):
@@ -128,6 +137,15 @@ class Remote(Protocol):
 
     def deliver(self, order: Order) -> Delivery:
         """Do what can be done within the order's allowance and the evaluation's deadline."""
+        ...
+
+
+@runtime_checkable
+class Choosy(Protocol):
+    """A source that may refuse keys, which are then left alone for a while."""
+
+    def resting(self) -> Iterable[Asked]:
+        """What the next order would not ask for."""
         ...
 
 

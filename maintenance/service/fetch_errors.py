@@ -6,10 +6,13 @@ from freshkeeper.policies.errors import EndpointError
 class FetchError(EndpointError):
     """A try that gave no answer."""
 
-    def __init__(self, text: str, again: bool = False, wait: float | None = None) -> None:
-        """`again`: another try may go better; `wait`: for so many seconds the source wants no request."""
+    def __init__(self, text: str, again: bool = False, wait: float | None = None, refused: bool = False) -> None:
+        """`again`: another try may go better; `wait`: for so many seconds the source wants no request.
+
+        `refused`: the source is well and the request is not, so one for other keys may go better.
+        """
         super().__init__(text)
-        self.again, self.wait = again, wait
+        self.again, self.wait, self.refused = again, wait, refused
 
 
 class NotSentError(EndpointError):

@@ -5,17 +5,19 @@ How a request reaches the source is the business of its transport.
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.query.federation.split import THERE, TIMES, Split
 from freshkeeper.maintenance.service.annotations import valid
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.service.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.service.limits.refusals import Refusals
 from freshkeeper.maintenance.service.transport import Bound, LateReply, Reply, Request, Term, Terms, Transport
 from freshkeeper.maintenance.view.changes import UNKNOWN
-from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.base import Kind
 
 UNDER_WAY = "pending: it was asked for already and is still on its way"
 NO_IRI = re.compile(r"[\x00-\x20<>\"{}|^`\\]")
@@ -35,7 +37,9 @@ class PatternEndpoint:
     requests: int = 0
     edges: dict[Key, dict[Terms, list[Terms]]] = field(default_factory=dict)
     """per SN and key, the rows of the static part"""
-    _under_way: set[Key] = field(default_factory=set)
+    clock: Callable[[], float] = time.monotonic
+    _refusals: Refusals = field(default_factory=Refusals)
+    _under_way: set[Asked] = field(default_factory=set)
 
     @property
     def edge(self) -> tuple[str, ...]:
@@ -53,24 +57,37 @@ class PatternEndpoint:
         return requests * self.price.batch * self.price.each if requests < math.inf else requests
 
     def deliver(self, order: Order) -> Delivery:
-        """Refresh queries and expansions, `batch` keys in each, all at once; a value is the rows of an SR."""
-        outcome: dict[Key, Copy | Expanded] = {}
-        asked = [*self._asked(order.keys, False, outcome), *self._asked(map(Miss, order.sns), True, outcome)]
-        sent = self.transport.send(
-            asked, order.now, len(asked) + self._retries(asked, order.allowance), self, self.within
-        )
-        for request, reply in zip(asked, sent.replies, strict=True):
-            results = self._outcome(request, reply, order.now)
-            outcome |= results
-            if reply.pending:
-                self._under_way |= results.keys()
-        late = [late for one in sent.late for late in self._late(one)]
-        requests = sum(reply.sent for reply in sent.replies)
-        self.requests += requests
-        keys = sum(reply.sent * len(request.keys) for request, reply in zip(asked, sent.replies, strict=True))
-        copies = [_copied(outcome[key]) for key in order.keys]
-        expanded = [_expanded(outcome[Miss(sn)]) for sn in order.sns]
-        return Delivery(copies, expanded, self.price.paid(requests, keys), requests, late)
+        """Refresh queries and expansions, `batch` keys in each, all at once; a value is the rows of an SR.
+
+        What is refused is asked for again in halves, as far as allowance and time reach.
+        """
+        self._refusals.begin()
+        until, bill = self.clock() + self.within, _Bill(self.price, order.allowance)
+        outcome: dict[Asked, Copy | Expanded] = {}
+        late: list[Late] = []
+        wanted = [*((Kind.COPY, key) for key in order.keys), *((Kind.MISS, sn) for sn in order.sns)]
+        asked = self._asked(wanted, outcome)
+        while True:
+            sent = self.transport.send(asked, order.now, bill.tries(asked), self, max(0.0, until - self.clock()))
+            bill.add(asked, sent.replies)
+            late += [late for one in sent.late for late in self._late(one)]
+            for request, reply in zip(asked, sent.replies, strict=True):
+                results = self._outcome(request, reply, order.now)
+                outcome |= results
+                if reply.pending:
+                    self._under_way |= results.keys()
+            halves = [(_asked_in(one), reply) for one, reply in zip(asked, sent.replies, strict=True) if reply.refused]
+            asked = self._asked([key for keys, _ in halves if len(keys) > 1 for key in keys], outcome)
+            if not asked or bill.tries(asked) < 1 or self.clock() >= until:
+                break
+        self.requests += bill.requests
+        copies = [_copied(outcome[Kind.COPY, key]) for key in order.keys]
+        expanded = [_expanded(outcome[Kind.MISS, sn]) for sn in order.sns]
+        return Delivery(copies, expanded, bill.spent, bill.requests, late)
+
+    def resting(self) -> Iterable[Asked]:
+        """What the source refused not long ago."""
+        return self._refusals.resting()
 
     def rows(self, sn: Key, key: Key, value: object) -> list[Terms]:
         """The SERVICE pattern's solutions for one edge and one copy, over `variables`."""
@@ -89,46 +106,60 @@ class PatternEndpoint:
         if len(self.edges) > 2 * len(sns) + 1_000:
             self.edges = {sn: edges for sn, edges in self.edges.items() if sn in sns}
 
-    def _asked(self, keys: Iterable[Key], expands: bool, outcome: dict[Key, Copy | Expanded]) -> list[Request]:
-        """The requests for these keys; what cannot be asked, or was already, has its outcome at once."""
-        wanted: list[Terms] = []
-        for key in keys:
-            terms = key.sn if isinstance(key, Miss) else key
-            assert isinstance(terms, tuple)
-            problem = UNDER_WAY if key in self._under_way else _problem(terms)
-            if problem is None:
-                wanted.append(terms)
-            else:
-                outcome[key] = Expanded(error=problem) if expands else Copy(error=problem)
-        names = self.split.sn if expands else self.split.key
-        query = self.split.expand_query if expands else self.split.refresh_query
-        batches = [wanted[n : n + self.price.batch] for n in range(0, len(wanted), self.price.batch)]
-        return [Request(query(batch), names, tuple(batch), expands) for batch in batches]
+    def _asked(self, wanted: Iterable[Asked], outcome: dict[Asked, Copy | Expanded]) -> list[Request]:
+        """The requests for these keys, small ones first; what cannot be asked, or was already, has its outcome at once.
 
-    def _retries(self, asked: Sequence[Request], allowance: float) -> float:
-        """How many requests more the allowance pays for, full ones."""
-        full = self.price.per_request + self.price.batch * self.price.per_key
-        planned = self.price.paid(len(asked), sum(len(one.keys) for one in asked))
-        return (allowance - planned) // full if 0 < full < math.inf and allowance < math.inf else allowance
+        Where the allowance does not pay for all, the full requests can wait: what they hold was answered before.
+        """
+        groups: dict[tuple[bool, int], list[Terms]] = {}
+        for one in wanted:
+            expands, key = one[0] is Kind.MISS, one[1]
+            assert isinstance(key, tuple)
+            problem = self._kept_from(one) or _problem(key)
+            if problem is None:
+                groups.setdefault((expands, self._refusals.most(one, self.price.batch)), []).append(key)
+            else:
+                outcome[one] = Expanded(error=problem) if expands else Copy(error=problem)
+        return [
+            self._request(expands, tuple(group[n : n + most]))
+            for (expands, most), group in sorted(groups.items(), key=lambda each: each[0][1])
+            for n in range(0, len(group), most)
+        ]
+
+    def _request(self, expands: bool, keys: tuple[Terms, ...]) -> Request:
+        split = self.split
+        query = split.expand_query if expands else split.refresh_query
+        return Request(query(keys), split.sn if expands else split.key, keys, expands)
+
+    def _kept_from(self, asked: Asked) -> str | None:
+        """Why a key is not asked for now, though it could be."""
+        if asked in self._under_way:
+            return UNDER_WAY
+        rests = self._refusals.rests(asked)
+        return f"not sent: the source refused it, so it is asked for again after {rests} evaluations" if rests else None
 
     def _late(self, late: LateReply) -> list[Late]:
         results = self._outcome(late.request, late.reply, late.asked_at)
         self._under_way -= results.keys()
-        return [Late(key, result, late.asked_at) for key, result in results.items()]
+        return [Late(key, result, late.asked_at, kind) for (kind, key), result in results.items()]
 
-    def _outcome(self, request: Request, reply: Reply, now: int) -> dict[Key, Copy | Expanded]:
+    def _outcome(self, request: Request, reply: Reply, now: int) -> dict[Asked, Copy | Expanded]:
         """What a reply says of each key of its request."""
+        if reply.refused:
+            self._refusals.refused(_asked_in(request))
+        elif reply.error is None:
+            self._refusals.answered(_asked_in(request))
         if request.expands:
-            return {Miss(sn): self._learn(sn, request, reply, now) for sn in request.keys}
+            return {(Kind.MISS, sn): self._learn(sn, request, reply, now) for sn in request.keys}
         names = self.split.key
         if reply.error is not None:
-            return {key: Copy(error=reply.error) for key in request.keys}
+            return {(Kind.COPY, key): Copy(error=reply.error) for key in request.keys}
         found: dict[Terms, list[Bound]] = {key: [] for key in request.keys}
         for row in reply.rows:
             key = _over(row, names)
             if key in found:
                 found[key].append(row)
-        return {key: self._copy(rows, reply, now) for key, rows in found.items()}
+        return {(Kind.COPY, key): self._copy(rows, reply, now) for key, rows in found.items()}
 
     def _learn(self, sn: Terms, request: Request, reply: Reply, now: int) -> Expanded:
         if reply.error is not None:
@@ -158,6 +189,44 @@ class PatternEndpoint:
         modified = reply.modified if told.modified == UNKNOWN else told.modified
         expires = reply.expires if told.expires == UNKNOWN else told.expires
         return Copy(tuple(sorted((_over(row, self.split.values) for row in kept), key=str)), modified, expires)
+
+
+@dataclass(eq=False)
+class _Bill:
+    """What an order has cost so far, and how much more its allowance pays for."""
+
+    price: Price
+    allowance: float
+    requests: int = 0
+    keys: int = 0
+
+    @property
+    def spent(self) -> float:
+        """In cost units."""
+        return self.price.paid(self.requests, self.keys)
+
+    def add(self, asked: Sequence[Request], replies: Sequence[Reply]) -> None:
+        """What was sent, every try."""
+        self.requests += sum(reply.sent for reply in replies)
+        self.keys += sum(reply.sent * len(request.keys) for request, reply in zip(asked, replies, strict=True))
+
+    def tries(self, asked: Sequence[Request]) -> float:
+        """How many tries the allowance pays for: the first of these requests, and when it is for all, full ones."""
+        keys = self.keys
+        for n, request in enumerate(asked):
+            keys += len(request.keys)
+            if self.price.paid(self.requests + n + 1, keys) > self.allowance:
+                return n
+        full = self.price.per_request + self.price.batch * self.price.per_key
+        if not 0 < full < math.inf or self.allowance == math.inf:
+            return len(asked) + self.allowance
+        return len(asked) + (self.allowance - self.price.paid(self.requests + len(asked), keys)) // full
+
+
+def _asked_in(request: Request) -> list[Asked]:
+    """What a request asks for."""
+    kind = Kind.MISS if request.expands else Kind.COPY
+    return [(kind, key) for key in request.keys]
 
 
 def _problem(terms: Iterable[Term | None]) -> str | None:

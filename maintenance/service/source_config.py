@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pyoxigraph import NamedNode
 
+from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.service.annotations import Annotation
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.sparql_over_http import Method
 from freshkeeper.maintenance.service.json_documents import Property, Template
 from freshkeeper.maintenance.service.json_documents import Resource as Documents
 from freshkeeper.maintenance.service.limits.rate import Rate
-from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
@@ -33,10 +34,6 @@ ONLY = {
 }
 """Keys that mean nothing for other sources."""
 SIZES = {"kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
-
-
-def _milliseconds(written: object) -> object:
-    return to_ms(written) if isinstance(written, str) else written
 
 
 def _bytes(written: object) -> object:
@@ -60,9 +57,9 @@ def _address(written: str) -> str:
     if parts.username or parts.password:
         raise ValueError("credentials do not belong into an address; name environment variables under auth")
     if parts.scheme not in ("http", "https") or not parts.hostname or not re.fullmatch(r"[!-~]+", written):
-        raise ValueError(f"{written!r} is no address of an HTTP service; write http://host/path")
+        raise ValueError(f"{shown(written)!r} is no address of an HTTP service; write http://host/path")
     if not _has_port(parts.netloc):
-        raise ValueError(f"{written!r} has no port that can be: it is a number up to 65535")
+        raise ValueError(f"{shown(written)!r} has no port that can be: it is a number up to 65535")
     return written
 
 
@@ -79,7 +76,7 @@ def _rate(written: str) -> str:
         raise ValueError(str(error)) from None
 
 
-Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=1)]
+Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
 Size = Annotated[int, BeforeValidator(_bytes), Field(ge=1)]
 Iri = Annotated[str, BeforeValidator(lambda value: _iri(value) if isinstance(value, str) else value)]
 Address = Annotated[str, BeforeValidator(lambda value: _address(value) if isinstance(value, str) else value)]
@@ -104,33 +101,52 @@ def _iris(written: str) -> str:
     return written
 
 
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+OURS = ("host", "connection", "content-length", "content-type", "transfer-encoding", "accept", "accept-encoding")
+"""Headers that requests have already."""
+
+
 class Auth(BaseModel):
-    """Names of environment variables: a bearer token, or user and password."""
+    """Names of environment variables: a bearer token, or user and password; and headers such as X-API-Key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     bearer: str = Field(default="", description="variable with a token, sent as a bearer token")
     user: str = Field(default="", description="variable with a user name, for basic authentication")
     password: str = Field(default="", description="variable with the password that belongs to it")
+    headers: dict[str, str] = Field(default={}, description="headers, as X-API-Key, and the variable that each is in")
 
     @field_validator("bearer", "user", "password")
     @classmethod
     def _is_a_name(cls, written: str) -> str:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|", written):
+        if not re.fullmatch(rf"{VARIABLE}|", written):
             raise ValueError("it must be the name of an environment variable, never what that holds")
+        return written
+
+    @field_validator("headers")
+    @classmethod
+    def _are_names(cls, written: dict[str, str]) -> dict[str, str]:
+        if any(re.fullmatch(VARIABLE, variable) is None for variable in written.values()):
+            raise ValueError("each must have the name of an environment variable, never what that holds")
+        for name in written:
+            if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or name.lower() in OURS:
+                raise ValueError("X-API-Key is a name for a header; Host, Content-Length and such are set already")
         return written
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if bool(self.user) != bool(self.password) or (self.bearer and self.user):
             raise ValueError("name a variable for bearer, or one for user and one for password")
+        if (self.bearer or self.user) and "authorization" in (name.lower() for name in self.headers):
+            raise ValueError("the header Authorization is given twice: leave out bearer and user, or the header")
         return self
 
     def read(self) -> Credentials:
         """What the variables hold now."""
+        named = Credentials.named(self.headers)
         if self.bearer:
-            return Credentials.bearer(self.bearer)
-        return Credentials.basic(self.user, self.password) if self.user else Credentials()
+            return named.joined(Credentials.bearer(self.bearer))
+        return named.joined(Credentials.basic(self.user, self.password)) if self.user else named
 
 
 class Place(BaseModel):
@@ -257,6 +273,11 @@ class SourceConfig(BaseModel):
         description="published: a value lasts as long as the one before it (otherwise: as long as values last on "
         "average)",
     )
+    survival: bool = Field(
+        default=False,
+        description="published: a value lasts as long as those of this source were seen to last, by the times of their "
+        "last changes; expiries are not used",
+    )
     modified: Iri | None = Field(
         default=None,
         description="published: the predicate that says when a key last changed, as http://purl.org/dc/terms/modified",
@@ -266,6 +287,11 @@ class SourceConfig(BaseModel):
         description="published: where tmp:expiration and tmp:interval of volatile triples are: none, graph, "
         "reification or singleton",
     )
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it is."""
+        return [*([self.sparql] if self.sparql else ()), *(each.url for each in self.resources)]
 
     @property
     def kind(self) -> str:
@@ -289,8 +315,11 @@ class SourceConfig(BaseModel):
                 raise ValueError(f"{changed[0]} is for sources {'over HTTP' if owner == 'remote' else f'with {owner}'}")
         if given[0] == "resources" and self.batch > 1:
             raise ValueError("batch: a document is about one key, so a request for resources holds 1 key")
-        if self.knowledge == "learned" and (self.modified or self.periodic or self.annotations is not Annotation.NONE):
-            raise ValueError("modified, periodic and annotations are for knowledge: published")
+        told = self.modified or self.periodic or self.survival or self.annotations is not Annotation.NONE
+        if self.knowledge == "learned" and told:
+            raise ValueError("modified, periodic, survival and annotations are for knowledge: published")
+        if self.periodic and self.survival:
+            raise ValueError("periodic and survival say different things of what follows: give one of them")
         return self
 
 

@@ -7,7 +7,9 @@ and predicate. It makes a source that changes in event time, for tests, demonstr
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
 
@@ -27,17 +29,19 @@ from freshkeeper.maintenance.service.transport import AtOnce, Bound, Transport
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.published import Published
+from freshkeeper.maintenance.view.survival import Survival
 from freshkeeper.policies.errors import EndpointError
 
 
 @dataclass(eq=False)
 class EmbeddedSource:
-    """A source inside the process: its data, and the changes that come."""
+    """A source inside the process: its data, and the changes that come; threads may share it."""
 
     data: list[Quad]
     changes: list[tuple[int, Quad]] = field(default_factory=list)
     requests: int = 0
     _next: int = 0
+    _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         """Load the data; changes come in the order of their times."""
@@ -47,8 +51,9 @@ class EmbeddedSource:
 
     def __call__(self, query: str, now: int) -> list[Bound]:
         """Ask the source as it is at `now`."""
-        self.requests += 1
-        self._catch_up(now)
+        with self._lock:
+            self.requests += 1
+            self._catch_up(now)
         try:
             found = self.store.query(sound(query))
         except (SyntaxError, OSError, RuntimeError) as error:
@@ -113,11 +118,15 @@ def source_of(config: SourceConfig) -> Source:
         _transport(config),
         tuple(config.volatile),
         Price(config.per_request, config.per_key, config.batch),
-        (lambda: Published(config.periodic)) if config.knowledge == "published" else None,
+        _model(config) if config.knowledge == "published" else None,
         Told(config.modified, config.annotations),
         config.unchanging,
         config.kind == "resources",
     )
+
+
+def _model(config: SourceConfig) -> Callable[[], ChangeModel]:
+    return Survival if config.survival else partial(Published, config.periodic)
 
 
 def _transport(config: SourceConfig) -> Transport:
@@ -125,7 +134,8 @@ def _transport(config: SourceConfig) -> Transport:
         changes = _changes(config.changes) if config.changes else []
         named = config.annotations is Annotation.GRAPH
         return AtOnce(EmbeddedSource(load_graph(config.data, named), changes))
-    credentials, wire, dated = config.auth.read(), ConnectionPool(config.max_size), config.knowledge == "published"
+    credentials = config.auth.read().hiding(config.addresses)
+    wire, dated = ConnectionPool(config.max_size), config.knowledge == "published"
     carrier: Carrier
     if config.sparql is not None:
         carrier = SparqlOverHttp(config.sparql, credentials, config.method, wire, dated)

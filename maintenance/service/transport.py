@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
+from freshkeeper.maintenance.service.failures import kind_of
 from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.policies.errors import EndpointError
 
@@ -41,6 +42,8 @@ class Reply:
     sent: int = 1
     pending: bool = False
     """it is still on its way; the error says so"""
+    refused: bool = False
+    """the source answers, and wants no request for these keys: one for fewer of them may go well"""
     modified: int = UNKNOWN
     expires: int = UNKNOWN
     known: frozenset[Term] | None = None
@@ -137,7 +140,7 @@ class AtOnce:
         try:
             return Reply(self.ask(request.query, now))
         except EndpointError as error:
-            return Reply(error=str(error))
+            return Reply(error=str(error), refused=kind_of(str(error)) == "refused")
 
 
 NOT_SENT = Reply(error="not sent: the budget is spent", sent=0)

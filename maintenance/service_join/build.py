@@ -1,4 +1,4 @@
-"""From a query and its sources to the services that answer its SERVICE patterns."""
+"""From a query, its graphs and its sources to one that runs."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,11 @@ from freshkeeper.maintenance.query.federation.service_patterns import ServicePat
 from freshkeeper.maintenance.query.federation.split import Split, split_of
 from freshkeeper.maintenance.query.model import Form, Query, Report, WindowKind
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.rsp.continuous_query import Answering, ContinuousQuery
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.window_content import Content
+from freshkeeper.maintenance.rsp.window_dataset import Graphs
+from freshkeeper.maintenance.rsp.window_kinds import content_of
 from freshkeeper.maintenance.service.annotations import with_validity
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.sources import Source
@@ -82,40 +85,107 @@ class MaintenanceSettings:
     """how many times as fast as the clock event time passes: a step is so much shorter to wait in"""
 
 
-def answering(
-    sources: Mapping[str, Source], upkeep: MaintenanceSettings
-) -> Callable[[ContinuousQuery], Answering | None]:
-    """What answers a query's SERVICE patterns; nothing where it has none."""
+def build(
+    query: Query,
+    graphs: Graphs | None = None,
+    start: int = 0,
+    name: str = "",
+    sources: Mapping[str, Source] | None = None,
+    upkeep: MaintenanceSettings | None = None,
+) -> ContinuousQuery:
+    """A query that runs over its graphs; its SERVICE patterns are answered from `sources` as `upkeep` says.
 
-    def wire(running: ContinuousQuery) -> Answering | None:
-        query = running.query
-        if not query.services:
-            return None
-        for pattern in query.services:
-            _check_known(pattern, sources)
-        _check_shape(query)
-        budgets = _budgets(running, upkeep)
-        services = [
-            _service(running, n, pattern, sources, upkeep, budget)
-            for n, (pattern, budget) in enumerate(zip(query.outer_services, budgets, strict=True))
+    `start` is t0 of windows that do not say theirs.
+    """
+    contents = [content_of(window, start) for window in query.windows]
+    if upkeep is None or not query.services:
+        return ContinuousQuery(query, contents, LocalQuery(query), graphs or {}, start, name)
+    answering = _Services(query, contents, start, sources or {}, upkeep).joined()
+    return ContinuousQuery(query, contents, answering, graphs or {}, start, name)
+
+
+@dataclass(frozen=True, eq=False)
+class _Services:
+    """What the services of one query are made from."""
+
+    query: Query
+    contents: Sequence[Content]
+    start: int
+    sources: Mapping[str, Source]
+    upkeep: MaintenanceSettings
+
+    def joined(self) -> FederatedQuery:
+        """All of them together."""
+        for pattern in self.query.services:
+            _check_known(pattern, self.sources)
+        _check_shape(self.query)
+        patterns = zip(self.query.outer_services, self._budgets(), strict=True)
+        return FederatedQuery(self.query, [self._service(n, *each) for n, each in enumerate(patterns)])
+
+    def _budgets(self) -> list[BudgetRule | Ledger]:
+        """One for each SERVICE pattern; a shared one is paid as often as the query is evaluated."""
+        patterns, budget = self.query.outer_services, self.upkeep.budget
+        if self.upkeep.shares is None and isinstance(budget, BudgetRule):
+            return [budget] * len(patterns)
+        shares, grid = self.upkeep.shares or Shares(), self._grid
+        shared = SharedBudget(budget, SECOND if grid is None else grid[0]) if isinstance(budget, BudgetRule) else budget
+        names = [pattern.endpoint or "" for pattern in patterns]
+        return [
+            shared.member(name, shares.weights.get(name, 1), shares.minimum.get(name, 0) / names.count(name))
+            for name in names
         ]
-        return FederatedQuery(query, running.functions, services)
 
-    return wire
+    def _service(self, number: int, pattern: ServicePattern, budget: BudgetRule | Ledger) -> Service:
+        upkeep, source = self.upkeep, self.sources.get(pattern.endpoint or "")
+        keep, parts = upkeep.fetch is Fetch.ONCE, _split(self.query, pattern, source, upkeep.fetch)
+        if parts is None or source is None:
+            transports = {name: one.transport for name, one in self.sources.items()}
+            return Whole(pattern, transports, keep, self._patience)
+        part = WindowPart.of(self.query, pattern, parts.sn, self.contents)
+        endpoint = PatternEndpoint(parts, source.transport, source.price, self._patience)
+        if upkeep.fetch is not Fetch.VIEW:
+            return Directly(part, endpoint, pattern.silent, keep)
+        return self._view(number, part, endpoint, source, budget)
 
+    def _view(
+        self, number: int, part: WindowPart, endpoint: PatternEndpoint, source: Source, budget: BudgetRule | Ledger
+    ) -> FromView:
+        query, upkeep = self.query, self.upkeep
+        case = Case.AGGREGATE if aggregated(query) and not trace(query).hidden else Case.BGP
+        edges = KeepingEdges(endpoint) if upkeep.edges and not endpoint.split.one_to_one else None
+        if edges is not None and upkeep.audit:
+            raise ConfigError(
+                "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
+            )
+        known = Unchanging() if source.changing is None else (source.model or upkeep.model)()
+        recorded = None if upkeep.state is None else EvidenceLog(known)
+        manager = Manager(
+            spec_of(self.contents, self._grid),
+            edges or endpoint,
+            upkeep.policy(case),
+            budget,
+            recorded or known,
+            case,
+            upkeep.capacity,
+            upkeep.seed,
+            audit=upkeep.audit,
+        )
+        where = query.outer_services[number].endpoint or ""
+        keeper: ViewStore = NoStore()
+        if upkeep.state is not None and recorded is not None:
+            keeper = upkeep.state.keeper(number, where, manager, endpoint, recorded)
+        return FromView(part, endpoint, manager, edges, partial(upkeep.observe, where, manager), keeper)
 
-def _budgets(running: ContinuousQuery, upkeep: MaintenanceSettings) -> list[BudgetRule | Ledger]:
-    """One for each SERVICE pattern; a shared one is paid as often as the query is evaluated."""
-    patterns, budget = running.query.outer_services, upkeep.budget
-    if upkeep.shares is None and isinstance(budget, BudgetRule):
-        return [budget] * len(patterns)
-    shares, grid = upkeep.shares or Shares(), _grid(running.query, running.contents, running.start)
-    shared = SharedBudget(budget, SECOND if grid is None else grid[0]) if isinstance(budget, BudgetRule) else budget
-    names = [pattern.endpoint or "" for pattern in patterns]
-    return [
-        shared.member(name, shares.weights.get(name, 1), shares.minimum.get(name, 0) / names.count(name))
-        for name in names
-    ]
+    @property
+    def _patience(self) -> float:
+        """Seconds that an evaluation waits for one pattern: together they leave a tenth of the step for the rest."""
+        grid = self._grid
+        step = math.inf if grid is None else PATIENCE * grid[0] / 1000 / len(self.query.outer_services)
+        return step / self.upkeep.speed
+
+    @property
+    def _grid(self) -> tuple[int, int] | None:
+        return grid_of(self.query, self.contents, self.start)
 
 
 def _check_shape(query: Query) -> None:
@@ -136,51 +206,6 @@ def _check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None
         raise ConfigError(f"there is no source {pattern.where}: give it as --source '{pattern.endpoint}=FILE'{near}")
 
 
-def _service(
-    running: ContinuousQuery,
-    number: int,
-    pattern: ServicePattern,
-    sources: Mapping[str, Source],
-    upkeep: MaintenanceSettings,
-    budget: BudgetRule | Ledger,
-) -> Service:
-    source = sources.get(pattern.endpoint or "")
-    keep = upkeep.fetch is Fetch.ONCE
-    parts = _split(running.query, pattern, source, upkeep.fetch)
-    within = _patience(running) / upkeep.speed
-    if parts is None or source is None:
-        return Whole(pattern, {name: one.transport for name, one in sources.items()}, keep, within)
-    part = WindowPart.of(running.query, pattern, parts.sn, running.contents)
-    endpoint = PatternEndpoint(parts, source.transport, source.price, within)
-    if upkeep.fetch is not Fetch.VIEW:
-        return Directly(part, endpoint, pattern.silent, keep)
-    case = Case.AGGREGATE if aggregated(running.query) and not trace(running.query).hidden else Case.BGP
-    edges = KeepingEdges(endpoint) if upkeep.edges and not parts.one_to_one else None
-    if edges is not None and upkeep.audit:
-        raise ConfigError(
-            "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
-        )
-    known = Unchanging() if source.changing is None else (source.model or upkeep.model)()
-    model = known if upkeep.state is None else EvidenceLog(known)
-    manager = Manager(
-        spec_of(running),
-        edges or endpoint,
-        upkeep.policy(case),
-        budget,
-        model,
-        case,
-        upkeep.capacity,
-        upkeep.seed,
-        audit=upkeep.audit,
-    )
-    where = pattern.endpoint or ""
-    keeper: ViewStore = NoStore()
-    if upkeep.state is not None and isinstance(model, EvidenceLog):
-        keeper = upkeep.state.keeper(number, where, manager, endpoint, model)
-    observe = partial(upkeep.observe, where, manager)
-    return FromView(part, endpoint, manager, edges, observe, keeper)
-
-
 def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
     """The split; the baselines ask the whole pattern where there is none."""
     try:
@@ -197,16 +222,9 @@ def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: 
         return None
 
 
-def _patience(running: ContinuousQuery) -> float:
-    """Seconds that an evaluation waits for one pattern: together they leave a tenth of the step for the rest."""
-    grid = _grid(running.query, running.contents, running.start)
-    return math.inf if grid is None else PATIENCE * grid[0] / 1000 / len(running.query.outer_services)
-
-
-def spec_of(running: ContinuousQuery) -> WindowSpec:
+def spec_of(contents: Sequence[Content], grid: tuple[int, int] | None) -> WindowSpec:
     """The window as the manager sees it: how long the longest window holds things, and when evaluations are due."""
-    spans = [c.window.range or 0 for c in running.contents if c.window.kind in (WindowKind.TIME, WindowKind.NOW)]
-    grid = _grid(running.query, running.contents, running.start)
+    spans = [c.window.range or 0 for c in contents if c.window.kind in (WindowKind.TIME, WindowKind.NOW)]
     if grid is not None:
         step, start = grid
         return WindowSpec(max([*spans, step] if spans else [LONGEST_MS]), step, start)
@@ -214,13 +232,13 @@ def spec_of(running: ContinuousQuery) -> WindowSpec:
     return WindowSpec(span, -(-span // LONGEST_HORIZON), grid=False)
 
 
-def _grid(query: Query, contents: Sequence[Content], start: int) -> tuple[int, int] | None:
+def grid_of(query: Query, contents: Sequence[Content], start: int) -> tuple[int, int] | None:
     """Step and start of the grid that all evaluations are on; nothing where elements call for them."""
     if Report.PERIODIC in query.times.report and query.times.every:
         return query.times.every, start
     closing = [c for c in contents if c.window.step is not None]
     asked = closing if Report.ON_WINDOW_CLOSE in query.times.report else list(contents)
-    if any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in asked):
+    if not asked or any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in asked):
         return None
     steps = [c.window.step or 1 for c in asked]
     step = gcd(*steps, *(c.start - asked[0].start for c in asked))

@@ -1,34 +1,23 @@
 """Edges that change over time: the edges of an SN are an SR of their own, refreshed at a pace of their own.
 
-An SN that was fetched has one edge more, to its `Edges`. The policy weighs it like any SR, its change knowledge is its
-own, and a refresh of it is an expansion of the SN: edges and copies of all its SRs in one request.
+An SN that was fetched has one edge more, to a slot of the kind EDGES. The policy weighs it like any SR, its change
+knowledge is its own, and a refresh of it is an expansion of the SN: edges and copies of all its SRs in one request.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 
 import numpy as np
 
 from freshkeeper.maintenance.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.rsp.r2s import Freshness
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.service.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.view.local_view import Miss
-from freshkeeper.policies.base import Case
+from freshkeeper.policies.base import Case, Kind
 
 UNPAID = Copy(error="not sent: the budget is spent")
-
-
-@dataclass(frozen=True)
-class Edges:
-    """The key of an SN's edges."""
-
-    sn: Key
-
-    def __str__(self) -> str:
-        """As the journal shows it."""
-        return f"edges {self.sn if not isinstance(self.sn, tuple) else ' '.join(map(str, self.sn))}"
 
 
 @dataclass(eq=False)
@@ -47,23 +36,24 @@ class KeepingEdges:
         """What the source takes."""
         return self.endpoint.room(now)
 
+    def resting(self) -> Iterator[Asked]:
+        """What the source refused, and with an SN its edges."""
+        for kind, key in self.endpoint.resting():
+            yield kind, key
+            if kind is Kind.MISS:
+                yield Kind.EDGES, key
+
     def deliver(self, order: Order) -> Delivery:
         """Refreshes of edges are expansions; those that the allowance does not pay for are not sent."""
-        plain = [key for key in order.keys if not isinstance(key, Edges)]
-        edges = [key.sn for key in order.keys if isinstance(key, Edges)]
-        sent = edges[: self._affordable(len(plain), len(order.sns), len(edges), order.allowance)]
-        found = self.endpoint.deliver(replace(order, keys=plain, sns=[*order.sns, *sent]))
-        copies = iter(found.copies)
-        missed = found.expanded[: len(order.sns)]
-        renewed = dict(zip(sent, found.expanded[len(order.sns) :], strict=True))
+        missed = len(order.sns)
+        sent = order.edges[: self._affordable(len(order.keys), missed, len(order.edges), order.allowance)]
+        found = self.endpoint.deliver(replace(order, sns=[*order.sns, *sent], edges=()))
+        renewed = dict(zip(sent, found.expanded[missed:], strict=True))
         return replace(
             found,
-            copies=[
-                self._copy(key.sn, renewed.get(key.sn), order.now) if isinstance(key, Edges) else next(copies)
-                for key in order.keys
-            ],
-            expanded=[self._with_edges(sn, expanded) for sn, expanded in zip(order.sns, missed, strict=True)],
+            expanded=[self._with_edges(sn, one) for sn, one in zip(order.sns, found.expanded[:missed], strict=True)],
             late=[self._late(late) for late in found.late],
+            edges=[self._copy(sn, renewed.get(sn), order.now) for sn in order.edges],
         )
 
     def rewire(self, manager: Manager) -> None:
@@ -75,7 +65,7 @@ class KeepingEdges:
                 continue
             before = manager.graph.by_sn.of(slot).tolist()
             keys = list(expanded.copies)
-            slots = view.complete(sn, [*keys, Edges(sn)])
+            slots = view.complete(sn, keys, edges=True)
             manager.receive(slots[: len(keys)], keys, list(expanded.copies.values()), read_at)
             gone += [(sn, sr) for sr in before if sr not in slots]
         for sn, sr in gone:
@@ -102,19 +92,19 @@ class KeepingEdges:
         self._under_way.discard(sn)
         if expanded.error is not None:
             return expanded
-        return replace(expanded, copies={**expanded.copies, Edges(sn): Copy(self._value(sn))})
+        return replace(expanded, edges=Copy(self._value(sn)))
 
     def _late(self, late: Late) -> Late:
-        if not isinstance(late.key, Miss) or not isinstance(late.outcome, Expanded):
+        if not isinstance(late.outcome, Expanded):
             return late
-        sn = late.key.sn
+        sn = late.key
         if sn not in self._under_way:
             return replace(late, outcome=self._with_edges(sn, late.outcome))
         self._under_way.discard(sn)
         if late.outcome.error is not None:
-            return replace(late, key=Edges(sn), outcome=Copy(error=late.outcome.error))
+            return replace(late, kind=Kind.EDGES, outcome=Copy(error=late.outcome.error))
         self._renewed.append((sn, late.read_at, late.outcome))
-        return replace(late, key=Edges(sn), outcome=Copy(self._value(sn)))
+        return replace(late, kind=Kind.EDGES, outcome=Copy(self._value(sn)))
 
     def _value(self, sn: Key) -> object:
         """The edges with all that they bind, in an order that means nothing."""
@@ -124,8 +114,11 @@ class KeepingEdges:
 
 def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
     """How sure the edges of each SN are."""
-    now, answers = evaluation.record.t_ms, evaluation.answers or ()
-    return {a.sr.sn: Freshness(a.fresh, now - a.refreshed) for a in answers if isinstance(a.sr, Edges)}
+    now, answers = evaluation.record.t_ms, evaluation.answers
+    if answers is None:
+        return {}
+    edges = (answers.kinds == Kind.EDGES).tolist()
+    return {a.sr: Freshness(a.fresh, now - a.refreshed) for a in compress(answers, edges)}
 
 
 def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
@@ -133,7 +126,7 @@ def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
     answers = evaluation.answers
     if answers is None or not len(answers):
         return evaluation
-    edges = np.array([isinstance(key, Edges) for key in answers.sr_keys], bool)
+    edges = answers.kinds == Kind.EDGES
     width = int(answers.sn.max()) + 1
     fresh, read = np.ones(width), np.full(width, np.iinfo(np.int64).max)
     fresh[answers.sn[edges]], read[answers.sn[edges]] = answers.fresh[edges], answers.refreshed[edges]
@@ -146,6 +139,7 @@ def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
         answers.weight[~edges],
         np.minimum(answers.refreshed[~edges], read[sns]),
         own,
+        answers.kinds[~edges],
         _chosen(answers.sn_keys, kept),
         _chosen(answers.sr_keys, kept),
         _chosen(answers.values, kept),

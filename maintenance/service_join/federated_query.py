@@ -25,7 +25,6 @@ class FederatedQuery:
     """A query over its dataset and its SERVICE patterns, which are asked in the order of the text."""
 
     query: Query
-    functions: Mapping[str, Function]
     services: Sequence[Service]
     variables: tuple[str, ...] = ()
     errors: int = 0
@@ -40,21 +39,21 @@ class FederatedQuery:
         text = sound(self.query.rewrite(*self._traced.edits, *numbers).text)
         self._tree = read_query(Source(tokenize(text), self.query.expression.prologue))
 
-    def answers(self, now: int, evaluator: Evaluator) -> Answers:
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """All of this instant, each with the freshness of the copies that it is made of."""
-        found = [service.rows(now, evaluator, self.functions) for service in self.services]
+        found = [service.rows(now, evaluator, functions) for service in self.services]
         self.errors = sum(service.errors for service in self.services)
-        table = evaluator.find(self._text(found), self.functions)
+        table = evaluator.find(self._text(found), functions)
         assert isinstance(table, Table)
         self.variables, answers = settle(table, self._traced, found)
         if self.query.form is Form.ASK:
             return Answers.of([_verdict(answers.freshness or (), found)])
         return answers
 
-    def rebuild(self, now: int, evaluator: Evaluator) -> None:
+    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
         """An instant that an earlier run answered."""
         for service in self.services:
-            service.rebuild(now, evaluator, self.functions)
+            service.rebuild(now, evaluator, functions)
 
     def emit(self, streamed: Answers) -> Answers:
         """Triples, in place of the solutions of CONSTRUCT."""

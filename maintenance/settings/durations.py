@@ -37,6 +37,11 @@ def to_ms(written: str) -> int:
     return ms
 
 
+def as_ms(written: object) -> object:
+    """A duration in a config: text in milliseconds, a number as it is."""
+    return to_ms(written) if isinstance(written, str) else written
+
+
 def to_delay(written: str) -> int:
     """The same of a duration that may be nothing."""
     if written.startswith("-"):

@@ -2,34 +2,45 @@
 
 Every transaction is whole or not there after a kill, because the system writes what a dead process had handed to it.
 After a power cut the last ones may be missing (`synchronous=NORMAL` does not wait for the disk), whole and in order.
+SQLite finds pages that a failing disk has damaged; every row has a check sum for what is damaged within it.
 """
 
-import fcntl
 import json
 import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from freshkeeper.maintenance.files import PRIVATE, lock, make_directory
 from freshkeeper.policies.errors import ConfigError
 
-VERSION = 1
+VERSION = 2
 FILE = "state.sqlite"
 SETTINGS: tuple[str, ...] = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
+DAMAGED = (sqlite3.Error, UnicodeDecodeError)
+"""What reading raises; the second where SQLite names what it cannot read."""
 TABLES = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE views (view INTEGER PRIMARY KEY, name TEXT, queries TEXT, body TEXT);
-CREATE TABLE intents (view INTEGER PRIMARY KEY, t INTEGER, body TEXT);
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT, sum INTEGER AS (checksum(name, value)) STORED);
+CREATE TABLE views (view INTEGER PRIMARY KEY, name TEXT, queries TEXT, body TEXT,
+                    sum INTEGER AS (checksum(view, name, queries, body)) STORED);
+CREATE TABLE intents (view INTEGER PRIMARY KEY, t INTEGER, body TEXT, sum INTEGER AS (checksum(view, t, body)) STORED);
 CREATE TABLE sns (view INTEGER, slot INTEGER, key TEXT, edges TEXT, binds TEXT, arrivals REAL, stamp INTEGER,
-                  freed INTEGER, PRIMARY KEY (view, slot)) WITHOUT ROWID;
-CREATE TABLE srs (view INTEGER, slot INTEGER, key TEXT, value TEXT, refreshed INTEGER, freed INTEGER,
+                  freed INTEGER,
+                  sum INTEGER AS (checksum(view, slot, key, edges, binds, arrivals, stamp, freed)) STORED,
                   PRIMARY KEY (view, slot)) WITHOUT ROWID;
-CREATE TABLE learned (seq INTEGER PRIMARY KEY, view INTEGER, whole INTEGER, body BLOB);
-CREATE TABLE sources (name TEXT PRIMARY KEY, body TEXT);
-CREATE TABLE journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, body TEXT);
+CREATE TABLE srs (view INTEGER, slot INTEGER, kind INTEGER, key TEXT, value TEXT, refreshed INTEGER, freed INTEGER,
+                  sum INTEGER AS (checksum(view, slot, kind, key, value, refreshed, freed)) STORED,
+                  PRIMARY KEY (view, slot)) WITHOUT ROWID;
+CREATE TABLE learned (seq INTEGER PRIMARY KEY, view INTEGER, whole INTEGER, body BLOB,
+                      sum INTEGER AS (checksum(seq, view, whole, body)) STORED);
+CREATE TABLE sources (name TEXT PRIMARY KEY, body TEXT, sum INTEGER AS (checksum(name, body)) STORED);
+CREATE TABLE journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, body TEXT,
+                      sum INTEGER AS (checksum(seq, name, body)) STORED);
 """
+"""The last column is the check sum of those before it."""
 
 
 @dataclass(eq=False)
@@ -45,12 +56,12 @@ class Database:
     def __post_init__(self) -> None:
         """Open or begin."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._lock = (self.directory / "lock").open("w")
+            make_directory(self.directory)
+            (self.directory / FILE).touch(PRIVATE)
+            self._lock = lock(self.directory / "lock", f"--state {self.directory}")
         except OSError as error:
             raise ConfigError(f"--state {self.directory} cannot be used: {error.strerror}") from None
         try:
-            self._take_lock()
             self._open()
         except BaseException:
             self._lock.close()
@@ -73,6 +84,13 @@ class Database:
             raise
         self._changed.clear()
 
+    def read(self, query: str, *given: object) -> list[Any]:
+        """The rows that a query finds."""
+        try:
+            return self.sql.execute(query, given).fetchall()
+        except DAMAGED as error:
+            raise self._unreadable(error) from None
+
     def note(self, facts: Mapping[str, Any]) -> None:
         """Facts for the next transaction."""
         self.facts |= facts
@@ -93,28 +111,42 @@ class Database:
         if self.sql.in_transaction:
             self.sql.execute("ROLLBACK")
 
-    def _take_lock(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(
-                f"--state {self.directory} is in use by another process; every run needs its own"
-            ) from None
-
     def _open(self) -> None:
         self.sql = sqlite3.connect(self.directory / FILE, isolation_level=None, check_same_thread=False)
         try:
+            self.sql.create_function("checksum", -1, _checksum, deterministic=True)
             for setting in SETTINGS:
                 self.sql.execute(setting)
             self._check_version()
-            rows = self.sql.execute("SELECT name, value FROM facts").fetchall()
-        except sqlite3.DatabaseError as error:
+            self._check()
+        except DAMAGED as error:
             self.sql.close()
-            raise ConfigError(f"--state {self.directory} holds no state that can be read: {error}") from None
+            raise self._unreadable(error) from None
         except BaseException:
             self.sql.close()
             raise
-        self.facts = {name: json.loads(value) for name, value in rows}
+        self.facts = {name: json.loads(value) for name, value in self.read("SELECT name, value FROM facts")}
+
+    def _check(self) -> None:
+        """Nothing is damaged: pages, tables, rows."""
+        ((found, *_), *_) = self.sql.execute("PRAGMA integrity_check")
+        if found != "ok":
+            raise self._unreadable(found)
+        tables = _tables(self.sql)
+        with closing(sqlite3.connect(":memory:")) as new:
+            new.create_function("checksum", -1, _checksum, deterministic=True)
+            new.executescript(TABLES)
+            if tables != _tables(new):
+                raise self._unreadable("its tables are none of ours")
+        for name, _ in tables:
+            if any(_checksum(*values) != said for *values, said in self.sql.execute(f"SELECT * FROM {name}")):
+                raise self._unreadable(f"rows of {name} are damaged")
+
+    def _unreadable(self, why: object) -> ConfigError:
+        said = " ".join(str(why).split())
+        return ConfigError(
+            f"--state {self.directory} holds no state that can be read: {said}; give another directory, or a copy of it"
+        )
 
     def _check_version(self) -> None:
         (version,) = self.sql.execute("PRAGMA user_version").fetchone()
@@ -125,3 +157,12 @@ class Database:
                 f"--state {self.directory} is of version {version} and this freshkeeper writes {VERSION}: "
                 "give another directory"
             )
+
+
+def _tables(sql: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Names and definitions."""
+    return sql.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name").fetchall()
+
+
+def _checksum(*values: object) -> int:
+    return zlib.crc32(repr(values).encode())

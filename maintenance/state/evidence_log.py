@@ -21,8 +21,6 @@ class EvidenceLog:
 
     model: ChangeModel
     entries: list[Json] = field(default_factory=list)
-    stored: set[int] = field(default_factory=set)
-    """the slots that got a copy since then"""
 
     @property
     def knowledge(self) -> Knowledge:
@@ -47,14 +45,12 @@ class EvidenceLog:
         """Learn from what fetches revealed."""
         self.model.observe(evidence)
         slots = evidence.slots.tolist()
-        self.stored.update(slots)
         columns = (evidence.previous, evidence.changed, evidence.modified, evidence.expires)
         self.entries.append(["observe", slots, evidence.now, *(column.tolist() for column in columns)])
 
     def clear(self) -> None:
         """All that was told is written."""
         self.entries.clear()
-        self.stored.clear()
 
 
 def tell(model: ChangeModel, entries: Iterable[Json]) -> None:

@@ -46,7 +46,7 @@ class State:
     @property
     def begun(self) -> bool:
         """Whether any evaluation was written."""
-        return self.base.sql.execute("SELECT 1 FROM views WHERE body IS NOT NULL").fetchone() is not None
+        return bool(self.base.read("SELECT 1 FROM views WHERE body IS NOT NULL"))
 
     @property
     def answered(self) -> int | None:
@@ -54,9 +54,21 @@ class State:
         found: int | None = self.base.facts.get("answered")
         return found
 
+    @property
+    def torn(self) -> bool:
+        """Whether the output of the run before may end within the answers of an evaluation."""
+        return self.base.facts.get("answering") is not None
+
+    def answering(self, t: int) -> None:
+        """The answers of an evaluation are about to go out."""
+        with self.base.transaction():
+            self.base.note({"answering": t})
+
     def answer(self, t: int, streamed: Answers | None) -> None:
         """The answers of an evaluation are out; `streamed` is what R2S compares the next ones with."""
-        self.base.note({"answered": t, "streamed": None if streamed is None else _written(streamed)})
+        written = None if streamed is None else _written(streamed)
+        with self.base.transaction():
+            self.base.note({"answering": None, "answered": t, "streamed": written})
 
     @property
     def streamed(self) -> Answers | None:
@@ -77,7 +89,7 @@ class State:
         for view in self.views:
             ledger = view.manager.ledger
             if isinstance(ledger, Member) and "shared" in self.base.facts:
-                ledger.shared.restore(self.base.facts["shared"])
+                ledger.shared.load(self.base.facts["shared"])
         for view in self.views:
             view.settle()
 
@@ -89,12 +101,12 @@ class State:
 
     def pending(self) -> list[tuple[str, Columns]]:
         """The journal rows that are in no part yet."""
-        found = self.base.sql.execute("SELECT name, body FROM journal ORDER BY seq").fetchall()
+        found = self.base.read("SELECT name, body FROM journal ORDER BY seq")
         return [(name, json.loads(body)) for name, body in found]
 
     def waiting(self) -> tuple[int, int]:
         """The numbers of the first and of the last of them; rows are numbered once and for all."""
-        first, last = self.base.sql.execute("SELECT min(seq), max(seq) FROM journal").fetchone()
+        ((first, last),) = self.base.read("SELECT min(seq), max(seq) FROM journal")
         return (first, last) if first else (0, 0)
 
     def settled(self, last: int) -> None:

@@ -14,11 +14,11 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.transport import Stateful
 from freshkeeper.maintenance.state import change_model_state as learned
-from freshkeeper.maintenance.state import snapshot as accounts
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
 from freshkeeper.maintenance.state.view_rows import ViewRows
 from freshkeeper.maintenance.state.view_store import Doubt
+from freshkeeper.maintenance.view.dumpable import dumpable
 from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.errors import ConfigError
 
@@ -45,10 +45,10 @@ class StoredView:
 
     def __post_init__(self) -> None:
         """Go on where an earlier run stopped."""
-        learned.taken(self.recorded.model)  # says at once if that cannot be
+        dumpable(self.recorded.model)  # says at once if it is not
         self._rows = ViewRows(self.number, self.manager, self.endpoint)
         queries = json.dumps([self.endpoint.split.expand_query(), self.endpoint.split.refresh_query()])
-        found = self.base.sql.execute("SELECT name, queries, body FROM views WHERE view = ?", (self.number,)).fetchone()
+        (found,) = self.base.read("SELECT name, queries, body FROM views WHERE view = ?", self.number) or [None]
         if found is None:
             with self.base.transaction() as sql:
                 sql.execute("INSERT INTO views VALUES (?, ?, ?, NULL)", (self.number, self.name, queries))
@@ -78,31 +78,28 @@ class StoredView:
     def commit(self, evaluation: Evaluation, arrived: Ints) -> Iterator[None]:
         """What changed, and in the same transaction what is written inside the `with`."""
         with self.base.transaction() as sql:
-            self._rows.write(sql, self.recorded, arrived.tolist())
+            self._rows.write(sql, arrived.tolist())
             self._learn()
             self.last, self.doubt = evaluation.record.t_ms, None
-            body = accounts.taken(self.manager) | {"last": self.last, "k": self.manager.content.k}
-            body["evaluations"] = self.manager.content.tallies.rates.evaluations
+            window = self.manager.content.dump(())
+            body = self.manager.dump() | {"last": self.last, "k": window["k"], "evaluations": window["evaluations"]}
             sql.execute("UPDATE views SET body = ? WHERE view = ?", (json.dumps(body), self.number))
             sql.execute("DELETE FROM intents WHERE view = ?", (self.number,))
             self._write_source()
             if isinstance(self.manager.ledger, Member):
-                self.base.note({"shared": self.manager.ledger.shared.state()})
+                self.base.note({"shared": self.manager.ledger.shared.dump()})
             yield
         self.recorded.clear()
 
     def _restore(self, body: dict[str, Any]) -> None:
-        manager, sql = self.manager, self.base.sql
+        manager = self.manager
         self.last = body["last"]
-        self._rows.read(sql, body["k"])
-        for tallies in (manager.content.tallies, manager.graph.tallies):
-            tallies.rates.evaluations = body["evaluations"]
-        accounts.given(manager, body)
+        self._rows.read(self.base, body["k"], body["evaluations"])
+        manager.load(body)
         entries = []
-        rows = sql.execute("SELECT whole, body FROM learned WHERE view = ? ORDER BY seq", (self.number,))
-        for whole, data in rows:
+        for whole, data in self.base.read("SELECT whole, body FROM learned WHERE view = ? ORDER BY seq", self.number):
             if whole:
-                learned.given(self.recorded.model, learned.unpacked(data))
+                dumpable(self.recorded.model).load(learned.unpacked(data))
                 self._whole = len(data)
             else:
                 entries += json.loads(data)
@@ -111,13 +108,12 @@ class StoredView:
 
     def settle(self) -> None:
         """Nobody knows what an evaluation spent that was killed: all that it might have."""
-        found = self.base.sql.execute("SELECT t, body FROM intents WHERE view = ?", (self.number,)).fetchone()
-        if found is not None:
+        for t, body in self.base.read("SELECT t, body FROM intents WHERE view = ?", self.number):
             ledger = self.manager.ledger
-            ledger.open(found[0])
-            had, spent = float(ledger.available), Fraction(json.loads(found[1])["spent"])
+            ledger.open(t)
+            had, spent = float(ledger.available), Fraction(json.loads(body)["spent"])
             spent = spent if ledger.overdraft else min(spent, ledger.available)
-            self.doubt = Doubt(found[0], had, float(spent))
+            self.doubt = Doubt(t, had, float(spent))
             ledger.spend(spent)
 
     def _learn(self) -> None:
@@ -130,7 +126,7 @@ class StoredView:
         if whole:
             self.base.sql.execute("DELETE FROM learned WHERE view = ?", (self.number,))
             self._since = 0
-        packed = learned.packed(learned.taken(self.recorded.model)) if whole else data.encode()
+        packed = learned.packed(dumpable(self.recorded.model).dump()) if whole else data.encode()
         self._whole = len(packed) if whole else self._whole
         self.base.sql.execute(
             "INSERT INTO learned (view, whole, body) VALUES (?, ?, ?)", (self.number, int(whole), packed)
@@ -138,9 +134,9 @@ class StoredView:
 
     def _restore_source(self) -> None:
         transport = self.endpoint.transport
-        found = self.base.sql.execute("SELECT body FROM sources WHERE name = ?", (self.name,)).fetchone()
-        if found is not None and isinstance(transport, Stateful):
-            transport.restore(json.loads(found[0]))
+        for (body,) in self.base.read("SELECT body FROM sources WHERE name = ?", self.name):
+            if isinstance(transport, Stateful):
+                transport.restore(json.loads(body))
 
     def _write_source(self, ahead: int = 0) -> None:
         """What the source's limits know, where that has changed; with what may be sent before the next time."""

@@ -1,22 +1,19 @@
 """Keys and copies as text: JSON in which an RDF term is its N-Triples form, and back.
 
-    term → "..."   None, bool → null, true   tuple → [...]      Miss(sn) → {"miss": ...}      Edges(sn) → {"edges": ...}
+    term → "..."   None, bool → null, true   tuple → [...]   triple → {"triple": [...]}
 
-A triple term is written by its parts. Terms are read many at a time, because a parser is quick only with long texts.
+Terms are read many at a time, because a parser is quick only with long texts.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import pyoxigraph as ox
 
-from freshkeeper.maintenance.service_join.edge_refreshes import Edges
-from freshkeeper.maintenance.view.local_view import Miss
 from freshkeeper.policies.errors import InputError
 
 Json: TypeAlias = Any
-PLACEHOLDERS: dict[str, Callable[[Any], Any]] = {"miss": Miss, "edges": Edges}
 LINE = "<freshkeeper:s> <freshkeeper:p> {} .\n"
 
 
@@ -42,8 +39,6 @@ def _plain(value: object) -> Json:
         return value
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
-    if isinstance(value, Miss | Edges):
-        return {"miss" if isinstance(value, Miss) else "edges": _plain(value.sn)}
     if isinstance(value, ox.Triple):
         return {"triple": [_plain(value.subject), _plain(value.predicate), _plain(value.object)]}
     if isinstance(value, ox.NamedNode | ox.Literal | ox.BlankNode):
@@ -68,7 +63,5 @@ def _made(value: Json, known: dict[str, Any]) -> Any:
     if isinstance(value, list):
         return tuple(_made(part, known) for part in value)
     if isinstance(value, dict):
-        ((kind, part),) = value.items()
-        made = _made(part, known)
-        return ox.Triple(*made) if kind == "triple" else PLACEHOLDERS[kind](made)
+        return ox.Triple(*_made(value["triple"], known))
     return value

@@ -2,24 +2,18 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from freshkeeper.maintenance.demand.adjacency import Rows
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.service_join.edge_refreshes import Edges
-from freshkeeper.maintenance.state.evidence_log import EvidenceLog
-from freshkeeper.maintenance.state.noted_slots import NotedSlots
+from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.term_text import decode, encode
-from freshkeeper.maintenance.view.local_view import Miss
-from freshkeeper.policies.base import NEVER
+from freshkeeper.policies.base import NEVER, Kind
 
 SNS = "INSERT OR REPLACE INTO sns VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-SRS = "INSERT OR REPLACE INTO srs VALUES (?, ?, ?, ?, ?, ?)"
+SRS = "INSERT OR REPLACE INTO srs VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(eq=False)
@@ -29,96 +23,72 @@ class ViewRows:
     number: int
     manager: Manager
     endpoint: PatternEndpoint
-    sns: NotedSlots = field(default_factory=NotedSlots)
-    srs: NotedSlots = field(default_factory=NotedSlots)
     _freed: int = 0
+    """the number of the last slot that was freed: in this order they are used again"""
 
     def __post_init__(self) -> None:
-        """From now on the view's slots are noted when they change."""
-        self._put()
+        """From now on the view's changes are noted."""
+        self.manager.view.watch()
 
-    def write(self, sql: sqlite3.Connection, recorded: EvidenceLog, arrived: Iterable[int]) -> None:
+    def write(self, sql: sqlite3.Connection, arrived: Iterable[int]) -> None:
         """The rows that changed since the last time."""
-        renewed = self._renewed(recorded.stored)
-        sns = dict.fromkeys([*self.sns.noted, *renewed, *self.manager.graph.rewired])
-        sql.executemany(SNS, [self._sn(slot) for slot in sns])
-        content = self.manager.content
-        counts, k = content.tallies.rates.counts, content.k
-        more = [(float(counts[slot]), k, self.number, slot) for slot in set(arrived) - sns.keys()]
+        sns, srs = self.manager.view.changed()
+        sql.executemany(SNS, self._sns(sns))
+        sql.executemany(SRS, self._srs(srs))
+        others = list(set(arrived) - set(sns))
+        known = self.manager.content.dump(others)
+        more = [(count, known["k"], self.number, slot) for slot, count in zip(others, known["arrivals"], strict=True)]
         sql.executemany("UPDATE sns SET arrivals = ?, stamp = ? WHERE view = ? AND slot = ?", more)
-        srs = dict.fromkeys([*self.srs.noted, *recorded.stored])
-        sql.executemany(SRS, [self._sr(slot) for slot in srs])
-        self.sns.clear()
-        self.srs.clear()
-        self.manager.graph.rewired.clear()
 
-    def read(self, sql: sqlite3.Connection, k: int) -> None:
+    def read(self, base: Database, k: int, evaluations: float) -> None:
         """The whole view, as of evaluation `k`."""
-        sns = sql.execute(
-            "SELECT key, edges, binds, arrivals, stamp, freed FROM sns WHERE view = ? ORDER BY slot", (self.number,)
-        ).fetchall()
-        srs = sql.execute(
-            "SELECT key, value, refreshed, freed FROM srs WHERE view = ? ORDER BY slot", (self.number,)
-        ).fetchall()
+        sns = base.read(
+            "SELECT key, edges, binds, arrivals, stamp, freed FROM sns WHERE view = ? ORDER BY slot", self.number
+        )
+        srs = base.read("SELECT key, value, refreshed, kind, freed FROM srs WHERE view = ? ORDER BY slot", self.number)
         texts = [*(row[0] for row in sns), *(row[2] for row in sns), *(row[0] for row in srs), *(row[1] for row in srs)]
         terms = decode(text or "null" for text in texts)
         n, m = len(sns), len(srs)
-        self.sns = _slots(terms[:n], [row[5] for row in sns])
-        self.srs = _slots(terms[2 * n : 2 * n + m], [row[3] for row in srs])
-        self._freed = max([0, *(row[-1] or 0 for row in sns), *(row[-1] or 0 for row in srs)])
-        self._put()
-        view = self.manager.view
-        view.values = terms[2 * n + m :]
-        view.last_refresh = np.array([NEVER if row[2] is None else row[2] for row in srs], np.int64)
-        view.misses = {slot for slot, key in enumerate(self.srs.keys) if isinstance(key, Miss)}
-        bound = zip(self.sns.keys, terms[n : 2 * n], strict=True)
+        names, kinds = terms[:n], [row[3] or Kind.COPY for row in srs]
+        self._freed = max([0, *(row[-1] or 0 for row in (*sns, *srs))])
+        manager, refreshed = self.manager, [NEVER if row[2] is None else row[2] for row in srs]
+        columns = {"key": terms[2 * n : 2 * n + m], "kind": kinds, "value": terms[2 * n + m :], "refreshed": refreshed}
+        manager.view.sns.load(names, [Kind.COPY] * n, _free(sns))
+        manager.view.load(columns, _free(srs))
+        bound = zip(names, terms[n : 2 * n], strict=True)
         self.endpoint.edges = {sn: {key: list(rows) for key, rows in binds or ()} for sn, binds in bound if sn}
-        rates = self.manager.content.tallies.rates
-        self.manager.graph.extend(n, m)
-        fade = 1.0 - 1.0 / rates.memory
-        rates.counts[:n] = [(row[3] or 0.0) * fade ** (k - (row[4] or k)) for row in sns]
-        self._lay([json.loads(row[1] or "[]") for row in sns])
+        manager.content.load(evaluations, [row[3] or 0.0 for row in sns], [k - (row[4] or k) for row in sns])
+        manager.graph.load([json.loads(row[1] or "[]") for row in sns], m)
+        manager.view.watch()
 
-    def _put(self) -> None:
-        self.manager.view.sns, self.manager.view.srs = self.sns, self.srs
+    def _sns(self, slots: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+        manager = self.manager
+        known, edges = manager.content.dump(slots), manager.graph.dump(slots)
+        for slot, srs, arrivals in zip(slots, edges, known["arrivals"], strict=True):
+            key = manager.view.sns.keys[slot]
+            if key is None:
+                yield (self.number, slot, None, None, None, None, None, self._next())
+                continue
+            binds = self.endpoint.edges.get(key)
+            rows = None if binds is None else encode(tuple((each, tuple(rows)) for each, rows in binds.items()))
+            yield (self.number, slot, encode(key), json.dumps(srs), rows, arrivals, known["k"], None)
 
-    def _lay(self, edges: Sequence[Sequence[int]]) -> None:
-        """The edges, in their order at every SN."""
-        lengths = np.array([len(srs) for srs in edges], np.int64)
-        sr = np.array([sr for srs in edges for sr in srs], np.int32)
-        graph = self.manager.graph
-        graph.load(np.repeat(np.arange(lengths.size), lengths), sr, lengths.size, self.srs.width)
-        graph.by_sn = Rows.from_csr(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), sr)
-
-    def _renewed(self, stored: Iterable[int]) -> list[int]:
-        """SNs that were fetched, again or for the first time."""
-        touched = [*self.srs.released, *(self.srs.keys[slot] for slot in stored)]
-        sns = [key.sn for key in touched if isinstance(key, Miss | Edges)]
-        return [self.sns.numbers[sn] for sn in sns if sn in self.sns.numbers]
-
-    def _sn(self, slot: int) -> tuple[Any, ...]:
-        key = self.sns.keys[slot]
-        if key is None:
-            return (self.number, slot, None, None, None, None, None, self._next())
-        content, binds = self.manager.content, self.endpoint.edges.get(key)
-        rows = None if binds is None else encode(tuple((each, tuple(rows)) for each, rows in binds.items()))
-        edges = json.dumps(self.manager.graph.by_sn.of(slot).tolist())
-        arrivals = float(content.tallies.rates.counts[slot])
-        return (self.number, slot, encode(key), edges, rows, arrivals, content.k, None)
-
-    def _sr(self, slot: int) -> tuple[Any, ...]:
-        key, view = self.srs.keys[slot], self.manager.view
-        if key is None:
-            return (self.number, slot, None, None, None, self._next())
-        read = int(view.last_refresh[slot])
-        return (self.number, slot, encode(key), encode(view.values[slot]), None if read == NEVER else read, None)
+    def _srs(self, slots: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+        columns = self.manager.view.dump(slots)
+        for slot, kind, key, value, read in zip(
+            slots, columns["kind"], columns["key"], columns["value"], columns["refreshed"], strict=True
+        ):
+            if key is None:
+                yield (self.number, slot, None, None, None, None, self._next())
+            else:
+                at = None if read == NEVER else read
+                yield (self.number, slot, kind, encode(key), encode(value), at, None)
 
     def _next(self) -> int:
         self._freed += 1
         return self._freed
 
 
-def _slots(keys: Sequence[Any], freed: Sequence[int | None]) -> NotedSlots:
-    numbers = {key: slot for slot, key in enumerate(keys) if key is not None}
-    free = [slot for slot, key in enumerate(keys) if key is None]
-    return NotedSlots(list(keys), numbers, sorted(free, key=lambda slot: freed[slot] or 0))
+def _free(rows: Sequence[Sequence[Any]]) -> list[int]:
+    """The slots without a key, those that were freed last at the end."""
+    return sorted((slot for slot, row in enumerate(rows) if row[0] is None), key=lambda slot: rows[slot][-1] or 0)

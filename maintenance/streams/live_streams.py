@@ -10,9 +10,11 @@ from http.client import HTTPException
 from io import BufferedIOBase
 from pathlib import Path
 from typing import BinaryIO, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
 
+from freshkeeper.maintenance.addresses import shown
+from freshkeeper.maintenance.service.http.credentials import basic
 from freshkeeper.maintenance.streams.batch import Batch, Stream
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, TimedLines
 from freshkeeper.policies.errors import ConfigError, InputError
@@ -28,12 +30,12 @@ def connect(url: str) -> BinaryIO:
     """tcp://host:port, which sends timestamped N-Quads."""
     where = urlsplit(url)
     if where.hostname is None or where.port is None:
-        raise ConfigError(f"the stream {url} has no host or no port: write tcp://host:port")
+        raise ConfigError(f"the stream {shown(url)} has no host or no port: write tcp://host:port")
     try:
         with socket.create_connection((where.hostname, where.port)) as connection:
             return cast(BinaryIO, connection.makefile("rb"))
     except OSError as error:
-        raise InputError(f"the stream {url} cannot be reached: {error.strerror or error}") from None
+        raise InputError(f"the stream {shown(url)} cannot be reached: {error.strerror or error}") from None
 
 
 class Events(BufferedIOBase):
@@ -68,22 +70,34 @@ class Events(BufferedIOBase):
 
 
 def listen(url: str) -> BinaryIO:
-    """http://..., which sends events whose data are lines of timestamped N-Quads."""
+    """http://user:password@..., which sends events whose data are lines of timestamped N-Quads."""
     try:
-        response = urlopen(Request(url, headers={"Accept": EVENTS, "User-Agent": "freshkeeper"}))
+        response = urlopen(_request(url))
     except (OSError, HTTPException, ValueError) as error:
-        raise InputError(f"the stream {url} cannot be reached: {getattr(error, 'reason', error)}") from None
+        said = f"the stream {url} cannot be reached: {getattr(error, 'reason', error)}"
+        raise InputError(shown(said)) from None
     kind = response.headers.get("Content-Type", "nothing that has a type")
     if kind.partition(";")[0].strip().lower() != EVENTS:
         response.close()
-        raise InputError(f"the stream {url} sends {kind}, and events are {EVENTS}")
-    return cast(BinaryIO, Events(url, response))
+        raise InputError(f"the stream {shown(url)} sends {kind}, and events are {EVENTS}")
+    return cast(BinaryIO, Events(shown(url), response))
+
+
+def _request(url: str) -> Request:
+    """What an address says of who asks becomes a header, which a redirect leads nowhere else."""
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    request = Request(parts._replace(netloc=place).geturl(), headers={"Accept": EVENTS, "User-Agent": "freshkeeper"})
+    if at:
+        name, _, password = user.partition(":")
+        request.add_unredirected_header("Authorization", basic(unquote(name), unquote(password)))
+    return request
 
 
 def online(url: str, mistakes: Mistakes) -> TimedLines:
     """The stream behind an address."""
     open_it = connect if url.startswith("tcp://") else listen
-    return TimedLines(url, lambda: open_it(url), mistakes)
+    return TimedLines(shown(url), lambda: open_it(url), mistakes)
 
 
 @dataclass(eq=False)

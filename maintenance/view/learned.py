@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired, reaching
 from freshkeeper.maintenance.view.schedule import Numbering
 from freshkeeper.policies.arrays import Floats, Ids, Ints
@@ -17,7 +18,7 @@ from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import ConfigError, InputError
 
 
-class Learned:
+class Learned(Dumped):
     """Rates learned online by an estimator; those of all SRs pooled stand in until an SR has been checked.
 
     No rate is believed to be below `floor` times the pooled one: an entry that was quiet whenever it was looked at
@@ -61,7 +62,7 @@ class Learned:
         self._estimator.observe(checks(evidence))
 
 
-class Poisson:
+class Poisson(Dumped):
     """Known rates per ms, by SR number; a slot whose key has no number never changes."""
 
     LEARNED: ClassVar = ("_numbering",)

@@ -1,27 +1,26 @@
 """The local view R in columns: which SNs and SRs are held, the edges between them, and the age of every copy.
 
-An SN that the window needs and the view lacks is a miss: it gets a placeholder SR, keyed `Miss(sn)`, so that a policy
-weighs fetching it like any refresh. When it is fetched, its edges and copies take the placeholder's place.
+An SN that the window needs and the view lacks is a miss: it gets a placeholder among the SRs, so that a policy weighs
+fetching it like any refresh. When it is fetched, its edges and copies take the placeholder's place. Where edges are
+refreshed, those of an SN have a slot among the SRs too. Both have the SN's key: the column `kinds` tells them apart.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.slots import Slots
-from freshkeeper.policies.arrays import Bools, Ids, Ints
-from freshkeeper.policies.base import NEVER
+from freshkeeper.policies.arrays import Bools, Ids, Ints, Kinds
+from freshkeeper.policies.base import NEVER, Kind
 from freshkeeper.policies.errors import ConfigError
 
-
-@dataclass(frozen=True)
-class Miss:
-    """The key of the placeholder of an SN that the view lacks."""
-
-    sn: Hashable
+Number = TypeVar("Number", bound=np.integer)
 
 
 @dataclass(eq=False)
@@ -36,35 +35,34 @@ class View:
     srs: Slots = field(default_factory=Slots)
     values: list[object] = field(default_factory=list)
     last_refresh: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    kinds: Kinds = field(default_factory=lambda: np.empty(0, np.int8))
     evicted: int = 0
-    misses: set[int] = field(default_factory=set)
-    """the slots of placeholders"""
 
     def __post_init__(self) -> None:
         """A view that may hold nothing is a mistake."""
         if self.capacity is not None and self.capacity < 1:
             raise ConfigError(f"a view's capacity must be at least 1, not {self.capacity}; leave it out for any number")
 
-    def load(self, edges: Sequence[tuple[Hashable, Hashable]], values: dict[Hashable, object], now: int) -> None:
+    def fill(self, edges: Sequence[tuple[Hashable, Hashable]], values: dict[Hashable, object], now: int) -> None:
         """Start warm: all edges and a fresh copy of every value, as of `now`."""
         sn = np.array([self.sns.take(sn)[0] for sn, _ in edges], dtype=np.int32)
         sr = np.array([self._slot(sr) for _, sr in edges], dtype=np.int32)
-        self.load_slots(sn, sr, now)
+        self.fill_slots(sn, sr, now)
         for key, value in values.items():
             if key in self.srs.numbers:
                 self.values[self.srs.numbers[key]] = value
 
-    def load_numbered(self, sn: Ids, sr: Ids, sns: int, srs: int, now: int) -> None:
+    def fill_numbered(self, sn: Ids, sr: Ids, sns: int, srs: int, now: int) -> None:
         """Start warm with keys that are the numbers themselves, without a loop over edges."""
         self.sns, self.srs = _numbered(sns), _numbered(srs)
         self.values = [None] * srs
-        self.last_refresh = np.full(srs, NEVER)
+        self.last_refresh, self.kinds = np.full(srs, NEVER), np.zeros(srs, np.int8)
         self.model.admit(np.arange(srs, dtype=np.int32), range(srs))
-        self.load_slots(sn, sr, now)
+        self.fill_slots(sn, sr, now)
 
-    def load_slots(self, sn: Ids, sr: Ids, now: int) -> None:
+    def fill_slots(self, sn: Ids, sr: Ids, now: int) -> None:
         """Lay the edges between slots that are taken, and call every copy fetched at `now`."""
-        self.graph.load(sn, sr, self.sns.width, self.srs.width)
+        self.graph.lay(sn, sr, self.sns.width, self.srs.width)
         self.last_refresh[:] = now
 
     def sn_slots(self, keys: Iterable[Hashable]) -> Ints:
@@ -74,14 +72,19 @@ class View:
         return np.array([numbers[key] for key in keys], dtype=np.int64)
 
     @property
+    def misses(self) -> dict[Hashable, int]:
+        """The slots of the SNs that the window needs and the view lacks."""
+        return self.srs.by_kind[Kind.MISS]
+
+    @property
     def degree(self) -> float:
         """How many SRs an SN that was fetched has on average, which is what a miss may be expected to bring."""
         fetched = len(self.sns) - len(self.misses)
         return max(1.0, (self.graph.edges - len(self.misses)) / fetched) if fetched > 0 else 1.0
 
     def missing(self, slots: Ints | Ids) -> Bools:
-        """Which of these slots are placeholders."""
-        found: Bools = np.isin(slots, np.fromiter(self.misses, np.int64, len(self.misses)))
+        """Which of these slots are misses."""
+        found: Bools = self.kinds[slots] == Kind.MISS
         return found
 
     def store(self, slots: Ids, values: Sequence[object], now: int) -> Bools:
@@ -91,14 +94,15 @@ class View:
         for n, (slot, value) in enumerate(zip(slots.tolist(), values, strict=True)):
             changed[n] = held[n] and self.values[slot] != value
             self.values[slot] = value
+            self.srs.note(slot)
         self.last_refresh[slots] = now
         return changed
 
-    def complete(self, sn: Hashable, srs: Sequence[Hashable]) -> Ids:
-        """A miss was fetched: its edges take the placeholder's place; returns the slots of its SRs."""
-        slot = self.sns.numbers[sn]
-        placeholder = self.srs.numbers.get(Miss(sn))
-        inputs = np.array([self._slot(sr) for sr in srs], dtype=np.int32)
+    def complete(self, sn: Hashable, srs: Sequence[Hashable], edges: bool) -> Ids:
+        """An SN was fetched: its edges take the placeholder's place; returns the slots of its SRs, and of `edges`."""
+        slot, placeholder = self.sns.numbers[sn], self.misses.get(sn)
+        slots = [*map(self._slot, srs), *([self._slot(sn, Kind.EDGES)] if edges else [])]
+        inputs = np.array(slots, dtype=np.int32)
         self.graph.extend(self.sns.width, self.srs.width)
         for sr in inputs.tolist():
             self.graph.add_edge(slot, sr)
@@ -112,6 +116,36 @@ class View:
         self.graph.remove_edge(self.sns.numbers[sn], sr)
         if not self.graph.by_sr.of(sr).size:
             self._release_sr(sr)
+
+    def watch(self) -> None:
+        """From now on note what changes, for `changed`."""
+        self.sns.changed, self.srs.changed = {}, {}
+        self.graph.rewired.clear()
+
+    def changed(self) -> tuple[list[int], list[int]]:
+        """The slots of SNs and of SRs of which something changed since this was last asked, released ones included."""
+        noted = self.sns.changed or {}, self.srs.changed or {}, self.graph.rewired
+        sns, srs, rewired = map(list, noted)
+        edges = compress(srs, (self.kinds[srs] == Kind.EDGES).tolist())
+        renewed = (self.sns.numbers[key] for slot in edges if (key := self.srs.keys[slot]) in self.sns.numbers)
+        for each in noted:
+            each.clear()
+        return list(dict.fromkeys([*sns, *renewed, *rewired])), srs
+
+    def dump(self, srs: Sequence[int]) -> dict[str, list[Any]]:
+        """Columns of some slots of SRs; free ones have no key."""
+        return {
+            "key": [self.srs.keys[slot] for slot in srs],
+            "kind": self.kinds[srs].tolist(),
+            "value": [self.values[slot] for slot in srs],
+            "refreshed": self.last_refresh[srs].tolist(),
+        }
+
+    def load(self, columns: Mapping[str, Sequence[Any]], free: Sequence[int]) -> None:
+        """Such columns of all slots from 0 on, into a view that is empty."""
+        self.srs.load(columns["key"], columns["kind"], free)
+        self.values = list(columns["value"])
+        self.kinds, self.last_refresh = np.array(columns["kind"], np.int8), np.array(columns["refreshed"], np.int64)
 
     def evict(self) -> None:
         """Let go of SNs that are out of every window, least demanded first, until the SRs fit the capacity."""
@@ -130,33 +164,27 @@ class View:
         """SNs that the view lacks get a placeholder each."""
         if not keys:
             return
-        missed = [(self.sns.take(key)[0], self._slot(Miss(key))) for key in keys]
+        missed = [(self.sns.take(key)[0], self._slot(key, Kind.MISS)) for key in keys]
         self.graph.extend(self.sns.width, self.srs.width)
         for slot, placeholder in missed:
-            self.misses.add(placeholder)
             self.graph.add_edge(slot, placeholder)
 
-    def _slot(self, key: Hashable) -> int:
-        slot, new = self.srs.take(key)
+    def _slot(self, key: Hashable, kind: Kind = Kind.COPY) -> int:
+        slot, new = self.srs.take(key, kind)
         if not new:
             return slot
         if slot == len(self.values):
             self.values.append(None)
             self._grow()
         self.values[slot] = None
-        self.last_refresh[slot] = NEVER
-        self.model.admit(np.array([slot], dtype=np.int32), [key])
+        self.last_refresh[slot], self.kinds[slot] = NEVER, kind
+        self.model.admit(np.array([slot], dtype=np.int32), [key if kind == Kind.COPY else None])
         return slot
 
     def _grow(self) -> None:
-        """One more row in the column of refresh times, with room for as many again."""
+        """One more row in the columns, with room for as many again."""
         width = len(self.values)
-        base = self.last_refresh.base
-        room = base if isinstance(base, np.ndarray) and base.size >= width else None
-        if room is None:
-            room = np.full(max(16, 2 * width), NEVER)
-            room[: width - 1] = self.last_refresh
-        self.last_refresh = room[:width]
+        self.last_refresh, self.kinds = _longer(self.last_refresh, width), _longer(self.kinds, width)
 
     def _release_sn(self, slot: int) -> None:
         for sr in self.graph.by_sn.of(slot).tolist():
@@ -169,11 +197,20 @@ class View:
     def _release_sr(self, slot: int) -> None:
         self.model.evict(np.array([slot], dtype=np.int32))
         self.graph.tallies.rates.counts[slot] = 0.0
-        self.misses.discard(slot)
-        self.srs.release(slot)
+        self.srs.release(slot, int(self.kinds[slot]))
         self.values[slot] = None
-        self.last_refresh[slot] = NEVER
+        self.last_refresh[slot], self.kinds[slot] = NEVER, Kind.COPY
 
 
 def _numbered(count: int) -> Slots:
-    return Slots(list(range(count)), {n: n for n in range(count)})
+    return Slots(list(range(count)), ({n: n for n in range(count)}, *({} for _ in Kind if _)))
+
+
+def _longer(column: NDArray[Number], width: int) -> NDArray[Number]:
+    """A column of this width, with room behind it."""
+    base = column.base
+    if isinstance(base, np.ndarray) and base.size >= width:
+        return base[:width]
+    room = np.empty(max(16, 2 * width), column.dtype)
+    room[: column.size] = column
+    return room[:width]

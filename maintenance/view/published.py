@@ -6,13 +6,14 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.learned import checks, exponential
 from freshkeeper.maintenance.view.rates import LastModified, grown, paired, reaching, span
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Knowledge
 
 
-class Published:
+class Published(Dumped):
     """A copy is fresh at the instants before it expires; a refresh before that brings the same copy once more.
 
     What follows an expired copy: if the source is `periodic`, the copy that expires at expires + n·interval, the

@@ -18,6 +18,7 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -94,30 +95,6 @@ class Estimator(Protocol):
         ...
 
 
-def exact_rate(tau_changed: Floats, tau_unchanged: Floats, pooled: float | None = None, weight: float = 1.0) -> float:
-    """The root of (*) over every single check; with `pooled`, `weight` pseudo-intervals of each kind are added.
-
-    As 1/λ − τ/2 ≤ τ/(e^{λτ} − 1) ≤ 1/λ, the root lies between n/(U + Σ_changed τ/2) and n/U.
-    """
-    taus, counts = np.asarray(tau_changed, np.float64), np.ones(len(tau_changed))
-    unchanged = float(np.sum(tau_unchanged))
-    if pooled is not None:
-        taus, counts = np.append(taus, HALF / pooled), np.append(counts, weight)
-        unchanged += weight * HALF / pooled
-    if not counts.sum():
-        return 0.0
-    if not unchanged:
-        return inf
-
-    from scipy.optimize import brentq  # a seventh of a second that no run needs
-
-    def excess(rate: float) -> float:
-        return float(counts @ (taus / np.expm1(np.minimum(rate * taus, STEEP)))) - unchanged
-
-    low, high = counts.sum() / (unchanged + counts @ taus / 2), counts.sum() / unchanged
-    return float(brentq(excess, low * 0.999, high * 1.001, xtol=1e-15 * low, rtol=1e-12))
-
-
 def solve(counts: Floats, taus: Floats, unchanged: Floats, start: Floats) -> Floats:
     """The roots of Σ_b n_b·τ_b/(e^{λτ_b} − 1) = U, one per row, by Newton from `start` on the logarithm of the left.
 
@@ -158,7 +135,7 @@ class Bins:
         return bins
 
 
-class ChangeBits:
+class ChangeBits(Dumped):
     """Maximum likelihood from changed-or-not bits, online: O(bins) per refresh and per slot, however many checks.
 
     Per slot it keeps the sum U of unchanged intervals, and in each bin b the count n_b and the sum of the changed ones,
@@ -301,7 +278,7 @@ class ChangeBits:
             self._known = grown(self._known, slots, False)
 
 
-class LastModified:
+class LastModified(Dumped):
     """λ = X/T where the source tells when it last changed: X changed checks, T the time that was seen to pass quietly.
 
     T is the age of the last change at each changed check plus τ at each unchanged one; this is the maximum of the

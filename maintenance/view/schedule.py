@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from freshkeeper.maintenance.view.changes import Beliefs, Evidence
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.rates import grown, paired, reaching, span
 from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Knowledge
@@ -26,7 +27,7 @@ STRANGER = -1
 """The number of a slot that the model knows nothing of; as an index it means the last row, which stands for `never`."""
 
 
-class Numbering:
+class Numbering(Dumped):
     """Which SR number each slot stands for; without `numbers` the keys are the numbers themselves."""
 
     LEARNED: ClassVar = ("_by_slot",)
@@ -57,7 +58,7 @@ class Numbering:
         return self._by_slot[:slots] if which is None else self._by_slot[which]
 
 
-class FixedSchedule:
+class FixedSchedule(Dumped):
     """SR j changes at phase_j + n·interval_j for every integer n, negative ones too: a schedule has no beginning."""
 
     LEARNED: ClassVar = ("_numbering",)
@@ -133,7 +134,7 @@ class FixedSchedule:
         return change
 
 
-class RecordedChanges:
+class RecordedChanges(Dumped):
     """Changes as a trace recorded them; a cursor follows `now` and touches only the changes it passes.
 
     Time may go back (another run over the same trace): the cursor then starts again from the beginning.

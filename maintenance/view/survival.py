@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.rates import PRIOR_INTERVAL, expected_age, grown, paired, reaching, span
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Knowledge
@@ -66,7 +67,7 @@ class Curve:
         return Curve(age, log_s, np.append(-np.diff(log_s) / np.diff(age), self.hazard[-1]))
 
 
-class Curves:
+class Curves(Dumped):
     """Several curves in one sorted array, to look many ages up at once, each on a curve of its own."""
 
     LEARNED: ClassVar = ("_age", "_log_s", "_hazard", "_area", "mean", "_place")
@@ -100,7 +101,7 @@ class Curves:
         return k, age - self._age[k]
 
 
-class Survival:
+class Survival(Dumped):
     """Beliefs from the pooled curve, or from an SR's own once `own` of its versions were seen to end (None: never).
 
     Ends are seen only to lie between two fetches. They are put where a Poisson process of the pooled rate has the first

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.service.sources import EmbeddedSource, load_source
 from freshkeeper.maintenance.service.transport import Ask, AtOnce, Terms
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.demo.scene import BASE, BLOG, POSTS, QUERY, Scene
@@ -98,9 +98,7 @@ class Contest:
             seed=self.seed,
             observe=partial(self._observe, self.standings[name]),
         )
-        return ContinuousQuery(
-            parse(QUERY), name=name, answering=answering({BLOG: load_source(str(scene.blog))}, upkeep)
-        )
+        return build(parse(QUERY), name=name, sources={BLOG: load_source(str(scene.blog))}, upkeep=upkeep)
 
     def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
         record = evaluation.record

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.demand.window import Closure, WindowSpec
-from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.settings.closure import Closure
+from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.shipped_configs import or_named
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.base import Case, Knowledge, Policy
@@ -25,15 +26,11 @@ from freshkeeper.simulator.trace.workload import Workload
 from freshkeeper.simulator.world.world import RemoteSettings
 
 
-def _milliseconds(written: object) -> object:
-    return to_ms(written) if isinstance(written, str) else written
-
-
 def _listed(value: object) -> object:
     return value if isinstance(value, list | tuple) else [value]
 
 
-Duration = Annotated[int, BeforeValidator(_milliseconds), Field(ge=1)]
+Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0)]
 Grid = BeforeValidator(_listed)

@@ -82,14 +82,6 @@ class Schedule:
     interval_ms: Ints
     phase_ms: Ints | None = None
 
-    def next_after(self, instant: int) -> Ints:
-        """t_exp of every SR: its first change strictly after the instant; needs the phases."""
-        if self.phase_ms is None:
-            raise ValueError("a schedule without phases does not tell its instants")
-        passed = np.maximum((instant - self.phase_ms) // self.interval_ms + 1, 0)
-        instants: Ints = self.phase_ms + passed * self.interval_ms
-        return instants
-
 
 @dataclass(frozen=True, eq=False)
 class Trace:

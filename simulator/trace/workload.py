@@ -127,12 +127,6 @@ def generate(workload: Workload, seed: int) -> Trace:
     )
 
 
-def arrival_blocks(workload: Workload, seed: int) -> Iterator[Arrivals]:
-    """The arrivals of `generate` in blocks one after the other, for streams too long to hold."""
-    streams = _Streams.of(seed)
-    yield from _arrivals(workload, _population(workload, streams), streams)
-
-
 @dataclass(frozen=True)
 class _Streams:
     """Independent random streams, one per thing that is drawn."""

@@ -13,10 +13,9 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.maintenance.view.local_view import Miss
 from freshkeeper.maintenance.view.published import Published
 from freshkeeper.policies.arrays import Ints
-from freshkeeper.policies.base import Case, Graph, Knowledge, Policy
+from freshkeeper.policies.base import Case, Graph, Kind, Knowledge, Policy
 from freshkeeper.policies.bound import upper_bound
 from freshkeeper.policies.bound.future import Future
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting
@@ -146,7 +145,7 @@ class Task:
     def _warm(self, manager: Manager, remote: Remote) -> None:
         """Every copy fetched at t0, with what the source tells of it."""
         t0 = self.trace.t0
-        manager.view.load_numbered(self.trace.edges.sn, self.trace.edges.sr, self.trace.sns, self.trace.srs, t0)
+        manager.view.fill_numbered(self.trace.edges.sn, self.trace.edges.sr, self.trace.sns, self.trace.srs, t0)
         every = np.arange(self.trace.srs, dtype=np.int32)
         manager.receive(every, every.tolist(), remote.fetch(every.tolist(), t0).copies, t0)
         remote.requests = 0
@@ -187,7 +186,7 @@ class Task:
                 "seed": np.full(rows, self.seed),
                 "k": np.full(rows, k),
                 "t_ms": np.full(rows, now),
-                "sr": [self._name(key) for key in refreshes.keys],
+                "sr": [self._name(kind, key) for kind, key in refreshes.wanted],
                 "changed": refreshes.changed,
                 "requests": [int(error not in UNSENT) for error in refreshes.errors],
                 "latency_ms": np.full(rows, refreshes.fetch_ms),
@@ -218,12 +217,10 @@ class Task:
             },
         )
 
-    def _name(self, key: Hashable) -> str:
+    def _name(self, kind: int, number: Hashable) -> str:
         """An SR's id; of a miss the id of its SN with a question mark, as its SRs are not known yet."""
-        number = key.sn if isinstance(key, Miss) else key
         assert isinstance(number, int)
-        labels = self.trace.sn_labels if isinstance(key, Miss) else self.trace.sr_labels
-        return f"?{labels[number]}" if isinstance(key, Miss) else str(labels[number])
+        return f"?{self.trace.sn_labels[number]}" if kind == Kind.MISS else str(self.trace.sr_labels[number])
 
     def _labels(self, sr: Ints) -> list[str]:
         return [str(label) for label in self.trace.sr_labels[sr]]

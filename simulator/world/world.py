@@ -23,12 +23,14 @@ from freshkeeper.maintenance.evaluation import Decision, Evaluation, Refreshes
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.endpoint import Copy, Expanded
 from freshkeeper.maintenance.service.pattern_endpoint import UNDER_WAY
-from freshkeeper.maintenance.view.local_view import Miss
 from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.base import Kind
 from freshkeeper.simulator.trace.trace import Arrivals, Trace
 from freshkeeper.simulator.world.simulated_remote import Limited, Remote
 
 Process: TypeAlias = Generator[Any, Any, None]
+Asked: TypeAlias = tuple[int, Hashable]
+"""the kind of what is asked for, and its key"""
 NOT_SENT = "not sent: there was no time left"
 UNSENT = (NOT_SENT, UNDER_WAY)
 """Errors of what was asked for and cost no request."""
@@ -73,7 +75,7 @@ class Request:
     """One refresh on its way: what it is for, what came of it and when."""
 
     position: int
-    key: Hashable
+    what: Asked
     error: str | None
     read_at: int
     took_ms: float = 0.0
@@ -134,7 +136,7 @@ class World:
     late: list[Late] = field(default_factory=list)
     events: int = 0
     _done: deque[Evaluation] = field(default_factory=deque)
-    _under_way: set[Hashable] = field(default_factory=set)
+    _under_way: set[Asked] = field(default_factory=set)
 
     @property
     def remote(self) -> Remote:
@@ -190,20 +192,21 @@ class World:
     def _evaluate(self, decision: Decision) -> Process:
         """Send the requests, wait for them until the deadline, answer with what has come."""
         errand = RequestBatch.of(self._env, decision, self.settings.deadline_ms, self.manager.window.step)
-        keys = [self.manager.view.srs.keys[slot] for slot in decision.selection.chosen.tolist()]
+        view, chosen = self.manager.view, decision.selection.chosen.tolist()
+        wanted: list[Asked] = [(int(view.kinds[slot]), view.srs.keys[slot]) for slot in chosen]
         had = float(self.manager.ledger.available)
-        new = {n: key for n, key in enumerate(keys) if key not in self._under_way}
-        sent = [self._env.process(self._request(errand, n, key)) for n, key in new.items()]
+        new = {n: what for n, what in enumerate(wanted) if what not in self._under_way}
+        sent = [self._env.process(self._request(errand, n, what)) for n, what in new.items()]
         yield self._env.all_of(sent) | errand.over
-        for n, key in enumerate(keys):
+        for n, what in enumerate(wanted):
             if n not in errand.started:
-                errand.came.append(self._unsent(decision, n, key, NOT_SENT if n in new else UNDER_WAY))
+                errand.came.append(self._unsent(decision, n, what, NOT_SENT if n in new else UNDER_WAY))
         refreshes = self._refreshes(decision, sorted(errand.came, key=lambda request: request.position))
         spent = len(errand.started) * self._price
         evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(errand.started), spent=spent))
         self._done.append(replace(evaluation, record=replace(evaluation.record, carried=had - spent)))
 
-    def _request(self, errand: RequestBatch, position: int, key: Hashable) -> Process:
+    def _request(self, errand: RequestBatch, position: int, what: Asked) -> Process:
         """Wait for a place and for the rate limit, read, and bring what was read into the view."""
         asked = self._env.now
         with self._places.request() as place:
@@ -213,44 +216,43 @@ class World:
                 return
             self.limited.start(self._env.now + wait)
             yield self._env.timeout(wait)
-            self._send(errand, position, key)
+            self._send(errand, position, what)
             read_at = int(self._env.now)
             failed = self.rng.random() < self.settings.failure_rate
-            outcome = self._answer(key, read_at) if not failed else Copy(error="failed")
+            outcome = self._answer(*what, read_at) if not failed else Copy(error="failed")
             yield self._env.timeout(self.settings.draw(self.rng))
-        self._under_way.remove(key)
+        self._under_way.remove(what)
         self.limited.busy -= 1
         self.events += 1
         decision = errand.decision
         slot = decision.selection.chosen[position : position + 1]
-        changed = self.manager.receive(slot, [key], [outcome], read_at)[0]
-        request = Request(position, key, outcome.error, read_at, self._env.now - asked, bool(changed))
+        changed = self.manager.receive(slot, [what[1]], [outcome], read_at)[0]
+        request = Request(position, what, outcome.error, read_at, self._env.now - asked, bool(changed))
         if errand.over.processed:
             self.late.append(Late(decision.k, decision.now, self._refreshes(decision, [request])))
         else:
             errand.came.append(request)
 
-    def _send(self, errand: RequestBatch, position: int, key: Hashable) -> None:
+    def _send(self, errand: RequestBatch, position: int, what: Asked) -> None:
         """From now on it is on its way, and paid for."""
         errand.started.add(position)
-        self._under_way.add(key)
+        self._under_way.add(what)
         self.limited.busy += 1
         self.manager.ledger.spend(self._price)
 
-    def _unsent(self, decision: Decision, position: int, key: Hashable, error: str) -> Request:
+    def _unsent(self, decision: Decision, position: int, what: Asked, error: str) -> Request:
         """What a policy hears of a request that was not sent."""
-        self.manager.receive(
-            decision.selection.chosen[position : position + 1], [key], [Copy(error=error)], decision.now
-        )
-        return Request(position, key, error, decision.now)
+        slot = decision.selection.chosen[position : position + 1]
+        self.manager.receive(slot, [what[1]], [Copy(error=error)], decision.now)
+        return Request(position, what, error, decision.now)
 
     @property
     def _price(self) -> float:
         return self.remote.price.per_request + self.remote.price.per_key
 
-    def _answer(self, key: Hashable, now: int) -> Copy | Expanded:
-        if isinstance(key, Miss):
-            return self.remote.expand(key.sn, now)
+    def _answer(self, kind: int, key: Hashable, now: int) -> Copy | Expanded:
+        if kind == Kind.MISS:
+            return self.remote.expand(key, now)
         return self.remote.fetch([key], now).copies[0]
 
     def _refreshes(self, decision: Decision, came: list[Request]) -> Refreshes:
@@ -258,7 +260,8 @@ class World:
         places = np.array([request.position for request in came], dtype=np.int64)
         return Refreshes(
             decision.selection.chosen[places],
-            [request.key for request in came],
+            np.array([kind for kind, _ in (request.what for request in came)], np.int8),
+            [key for _, key in (request.what for request in came)],
             decision.selection.scores[places],
             np.array([request.changed for request in came], bool),
             [request.error for request in came],

@@ -33,7 +33,7 @@ def keeper(source):
         endpoint = more.pop("endpoint", source)
         manager = Manager(WindowSpec(4000, 1000), endpoint, made, BudgetRule.of(budget, bank), model, **more)
         if warm:
-            manager.view.load([(sn, sr) for sn, srs in EDGES.items() for sr in srs], dict(source.values), now=0)
+            manager.view.fill([(sn, sr) for sn, srs in EDGES.items() for sr in srs], dict(source.values), now=0)
         return manager
 
     return make

@@ -8,8 +8,7 @@ import pytest
 from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Price
 from freshkeeper.maintenance.service.memory import InMemory
 from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.maintenance.view.local_view import Miss
-from freshkeeper.policies.base import NEVER, Budget, Case, Selection
+from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Selection
 from freshkeeper.policies.errors import BadSelectionError, BudgetError, ConfigError, OverspentError, TimeError
 from freshkeeper.policies.random import Random
 
@@ -54,14 +53,14 @@ def test_what_is_out_of_the_window_is_no_candidate(keeper):
 def test_an_sn_that_the_view_lacks_is_a_miss_that_a_policy_may_fetch(keeper, source):
     manager = keeper(budget=1, warm=False)
     first = manager.evaluate(1000, [(900, "jazz"), (900, "jazz"), (950, "folk")])
-    assert first.refreshes.keys == [Miss("jazz")]
+    assert list(first.refreshes.wanted) == [(Kind.MISS, "jazz")]
     assert rows(first) == [("jazz", "ann", 100, 2, 1000, 1.0), ("jazz", "bob", 100, 2, 1000, 1.0)]
     assert (first.record.results, first.record.expected_fresh) == (6, 4), (
         "folk has answers, two like jazz for all we know"
     )
-    assert Miss("folk") in manager.view.srs.numbers
-    assert manager.evaluate(2000, []).refreshes.keys == [Miss("folk")]
-    assert Miss("folk") not in manager.view.srs.numbers
+    assert list(manager.view.misses) == ["folk"]
+    assert list(manager.evaluate(2000, []).refreshes.wanted) == [(Kind.MISS, "folk")]
+    assert not manager.view.misses
     assert manager.evaluate(3000, []).refreshes.keys[0] in USERS
     assert source.requests == 3
 
@@ -160,7 +159,7 @@ def test_counting_windows_evaluate_when_enough_elements_came(source, keeper):
     counting = type(manager)(
         WindowSpec(range=2, step=1, count=True), source, manager.policy, manager.budget, manager.model
     )
-    counting.view.load([("jazz", "ann"), ("folk", "dan")], {}, now=0)
+    counting.view.fill([("jazz", "ann"), ("folk", "dan")], {}, now=0)
     assert counting.evaluate(10, [(10, "jazz")]).record.window_mappings == 1
     assert counting.evaluate(25, [(25, "folk")]).record.window_mappings == 2
     assert counting.evaluate(31, [(31, "folk")]).record.window_mappings == 2

@@ -330,7 +330,6 @@ def test_what_it_declares():
     policy = registry.make("clairvoyant")
     assert policy.is_bound
     assert policy.honest
-    assert policy.carries_budget
     assert policy.cases == {Case.BGP}
     with pytest.raises(ConfigError, match="exact_below is 0"):
         Clairvoyant(exact_below=0)

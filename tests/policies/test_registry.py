@@ -115,7 +115,7 @@ def test_a_plug_in_is_listed_and_a_broken_one_with_its_error(
         "leaving": "the policy 'leaving_one:Policy' did not load: SystemExit: 7",
         "lost": "the policy 'theirs:Nobody' did not load: AttributeError: module 'theirs' has no attribute 'Nobody'",
         "odd": "the policy 'odd' declares no sets of cases and knowledge: 'NoneType' object is not iterable",
-        "unfit": "'theirs:Unfit' is not a policy class: it lacks cases, knowledge, carries_budget, is_bound, scope, "
+        "unfit": "'theirs:Unfit' is not a policy class: it lacks cases, knowledge, is_bound, scope, "
         "honest, reach, select",
     }
     assert listed["silent"]["cases"] == "aggregate, bgp"

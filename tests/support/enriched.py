@@ -124,7 +124,7 @@ def single_process(requests, policy="gain", model=None, cold=False):
     manager = Manager(WINDOW, Counted(requests), known.policy, known.budget, known.model, seed=known.seed)
     if not cold:
         start = warm()
-        manager.view.load(start.pairs(["topic"]), start.values(), 0)
+        manager.view.fill(start.pairs(["topic"]), start.values(), 0)
     rows, done, waiting = [], [], events()
     for k in range(1, SECONDS + 1):
         now = k * 1000

@@ -1,11 +1,13 @@
 """A process that forks a run for every line that it reads: what a run imports is imported once, so fifty are quick.
 
-In: {"port": ..., "session": {...}} starts a run that talks over a socket, and its process id is the answer;
+In: {"port": ..., "session": {...}} starts a run that talks over a socket, or with "output": ... one that writes to
+this descriptor, of which "room" says how large a file it may get; its process id is the answer.
 {"wait": pid} is answered when that process is gone.
 """
 
 import json
 import os
+import resource
 import socket
 import sys
 import tempfile
@@ -15,26 +17,30 @@ import pandas  # noqa: F401  pyarrow imports it where it is installed, with the 
 
 from freshkeeper.maintenance.journal import query_journal
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.output import writer
+from freshkeeper.maintenance.rsp.delivery import Delivery
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.policies.errors import ConfigError
 
 
-def live(port: int, settings: dict[str, object]) -> None:
-    """One run: elements come in over the socket, lines go out as `freshkeeper run` writes them."""
+def connect(port: int) -> None:
+    """Elements come in over the socket, and lines go out."""
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for descriptor in (0, 1):
         os.dup2(connection.fileno(), descriptor)
     connection.close()
+
+
+def live(settings: dict[str, object]) -> None:
+    """One run, whose lines go out as `freshkeeper run` writes them."""
     query_journal.PART_ROWS = 100
     text = str(settings.pop("text"))
-    places = {name: Path(str(settings.pop(name))) for name in ("state", "journal")}
+    places = {name: Path(str(settings.pop(name))) for name in ("state", "journal") if name in settings}
     session = Session(config_of({"query": text, **places, **settings}), parse(text))
-    out = writer("ndjson")
+    out = Delivery.begin(sys.stdout, session.config.format, session.goes_on, session.torn)
     for result in session.results():
-        sys.stdout.writelines(out.lines(result))
-        sys.stdout.flush()
+        out.put(result)
 
 
 QUERY = """PREFIX : <http://e/> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT1S STEP PT1S]
@@ -66,7 +72,15 @@ def main() -> None:
         child = os.fork()
         if not child:
             try:
-                live(asked["port"], asked["session"])
+                if "port" in asked:
+                    connect(asked["port"])
+                else:
+                    os.dup2(asked["output"], 1)
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (asked["room"], asked["room"]))
+                live(asked["session"])
+            except ConfigError as error:
+                full = "standard output cannot be written: File too large"
+                print("" if full in str(error) else error, end="", file=sys.stderr)
             finally:
                 os._exit(0)
         print(child, flush=True)

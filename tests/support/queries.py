@@ -7,13 +7,12 @@ import pyoxigraph as ox
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce, Bound
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.errors import EndpointError
@@ -44,7 +43,7 @@ def answer(
     """Every result of a query over one stream `:s`, or over several by name."""
     given = streams if isinstance(streams, Mapping) else {"s": streams}
     static = {(E + name if name else ""): quads(text) for name, text in (graphs or {}).items()}
-    engine = Engine([ContinuousQuery(parse(f"PREFIX : <{E}> {text}"), static, start)], drain)
+    engine = Engine([build(parse(f"PREFIX : <{E}> {text}"), static, start)], drain)
     for name, written in given.items():
         engine.listen(E + name, elements(written), delay)
     return list(engine.run())
@@ -114,7 +113,7 @@ class World:
             observe=lambda _, __, evaluation: self.seen.append(evaluation),
         )
         sources = {f"{E}blog": Source(AtOnce(self.blog), volatile, options.get("price", Price()))}
-        query = ContinuousQuery(parse(f"PREFIX : <{E}> {text}"), answering=answering(sources, upkeep))
+        query = build(parse(f"PREFIX : <{E}> {text}"), sources=sources, upkeep=upkeep)
         engine = Engine([query], drain=options.get("drain", False))
         engine.listen(f"{E}s", elements(options.get("posts", POSTS)))
         self.results: list[Result] = list(engine.run())

@@ -1,6 +1,7 @@
 """Real servers for tests: oxigraph on a free port, and a proxy before it that counts requests and makes faults."""
 
 import contextlib
+import gzip
 import http.client
 import itertools
 import json
@@ -13,11 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote_plus
 
 HERE = "127.0.0.1"
 OXIGRAPH = Path(sys.executable).parent / "oxigraph"
 PAGE = b"<!DOCTYPE html><html><body><h1>Something went wrong</h1></body></html>"
 JSON = b"application/sparql-results+json"
+BOMB = gzip.compress(b" " * 20_000_000)
 
 BLOG = """
 @prefix : <http://example.org/> .
@@ -79,13 +82,18 @@ class Proxy:
 
     `fault` is a name, or is called for each request with its number and gives one; "" forwards. Faults: slow, stall
     (after the headers), busy (429), busy-date (503), broken (500), reset, cut, truncated, kind, html, endless, drip (a
-    byte now and then), echo (the request, in a 500) and moved (302, to an address with the credentials).
+    byte now and then), echo (the request, in a 500), moved (302, to an address with the credentials), bomb (what
+    unpacks to much) and refused (with `status`, as all that names one of `poison` is). Connections that `hang_up` says
+    so of are cut before anything is read, and are counted in `cut`.
     """
 
     def __init__(self, port: int, fault: str | Callable[[int], str] = "") -> None:
         """Listen on a free port."""
         self.fault, self.delay, self.retry_after = fault, 0.2, 1
-        self.count = 0
+        self.hang_up: Callable[[], bool] = lambda: False
+        self.count = self.cut = 0
+        self.poison: tuple[str, ...] = ()
+        self.status = b"400 Bad Request"
         self.heads: list[str] = []
         self.connections: list[object] = []
         self._upstream = port
@@ -113,7 +121,7 @@ class Proxy:
 
     def _start(self, run: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=run, args=arguments)
-        self._threads.append(thread)
+        self._threads = [*(each for each in self._threads if each.is_alive()), thread]
         thread.start()
 
     def _accept(self) -> None:
@@ -122,6 +130,11 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self.hang_up():
+                self.cut += 1
+                self._reset(client)
+                client.close()
+                continue
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.connections.append(client.getpeername())
             with self._lock:
@@ -158,6 +171,8 @@ class Proxy:
     def _answer(self, client: socket.socket, upstream: http.client.HTTPConnection, head: str, body: bytes) -> bool:
         """Answer one request; tells whether the connection goes on."""
         fault = self.fault if isinstance(self.fault, str) else self.fault(self.count)
+        if any(word in unquote_plus(f"{head}{body.decode()}") for word in self.poison):
+            fault = "refused"
         return bool(getattr(self, "_" + (fault or "forward").replace("-", "_"))(client, upstream, head, body))
 
     def _forward(self, client, upstream, head, body) -> bool:
@@ -192,6 +207,10 @@ class Proxy:
     def _busy_date(self, client, *_) -> bool:
         at = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + self.retry_after)).encode()
         client.sendall(_response(b"busy", b"503 Service Unavailable", extra=b"Retry-After: %s\r\n" % at))
+        return True
+
+    def _refused(self, client, *_) -> bool:
+        client.sendall(_response(b"no such key", self.status))
         return True
 
     def _broken(self, client, *_) -> bool:
@@ -239,6 +258,10 @@ class Proxy:
         while not self._ending.wait(0.02):
             client.sendall(b" ")
         return False
+
+    def _bomb(self, client, *_) -> bool:
+        client.sendall(_response(BOMB, kind=JSON, extra=b"Content-Encoding: gzip\r\n"))
+        return True
 
     def _wait_for(self, client: socket.socket) -> None:
         """Until the other side has had enough."""

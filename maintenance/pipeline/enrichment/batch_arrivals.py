@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.errors import InputError
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
-from freshkeeper.maintenance.view.local_view import Miss
+from freshkeeper.policies.base import Kind
 
 TABLES = ("evaluations", "refreshes")
 PLACE = "journal"
@@ -41,7 +41,7 @@ class Journal:
             "seed": np.zeros(rows, np.int64),
             "k": np.full(rows, step.record.k),
             "t_ms": np.full(rows, step.record.t_ms),
-            "sr": [f"?{key.sn}" if isinstance(key, Miss) else str(key) for key in done.keys],
+            "sr": [f"?{key}" if kind == Kind.MISS else str(key) for kind, key in done.wanted],
             "changed": done.changed,
             "requests": np.ones(rows, np.int64),
             "latency_ms": np.full(rows, done.fetch_ms),

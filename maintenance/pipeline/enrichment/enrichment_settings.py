@@ -70,5 +70,5 @@ def _manager(settings: Settings, once: Once, shape: Shape) -> Manager:
     manager = Manager(settings.window, once, policy, settings.budget, model, settings.case, seed=settings.seed)
     if settings.warm is not None:
         warm = settings.warm
-        manager.view.load(warm.pairs(shape.on), warm.values(), warm.at)
+        manager.view.fill(warm.pairs(shape.on), warm.values(), warm.at)
     return manager

@@ -157,9 +157,9 @@ class OnSpark:
         errors = [copy.error for copy in delivery.copies]
         taken = (time.perf_counter_ns() - began) / 1e6
         slots = np.array([self.touched.slots.numbers[key] for key in keys], np.int32)
-        read_at = np.full(len(keys), now)
+        kinds, read_at = np.zeros(len(keys), np.int8), np.full(len(keys), now)
         return Refreshes(
-            slots, keys, scores, changed, errors, read_at, delivery.requests, delivery.spent, taken
+            slots, kinds, keys, scores, changed, errors, read_at, delivery.requests, delivery.spent, taken
         ), better
 
     def _receive_late(self, delivery: Delivery) -> None:

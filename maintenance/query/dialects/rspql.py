@@ -7,10 +7,11 @@ reports when a window closes, t0 is the run's default, and the operator is RSTRE
 """
 
 from freshkeeper.maintenance.query.dialects.dialect import RSPQL, Declared, Dialect
-from freshkeeper.maintenance.query.model import Closure, Operator, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, shown
 from freshkeeper.maintenance.query.syntax.tokens import Token
 from freshkeeper.maintenance.query.syntax.window_extent import EXAMPLES, Extent, read_extent, read_span
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_iso
 
 CLOSURES = {"LEFT_OPEN": Closure.LEFT_OPEN, "RIGHT_OPEN": Closure.RIGHT_OPEN}

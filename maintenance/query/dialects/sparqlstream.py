@@ -6,9 +6,10 @@ moves with every element, as TRIPLES n does. Windows are right-open, as C-SPARQL
 """
 
 from freshkeeper.maintenance.query.dialects.dialect import SPARQLSTREAM, Declared, Dialect, Feature, cannot
-from freshkeeper.maintenance.query.model import Closure, Operator, Report, Window, WindowKind
+from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_span
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_unit
 
 EXAMPLES = "write [NOW - 10 MINUTES TO NOW SLIDE 1 MINUTES], [NOW - 30 S] or [TRIPLES 100]"

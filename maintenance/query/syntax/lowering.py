@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.dialects.dialect import Declared, Feature, cannot, fitted_report
 from freshkeeper.maintenance.query.model import (
-    Closure,
     Dataset,
     EvaluationTimes,
     Expression,
@@ -25,6 +24,7 @@ from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Wea
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
 from freshkeeper.maintenance.query.syntax.tree import group_names
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import nearest
 
 GROUPS = "freshkeeper_groups"

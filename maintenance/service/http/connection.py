@@ -12,11 +12,43 @@ import ssl
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
+
+from freshkeeper.maintenance.addresses import shown
+from freshkeeper.maintenance.service.fetch_errors import FetchError
+from freshkeeper.maintenance.service.http.credentials import basic
 
 CHUNK = 256_000
 """Bytes of a read."""
 GRACE = 1.0
 """Seconds that sending may take at least."""
+
+
+class Proxy(NamedTuple):
+    """What stands between."""
+
+    tls: bool
+    host: str
+    port: int
+    authorization: str = ""
+
+    @classmethod
+    def of(cls, written: str) -> "Proxy":
+        """From an address as the environment has it: http://user:password@host:port, or host:port."""
+        parts = urlsplit(written if "://" in written else f"http://{written}")
+        try:
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            port = 0
+        if parts.scheme not in ("http", "https") or not parts.hostname or not port:
+            raise FetchError(f"connection: the proxy {shown(written)} in the environment is not http://host:port")
+        user = "" if parts.username is None else basic(unquote(parts.username), unquote(parts.password or ""))
+        return cls(parts.scheme == "https", parts.hostname, port, user)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What it is told of who asks."""
+        return {"Proxy-Authorization": self.authorization} if self.authorization else {}
 
 
 class Place(NamedTuple):
@@ -25,6 +57,12 @@ class Place(NamedTuple):
     tls: bool
     host: str
     port: int | None
+    via: Proxy | None = None
+
+    @property
+    def shown(self) -> str:
+        """As errors call it."""
+        return self.host if self.via is None else f"{self.host} by the proxy {self.via.host}:{self.via.port}"
 
 
 class Connection(http.client.HTTPConnection):
@@ -33,12 +71,13 @@ class Connection(http.client.HTTPConnection):
     def __init__(self, place: Place, until: float, clock: Callable[[], float]) -> None:
         """Not opened yet."""
         super().__init__(place.host, place.port or (443 if place.tls else 80))
-        self.until, self.clock, self._tls = until, clock, place.tls
+        self.until, self.clock, self._tls, self._via = until, clock, place.tls, place.via
 
     def connect(self) -> None:
         """Open it, with TLS where the address says so."""
         failed = OSError("its name has no address")
-        for family, kind, number, _, address in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
+        host, port = (self.host, self.port) if self._via is None else (self._via.host, self._via.port)
+        for family, kind, number, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             try:
                 self._dial(socket.socket(family, kind, number), address)
                 return
@@ -53,11 +92,29 @@ class Connection(http.client.HTTPConnection):
         self.sock.limit()
         opened.connect(address)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._tls:
-            secured = _trusted().wrap_socket(opened, server_hostname=self.host, do_handshake_on_connect=False)
+        if self._via is not None and self._tls:
+            self._tunnel_through(self._via)
+        if self._tls or (self._via is not None and self._via.tls):
+            name = self.host if self._tls or self._via is None else self._via.host
+            secured = _trusted().wrap_socket(opened, server_hostname=name, do_handshake_on_connect=False)
             self.sock = cast(Any, _Timed(secured, self))
             self.sock.limit()
             secured.do_handshake()
+
+    def _tunnel_through(self, proxy: Proxy) -> None:
+        """Have a proxy make the connection on; like urllib, what is said to it is not encrypted."""
+        where = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        lines = [f"CONNECT {where} HTTP/1.1", f"Host: {where}", *(f"{k}: {v}" for k, v in proxy.headers.items())]
+        self.sock.sendall("\r\n".join([*lines, "", ""]).encode())
+        response = http.client.HTTPResponse(self.sock, method="CONNECT")
+        try:
+            response.begin()
+        except http.client.HTTPException:
+            raise OSError("what it answers is no HTTP") from None
+        finally:
+            response.close()
+        if response.status != 200:
+            raise OSError(f"{response.status} {response.reason}")
 
     def left(self) -> float | None:
         """The seconds that are left."""

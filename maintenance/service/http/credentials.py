@@ -3,41 +3,63 @@
 import base64
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, quote_plus
 
+from freshkeeper.maintenance.addresses import MASK, secrets_in, shown
 from freshkeeper.policies.errors import ConfigError
 
-MASK = "***"
+SHORTEST = 4
+"""Characters of what is hidden because an address has it; less is found by chance."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A bearer token, or a user with a password; nothing of them is ever printed."""
+    """Headers that tell a source who asks; nothing of them is ever printed."""
 
-    authorization: str = field(default="", repr=False)
-    """the header's value"""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     hidden: frozenset[str] = field(default=frozenset(), repr=False)
 
     @classmethod
     def bearer(cls, variable: str, environment: Mapping[str, str] = os.environ) -> "Credentials":
         """The token in an environment variable."""
         token = _read(variable, environment)
-        return cls(f"Bearer {token}", _forms(token))
+        return cls({"Authorization": f"Bearer {token}"}, _forms(token))
 
     @classmethod
     def basic(cls, user: str, password: str, environment: Mapping[str, str] = os.environ) -> "Credentials":
         """User and password in two environment variables."""
         name, word = _read(user, environment), _read(password, environment)
-        both = base64.b64encode(f"{name}:{word}".encode()).decode()
-        return cls(f"Basic {both}", _forms(word) | _forms(both))
+        both = basic(name, word)
+        return cls({"Authorization": both}, _forms(word) | _forms(both.removeprefix("Basic ")))
+
+    @classmethod
+    def named(cls, variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> "Credentials":
+        """Headers, each with what its environment variable holds, as X-API-Key."""
+        headers = {name: _read(variable, environment) for name, variable in variables.items()}
+        parts = (part for value in headers.values() for part in (value, value.split()[-1] if value.strip() else ""))
+        return cls(headers, frozenset().union(*map(_forms, parts)))
+
+    def joined(self, other: "Credentials") -> "Credentials":
+        """Both."""
+        return Credentials({**self.headers, **other.headers}, self.hidden | other.hidden)
+
+    def hiding(self, addresses: Iterable[str]) -> "Credentials":
+        """With what addresses have of secrets, which a source may repeat alone."""
+        found = (secret for address in addresses for secret in secrets_in(address) if len(secret) >= SHORTEST)
+        return Credentials(self.headers, self.hidden.union(*map(_forms, found)))
 
     def mask(self, text: str) -> str:
         """A text without them, whoever wrote it: a source may echo what it was sent."""
         for secret in sorted(self.hidden, key=len, reverse=True):
             text = text.replace(secret, MASK)
-        return text
+        return shown(text)
+
+
+def basic(user: str, password: str) -> str:
+    """What the header says of a user and a password."""
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def _read(variable: str, environment: Mapping[str, str]) -> str:

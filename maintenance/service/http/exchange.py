@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
-from freshkeeper.maintenance.service.http.connection import CHUNK, Connection, Place
+from freshkeeper.maintenance.service.http.compression import ACCEPTED, Unpacker
+from freshkeeper.maintenance.service.http.connection import CHUNK, Connection, Place, Proxy
 
 MEGABYTE = 1_000_000
 MAX_ERROR = 64_000
@@ -55,6 +57,8 @@ class ConnectionPool:
 
     max_bytes: int = 32 * MEGABYTE
     clock: Callable[[], float] = time.monotonic
+    proxies: Mapping[str, str] = field(default_factory=getproxies)
+    """by scheme, from the environment as urllib reads it; NO_PROXY names the hosts that need none"""
     _idle: dict[Place, list[Connection]] = field(default_factory=dict)
     _open: set[Connection] = field(default_factory=set)
     _closed: bool = False
@@ -63,15 +67,20 @@ class ConnectionPool:
     def exchange(self, call: Call, trip: Deadline) -> Answer:
         """Send a call and read the answer, whatever its status; FetchError or NotSentError where that fails."""
         parts = urlsplit(call.url)
-        place = Place(parts.scheme == "https", parts.hostname or "", parts.port)
+        written = self.proxies.get(parts.scheme)
+        via = Proxy.of(written) if written and not proxy_bypass(parts.netloc) else None
+        place = Place(parts.scheme == "https", parts.hostname or "", parts.port, via)
         connection = self._connected(place, trip.until)
-        if not trip.go():
-            self._keep(place, connection)
-            raise NotSentError("not sent: the budget or the time is spent")
-        reusable = False
+        reusable = True
         try:
+            if not trip.go():  # it may raise as well
+                raise NotSentError("not sent: the budget or the time is spent")
+            reusable = False
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request(call.method, target, call.body, dict(call.headers))
+            headers = {"Accept-Encoding": ACCEPTED, **call.headers}
+            if via is not None and not place.tls:
+                target, headers = f"http://{parts.netloc}{target}", headers | via.headers
+            connection.request(call.method, target, call.body, headers)
             answer, reusable = self._answer(connection)
             return answer
         except TimeoutError:
@@ -107,7 +116,7 @@ class ConnectionPool:
             connection.connect()
         except (OSError, ValueError) as error:
             self._drop(connection)
-            raise FetchError(f"connection: no way to {place.host}: {_reason(error)}", again=True) from None
+            raise FetchError(f"connection: no way to {place.shown}: {_reason(error)}", again=True) from None
         return connection
 
     def _waiting(self, place: Place) -> "Connection | None":
@@ -141,16 +150,20 @@ class ConnectionPool:
         """All of it up to the limit; of an error only the beginning is needed."""
         failed = response.status >= 300
         limit = min(self.max_bytes, MAX_ERROR) if failed else self.max_bytes
-        found, size = [], 0
+        unpacker = Unpacker(response.getheader("Content-Encoding", ""))
+        found, size, packed = [], 0, 0
         while chunk := response.read1(CHUNK):
-            found.append(chunk)
-            size += len(chunk)
-            if size > limit:
+            found.append(unpacker.unpack(chunk, limit + 1 - size))
+            size, packed = size + len(found[-1]), packed + len(chunk)
+            if max(size, packed // 2) > limit:  # what unpacks to nothing has an end too
                 if failed:
                     return b"".join(found)[:limit], False
-                raise FetchError(f"too large: the answer is longer than {limit / MEGABYTE:g} MB, the source's max_size")
+                said = f"too large: the answer is longer than {limit / MEGABYTE:g} MB, the source's max_size"
+                raise FetchError(said, refused=True)
         if response.length:
             raise FetchError(f"malformed: the answer ends {response.length} bytes before its end", again=True)
+        if not unpacker.whole:
+            raise FetchError(f"malformed: the answer ends before its {unpacker.coding} does", again=True)
         return b"".join(found), True
 
 

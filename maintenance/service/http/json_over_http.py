@@ -73,8 +73,7 @@ class JsonOverHttp:
     def get(self, url: str, trip: Deadline) -> Answer:
         """One GET; an unchanged document need not be sent again."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json", **self.validators.headers(url)}
-        if self.credentials.authorization:
-            headers["Authorization"] = self.credentials.authorization
+        headers |= self.credentials.headers
         return self.validators.whole(url, self.wire.exchange(Call("GET", url, headers), trip))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import version
+from urllib.request import Request as HttpRequest
 
 from pyoxigraph import QueryResultsFormat, QuerySolutions, parse_query_results
 from SPARQLWrapper import GET, JSON, POST, SELECT, SPARQLWrapper
@@ -32,6 +33,14 @@ class Method(StrEnum):
     AUTO = "auto"
     GET = "get"
     POST = "post"
+
+
+class Described(SPARQLWrapper):
+    """SPARQLWrapper with a way to have the request that it would send; its public face sends it at once."""
+
+    def request(self) -> HttpRequest:
+        """As its `query` makes it, to be sent by others."""
+        return self._createRequest()
 
 
 @dataclass(eq=False)
@@ -67,16 +76,14 @@ class SparqlOverHttp:
 
     def _built(self, query: str, method: str) -> Call:
         address, _, fixed = self.url.partition("?")
-        wrapper = SPARQLWrapper(address, returnFormat=JSON, agent=USER_AGENT)
+        wrapper = Described(address, returnFormat=JSON, agent=USER_AGENT)
         wrapper.setOnlyConneg(True)
         wrapper.setMethod(method)
         wrapper.queryString, wrapper.queryType = query, SELECT  # setQuery would guess the type from the text
-        if self.credentials.authorization:
-            wrapper.addCustomHttpHeader("Authorization", self.credentials.authorization)
-        made = wrapper._createRequest()
+        made = wrapper.request()
         assert made.data is None or isinstance(made.data, bytes)
         url = made.full_url + (("&" if "?" in made.full_url else "?") + fixed if fixed else "")
-        return Call(made.get_method(), url, dict(made.header_items()), made.data)
+        return Call(made.get_method(), url, {**dict(made.header_items()), **self.credentials.headers}, made.data)
 
 
 def rows_of(answer: Answer) -> list[Bound]:

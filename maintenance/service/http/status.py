@@ -9,6 +9,8 @@ from freshkeeper.maintenance.service.http.exchange import Answer
 
 TROUBLE = (408, 425, 429, 500, 502, 503, 504)
 """Another try may go better."""
+SHUT = (401, 403, 407)
+"""The source wants no request at all; every other 4xx is about what was asked for."""
 LONGEST_WAIT = 86_400.0
 """Seconds: a Retry-After beyond a day is a slip, and would silence a source for good."""
 
@@ -22,9 +24,10 @@ def check(answer: Answer, clock: Callable[[], float]) -> None:
         raise FetchError(
             f"refused: the source is at {answer.headers.get('location', 'another address')} now: give that address"
         )
-    wait = retry_after(answer.headers, clock()) if status in TROUBLE else None
+    trouble = status in TROUBLE
+    wait = retry_after(answer.headers, clock()) if trouble or status == 403 else None  # some say 403 for too many
     said = f"{_kind(status, wait)}: {status} {answer.reason}{_words(answer)}"
-    raise FetchError(said, status in TROUBLE, wait)
+    raise FetchError(said, trouble, wait, status < 500 and not trouble and status not in SHUT)
 
 
 def _kind(status: int, wait: float | None) -> str:
@@ -36,12 +39,12 @@ def _kind(status: int, wait: float | None) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds for which the source wants no request; None where it does not say."""
+    """Seconds for which the source wants no request, a date by its own clock; None where it does not say."""
     written = headers.get("retry-after", "").strip()
     if written.isascii() and written.isdigit():
         return min(float(written[:12]), LONGEST_WAIT)
-    at = http_date(written)
-    return None if at is None else min(max(0.0, at - now), LONGEST_WAIT)
+    at, sent = http_date(written), http_date(headers.get("date"))
+    return None if at is None else min(max(0.0, at - (now if sent is None else sent)), LONGEST_WAIT)
 
 
 def http_date(written: str | None) -> float | None:

@@ -45,10 +45,11 @@ class Breaker:
             self.opened = now
         self.probing = None
 
-    def state(self) -> dict[str, Any]:
-        """Failures in a row, and since when it is open."""
-        return {"failed": self.failed, "opened": self.opened}
+    def state(self, add: float = 0.0) -> dict[str, Any]:
+        """Failures in a row, and since when it is open, by a clock that is so far ahead."""
+        return {"failed": self.failed, "opened": None if self.opened is None else self.opened + add}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """As an earlier run left it."""
-        self.failed, self.opened = int(state.get("failed", 0)), state.get("opened")
+    def restore(self, state: Mapping[str, Any], add: float = 0.0) -> None:
+        """As an earlier run left it, by a clock that this one is so far ahead of."""
+        opened = state.get("opened")
+        self.failed, self.opened = int(state.get("failed", 0)), None if opened is None else opened + add

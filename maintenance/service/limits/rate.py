@@ -77,10 +77,10 @@ class Limit:
         since, until = now - self.rate.period, now + self.rate.period
         return [(at, count) for at, count in self.sent if since < at < until]
 
-    def state(self) -> list[list[float]]:
-        """The grains."""
-        return [[at, count] for at, count in self.sent]
+    def state(self, add: float = 0.0) -> list[list[float]]:
+        """The grains, by a clock that is so far ahead."""
+        return [[at + add, count] for at, count in self.sent]
 
-    def restore(self, grains: Sequence[Sequence[float]]) -> None:
-        """The grains of an earlier run."""
-        self.sent = deque((float(at), int(count)) for at, count in grains)
+    def restore(self, grains: Sequence[Sequence[float]], add: float = 0.0) -> None:
+        """The grains of an earlier run, by a clock that this one is so far ahead of."""
+        self.sent = deque((float(at) + add, int(count)) for at, count in grains)

@@ -13,11 +13,10 @@ from query_text import PREFIX, E, group_text, select_text, tail_text, term_text
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce, Bound
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.policies.registry import make
@@ -165,9 +164,7 @@ def running(case: Case) -> Iterator[Any]:
         fetch=Fetch(case.fetch),
         edges=case.edges,
     )
-    query = ContinuousQuery(
-        parse(query_text(case)), {E + "g": quads(case.world.graph)}, answering=answering(sources, upkeep)
-    )
+    query = build(parse(query_text(case)), {E + "g": quads(case.world.graph)}, sources=sources, upkeep=upkeep)
     streams = {E + name: [(t, triple(fact)) for t, fact in elements] for name, elements in case.world.streams.items()}
     return run(query, {name: elements for name, elements in streams.items() if name in query.streams})
 

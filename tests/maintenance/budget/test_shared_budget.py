@@ -1,9 +1,12 @@
 """A shared budget: parted by weights, minimums kept, leftovers used, and never more spent than was paid."""
 
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from threading import Barrier
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
@@ -121,4 +124,47 @@ def test_managers_of_two_sources_share_one_budget():
         for manager in managers:
             manager.evaluate(1000 * k, [(1000 * k, n) for n in range(40)])
     assert [manager.ledger.spent for manager in managers] == [40, 20]
+    shared.check()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 9),
+    st.integers(0, 8),
+    st.lists(st.integers(1, 4), min_size=2, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 9)), max_size=60),
+)
+def test_evaluations_of_several_threads_may_lie_within_each_other(gamma, bank, weights, steps):
+    shared = SharedBudget(BudgetRule.of(gamma, bank), 1000)
+    members = [shared.member(str(n), weight) for n, weight in enumerate(weights)]
+    with contextlib.ExitStack() as stack:
+        threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in members]
+        opened, now = set(), 0
+        for number, later, wish in steps:
+            member, thread = members[number % len(members)], threads[number % len(members)]
+            now += 1000 * later
+            if member in opened:
+                thread.submit(member.spend, min(wish, member.available)).result()
+                opened.discard(member)
+            else:
+                thread.submit(member.open, now).result()
+                opened.add(member)
+            assert sum(each.spent for each in members) <= (now // 1000 + 1) * gamma
+            assert Fraction(shared.state()["purse"]["available"]) <= gamma + bank + gamma * len(opened)
+    shared.check()
+
+
+def test_a_shared_budget_pays_threads_at_once_no_more_than_it_has():
+    shared, rounds = SharedBudget(BudgetRule.of(20), 1000), 300
+    members = [shared.member(str(n)) for n in range(6)]
+    ready = Barrier(6)
+
+    def evaluate(member):
+        for k in range(rounds):
+            ready.wait()
+            hungry(member, 1000 * k)
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(evaluate, members))
+    assert sum(member.spent for member in members) == 20 * rounds
     shared.check()

@@ -12,7 +12,6 @@ steps = st.lists(
         st.tuples(st.just("extend"), st.integers(0, 12), st.just(0)),
         st.tuples(st.just("append"), st.integers(0, 11), st.integers(0, 5)),
         st.tuples(st.just("discard"), st.integers(0, 11), st.just(0)),
-        st.tuples(st.just("clear"), st.integers(0, 11), st.just(0)),
         st.tuples(st.just("snapshot"), st.just(0), st.just(0)),
     ),
     max_size=60,
@@ -39,9 +38,6 @@ def test_rows_are_what_a_list_of_lists_is(loaded: bool, steps: list[tuple[str, i
         elif row < len(lists) and what == "discard" and lists[row]:
             rows.discard(row, lists[row][0])
             lists[row].pop(0)
-        elif row < len(lists) and what == "clear":
-            rows.clear(row)
-            lists[row].clear()
         assert rows.count == len(lists)
         assert [sorted(rows.of(n).tolist()) for n in range(rows.count)] == [sorted(mine) for mine in lists]
     for start, neighbours, start_then, neighbours_then in snapshots:

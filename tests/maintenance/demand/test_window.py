@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.demand.window import Closure, Window, WindowSpec
+from freshkeeper.maintenance.demand.window import Window, WindowSpec
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import ConfigError, TimeError
 
 

@@ -5,11 +5,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from freshkeeper.maintenance.demand.window import Closure, WindowSpec
+from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.pipeline.enrich import enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import FIRST, LAST, counted
 from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import ConfigError, InputError
 
 pytestmark = [

@@ -8,11 +8,10 @@ from pyoxigraph import NamedNode, Triple
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query import QuerySyntaxError, detect, parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
@@ -38,7 +37,7 @@ def test_an_example_runs(dialect: str, text: str) -> None:
     graphs = dict.fromkeys((*query.dataset.default_graphs, *query.dataset.named_graphs), ())
     sources = {str(service.endpoint): Source(AtOnce(EmbeddedSource([]))) for service in query.services}
     upkeep = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
-    assert list(run(ContinuousQuery(query, graphs, answering=answering(sources, upkeep)), streams))
+    assert list(run(build(query, graphs, sources=sources, upkeep=upkeep), streams))
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG)

@@ -9,8 +9,8 @@ import pyoxigraph as ox
 import pytest
 
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.batch import Elements
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +49,7 @@ def answered(entry: dict, offset: int) -> Rows:
     body = entry["sparql"].replace(
         "WHERE", "FROM STREAM <s> [RANGE {range_ms}ms STEP {step_ms}ms] WHERE".format(**entry), 1
     )
-    engine = Engine([ContinuousQuery(parse("REGISTER QUERY <q> AS " + body))], drain=True)
+    engine = Engine([build(parse("REGISTER QUERY <q> AS " + body))], drain=True)
     items = [
         (LATER + (second + offset) * 1000, quad.triple)
         for second, path in enumerate(sorted((DATA / "stream").glob("data_*.ttl")))

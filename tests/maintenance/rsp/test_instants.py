@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.errors import TimeError
 
@@ -23,7 +23,7 @@ Given = Sequence[tuple[int, int]]
 
 def answers(text: str, streams: dict[str, Given], delay: int = 0, size: int = 1_000) -> dict[int, list[int]]:
     """What every evaluation answers, sorted, the names of the elements in the window."""
-    engine = Engine([ContinuousQuery(parse(text))])
+    engine = Engine([build(parse(text))])
     for name, stream in streams.items():
         triples = [(t, Triple(NamedNode(f"urn:{name}"), P, Literal(number))) for t, number in stream]
         engine.listen(f"urn:{name}", Elements(triples, size), delay)

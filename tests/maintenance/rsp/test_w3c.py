@@ -17,11 +17,10 @@ import pytest
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.query.syntax.tokens import Tokens, tokenize
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
@@ -138,7 +137,7 @@ def ours(case: Case, endpoints: dict[str, Path] | None = None) -> ox.Dataset:
     """What the engine answers when the window closes."""
     sources = {iri: Source(AtOnce(EmbeddedSource(triples(path)))) for iri, path in (endpoints or {}).items()}
     upkeep = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
-    query = ContinuousQuery(parse(over_window(case.text), base=BASE), answering=answering(sources, upkeep))
+    query = build(parse(over_window(case.text), base=BASE), sources=sources, upkeep=upkeep)
     engine = Engine([query])
     tick = ox.Quad(ox.NamedNode("urn:tick"), ox.NamedNode("urn:tick"), ox.Literal(1))
     items = [(1000, quad.triple) for quad in triples(case.data)]

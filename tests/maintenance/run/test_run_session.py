@@ -266,3 +266,12 @@ def test_freshness_is_written_with_age():
     result = Result(1, Form.SELECT, Operator.RSTREAM, ("a",), [(ox.Literal(1),)], [Freshness(0.25, 7)])
     line = json.loads(io.StringIO("".join(NdJson().lines(result))).read())
     assert (line["answers"][0]["fresh"], line["answers"][0]["age_ms"]) == (0.25, 7)
+
+
+@pytest.mark.parametrize("fetch", ["always", "once"])
+def test_a_service_without_a_window_is_asked_once(fetch, place):
+    query = "SELECT * { SERVICE SILENT <http://example.org/blog> { ?s ?p ?o } }"
+    done = freshkeeper(place, "run", query, "--fetch", fetch, "--source", f"{E}blog=blog.ttl")
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert len(line["answers"]) == 5

@@ -4,6 +4,14 @@ import pytest
 from servers import BLOG, Documents, Oxigraph, Proxy
 
 
+@pytest.fixture(autouse=True)
+def direct(monkeypatch):
+    """No proxy of the environment is between tests and their servers."""
+    for name in ("http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
 @pytest.fixture(scope="module")
 def oxigraph():
     """A server that all tests of a module share."""

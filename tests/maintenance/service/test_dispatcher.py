@@ -5,6 +5,9 @@ import re
 import socket
 import threading
 import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +16,7 @@ from pyoxigraph import NamedNode
 from servers import eventually, numbered
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query import parse
@@ -54,7 +58,7 @@ class Keeper:
     def __init__(self, courier, budget=3, price=None, audit=0):
         self.courier = courier
         self.endpoint = PatternEndpoint(parts(), courier, price or Price())
-        window, rule = WindowSpec(4000, 1000), BudgetRule.of(budget)
+        window, rule = WindowSpec(4000, 1000), BudgetRule.of(budget) if isinstance(budget, int) else budget
         self.manager = Manager(window, self.endpoint, make("lru"), rule, Learned(), capacity=100, audit=audit)
         self.now = 0
 
@@ -306,6 +310,24 @@ def test_retry_after_is_remembered_over_a_restart(courier, proxied, keep):
     assert (found.record.spent, proxy.count) == (0, 1)
 
 
+@pytest.mark.parametrize("fault", ["busy", "busy-date", "broken"])
+def test_a_request_that_the_gate_stops_gives_its_connection_back(fault, courier):
+    asking, proxy = courier(fault, breaker=Breaker(1, 60.0))
+    proxy.retry_after = 60
+    ask(asking, *["ann"] * 8)
+    files, threads = held()
+    for _ in range(20):
+        assert all("not sent" in str(reply.error) for reply in ask(asking, *["ann"] * 8).replies)
+    assert len(proxy.connections) <= 8
+    assert held()[0] <= files + 8 * 3, "a connection for each of eight threads: its two ends, and what the proxy opens"
+    assert held()[1] <= threads + 8
+
+
+def held():
+    """Open file descriptors, and threads."""
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+
 def test_a_limit_per_step_lets_every_evaluation_through(proxied, keep):
     proxy = proxied()
     keeper = keep(courier_to(proxy.url, limits=[Limit(Rate.of("3/500ms"))]))
@@ -358,17 +380,55 @@ def test_keys_are_paid_with_every_request_that_holds_them(proxied, keep):
     keeper.manager.ledger.check()
 
 
-def test_a_soak_with_random_faults_is_paid_to_the_unit(oxigraph, proxied, keep):
+@pytest.mark.parametrize("shared", [False, True])
+def test_threads_that_share_a_source_and_a_budget_pay_for_every_request(shared, proxied, keep):
+    random = Random(5)
+    proxy = proxied(lambda _: random.choice(["", "", "slow", "broken", "reset"]))
+    proxy.delay = 0.03
+    asking, budget = courier_to(proxy.url, retries=1, deadline=0.02, timeout=0.5), SharedBudget(BudgetRule.of(9), 1000)
+    rules = [budget.member(str(n)) if shared else BudgetRule.of(3) for n in range(6)]
+    keepers = [keep(asking, rule) for rule in rules]
+
+    def evaluate(keeper):
+        for n in range(40):
+            keeper.evaluate(("jazz", "rock", "folk")[n % 3])
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(evaluate, keepers))
+    assert eventually(lambda: not asking.busy)
+    assert eventually(lambda: sum(keeper.spent for keeper in keepers) == proxy.count), proxy.count
+    assert all(keeper.endpoint.requests == keeper.spent for keeper in keepers)
+    budget.check()
+
+
+SLOW = ("slow", "stall", "busy", "busy-date", "drip")
+
+
+def test_a_soak_with_random_faults_is_paid_to_the_unit_and_leaves_nothing_behind(oxigraph, proxied, keep):
     random = Random(7)
-    faults = [fault for fault in FAULTS for _ in range(1 if fault in ("slow", "stall", "busy", "busy-date") else 10)]
+    kinds = [*FAULTS, "drip", "bomb", "refused", "moved"]
+    faults = [fault for fault in kinds for _ in range(1 if fault in SLOW else 10)]
     proxy = proxied(lambda _: random.choice(faults) if random.random() < 0.1 else "")
-    proxy.delay, proxy.retry_after = 0.02, 0
+    proxy.delay, proxy.retry_after, proxy.hang_up = 0.02, 0, lambda: random.random() < 0.05
+    proxy.heads, proxy.connections = deque(maxlen=9), deque(maxlen=9)
     manners = {"deadline": 0.02, "timeout": 0.05, "retries": 1}
     keeper = keep(courier_to(proxy.url, breaker=Breaker(3, 0.01), **manners), budget=2, audit=0.2)
+    seen = []
     for n in range(10_000):
         found, _ = keeper.evaluate(("jazz", "rock", "folk")[n % 3])
         assert found.answers or n < 100, "what was read once is there, whatever comes later"
+        if n % 100 == 0:
+            seen.append((*held(), memory()))
     assert eventually(lambda: not keeper.courier.busy)
-    assert eventually(lambda: keeper.spent == proxy.count), (keeper.spent, proxy.count)
-    assert 10_000 < proxy.count <= 20_000
+    assert eventually(lambda: proxy.count <= keeper.spent <= proxy.count + proxy.cut), (keeper.spent, proxy.count)
+    assert 5_000 < proxy.count <= 20_000
     keeper.manager.ledger.check()
+    files, threads, used = (list(each) for each in zip(*seen, strict=True))
+    assert max(files) <= files[0] + 3 * 2 * 8, "at both ends and behind the proxy, as many again that are being closed"
+    assert max(threads) <= threads[0] + 2 * 8 + 8
+    assert max(used[20:]) <= 1.1 * used[20]
+
+
+def memory():
+    """Pages that the process has in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1])

@@ -1,19 +1,17 @@
 """One contract for every source: what is asked for comes back in order, is paid for, and a change shows."""
 
 import pytest
-from pyoxigraph import Literal, NamedNode, Quad, Store
+from pyoxigraph import Literal, NamedNode, Quad
 from servers import Documents, Oxigraph
 
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.query.federation.split import split
-from freshkeeper.maintenance.service.embedded import Embedded
 from freshkeeper.maintenance.service.endpoint import Order, Price, deliver
 from freshkeeper.maintenance.service.memory import InMemory
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import EmbeddedSource, source_of
 from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.policies.errors import ConfigError, EndpointError
 
 BASE = "http://example.org/"
 FOLLOWERS = NamedNode(BASE + "followers")
@@ -52,27 +50,8 @@ class Memory:
         pass
 
 
-class InStore:
-    """The same in a pyoxigraph store."""
-
-    def __init__(self, price):
-        self.store = Store()
-        self.store.extend(quads())
-        self.endpoint = Embedded(self.store, STATIC, DYNAMIC, sn="topic", sr="user", price=price)
-
-    key = staticmethod(node)
-
-    def change(self, user, value):
-        for quad in list(self.store.quads_for_pattern(node(user), FOLLOWERS, None)):
-            self.store.remove(quad)
-        self.store.add(Quad(node(user), FOLLOWERS, Literal(value)))
-
-    def close(self):
-        pass
-
-
 class Pattern:
-    """The same as a SERVICE pattern over a transport."""
+    """The same as a SERVICE pattern over a store in this process."""
 
     def __init__(self, price):
         (service,) = parse(QUERY).services
@@ -86,11 +65,11 @@ class Pattern:
         self.source = EmbeddedSource(list(quads()))
         return AtOnce(self.source)
 
-    change = InStore.change
-
-    @property
-    def store(self):
-        return self.source.store
+    def change(self, user, value):
+        store = self.source.store
+        for quad in list(store.quads_for_pattern(node(user), FOLLOWERS, None)):
+            store.remove(quad)
+        store.add(Quad(node(user), FOLLOWERS, Literal(value)))
 
     def close(self):
         self.endpoint.transport.close()
@@ -144,7 +123,7 @@ class OverJson(Pattern):
         self.server.stop()
 
 
-@pytest.fixture(params=[Memory, InStore, Pattern, OverHttp, OverPost, OverJson])
+@pytest.fixture(params=[Memory, Pattern, OverHttp, OverPost, OverJson])
 def source(request):
     made = request.param(Price(**PRICE))
     yield made
@@ -195,8 +174,7 @@ def test_what_the_source_does_not_have_is_an_answer_too(source):
 
 
 def test_batches_are_one_request_each():
-    source = InStore(Price(batch=10)).endpoint
-    assert source.fetch([node("ann"), node("bob")], 0).requests == 1
+    assert fetch(Pattern(Price(batch=10)), "ann", "bob").requests == 1
 
 
 def test_a_batch_over_http_brings_what_single_requests_bring():
@@ -211,25 +189,14 @@ def test_a_batch_over_http_brings_what_single_requests_bring():
 
 
 def test_an_embedded_value_keeps_its_terms():
-    assert InStore(Price()).endpoint.fetch([node("bob")], 0).copies[0].value == ((("n", Literal(2)),),)
+    assert fetch(Pattern(Price()), "bob").copies[0].value == ((Literal(2),),)
 
 
 @pytest.mark.parametrize("key", ["x> } ?s ?p ?o . { <y", "a b", 'q"uote', "new\nline"])
 def test_no_key_changes_what_a_query_means(key):
-    store = Store()
-    store.add(Quad(node("ann"), FOLLOWERS, Literal(1)))
-    endpoint = Embedded(store, "?user ?any ?user", DYNAMIC, sn="user", sr="user")
-    assert endpoint.fetch([Literal(key)], 0).copies[0].value == ()
-
-
-def test_a_pattern_that_is_no_sparql_is_refused_at_once():
-    with pytest.raises(ConfigError, match="SERVICE pattern is no SPARQL"):
-        Embedded(Store(), "?a ?b", DYNAMIC, sn="a", sr="b")
-
-
-def test_a_key_that_is_no_term_is_refused():
-    with pytest.raises(EndpointError, match="must be an IRI or a literal"):
-        InStore(Price()).endpoint.fetch(["ann"], 0)
+    source = Pattern(Price())
+    (copy,) = deliver(source.endpoint, Order(0, [(Literal(key),)])).copies
+    assert (copy.value, copy.error) == ((), None)
 
 
 def test_prices_add_up_as_on_paper():

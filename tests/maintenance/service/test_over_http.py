@@ -8,12 +8,11 @@ from servers import BLOG, Oxigraph
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query import parse as read_query
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, source_of
 from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
@@ -31,7 +30,7 @@ def answers(source, service, fetch, budget=100, speed=1):
     """Per evaluation the answers, and the seconds that it took."""
     text = f"PREFIX : <{E}> SELECT * {WINDOW} WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {service} }}"
     upkeep = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(budget), fetch=Fetch(fetch), speed=speed)
-    query = ContinuousQuery(read_query(text), answering=answering({f"{E}blog": source}, upkeep))
+    query = build(read_query(text), sources={f"{E}blog": source}, upkeep=upkeep)
     posts = [
         (at, Quad(NamedNode(f"{E}post{n}"), NamedNode(f"{E}topic"), NamedNode(E + topic)))
         for n, (at, topic) in enumerate(POSTS)

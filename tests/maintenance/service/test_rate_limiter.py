@@ -1,11 +1,13 @@
 """Limits, Retry-After and breaker over a clock that the test turns; what survives a restart."""
 
 import json
+from email.utils import formatdate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshkeeper.maintenance.service.http.status import retry_after
 from freshkeeper.maintenance.service.limits.breaker import Breaker
 from freshkeeper.maintenance.service.limits.rate import Limit, Rate
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
@@ -161,6 +163,90 @@ def test_a_clock_that_was_wrong_does_not_close_the_gate_for_ever():
     assert ahead.wait() <= 10
     clock.now += 10
     assert ahead.take()
+
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+def test_a_wall_clock_that_is_set_changes_no_wait(caplog):
+    clock, wall = Clock(50.0), Clock()
+    asked = RateLimiter([Limit(Rate.of("2/s"))], Breaker(), clock, wall)
+    wall.now += HOUR
+    asked.failed(wait=5)
+    wall.now -= HOUR
+    assert asked.wait() == 5
+    clock.now, wall.now = clock.now + 5, wall.now + 5
+    assert asked.take()
+    assert asked.room() == 1
+    asked.state()
+    wall.now -= HOUR
+    asked.state()
+    asked.state()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the clock was set back by 3600 s: waits for sources do not change"
+    ]
+
+
+@given(st.floats(0, DAY), st.floats(-400 * DAY, 400 * DAY), st.floats(0, 2 * DAY))
+def test_a_wait_that_was_saved_is_never_longer_than_it_was(wait, jump, down):
+    clock, wall = Clock(50.0), Clock(2_000_000_000.0)
+    before = RateLimiter((), Breaker(), clock, wall)
+    before.failed(wait)
+    kept = json.loads(json.dumps(before.state()))
+    after = RateLimiter((), Breaker(), Clock(7.0), Clock(wall.now + down + jump))
+    after.restore(kept)
+    assert after.wait() <= wait + 1e-3
+    if jump == 0:
+        assert after.wait() == pytest.approx(max(0.0, wait - down), abs=1e-3)
+
+
+def test_a_wait_that_was_saved_by_a_clock_ahead_is_as_long_as_the_source_said(caplog):
+    ahead = RateLimiter((), Breaker(), Clock(), Clock(1_000_000.0 + HOUR))
+    ahead.failed(wait=1)
+    after = RateLimiter((), Breaker(), Clock(9.0), Clock(1_000_000.0))
+    after.restore(json.loads(json.dumps(ahead.state())))
+    assert after.wait() == 1
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("form", [float, lambda until: [until - 30 * DAY, until], lambda until: [until - 1, until]])
+def test_a_wait_that_was_saved_thirty_days_ahead_is_a_day_at_most(form, caplog):
+    clock = Clock()
+    after = RateLimiter((), Breaker(), clock, Clock())
+    after.restore({"paused": form(clock.now + 30 * DAY)})
+    assert after.wait() <= DAY
+    assert len(caplog.records) == 1
+    clock.now += DAY
+    assert after.take()
+
+
+@given(st.lists(st.sampled_from(["take", "fail", "wait", "tick", "jump"]), max_size=20))
+def test_a_state_changes_only_with_what_happened(steps):
+    clock, wall = Clock(50.0), Clock()
+    asked = RateLimiter([Limit(Rate.of("5/min"))], Breaker(), clock, wall)
+    for step in steps:
+        before = asked.state()
+        if step == "tick":
+            clock.now, wall.now = clock.now + 0.3, wall.now + 0.3 + 1e-7
+            assert asked.state() == before, "so that it need not be written again"
+        elif step == "jump":
+            wall.now -= 7200
+        elif step == "take":
+            asked.take()
+        else:
+            asked.failed(0.1 if step == "wait" else None)
+
+
+@pytest.mark.parametrize("skew", [-HOUR, 0, HOUR])
+def test_a_date_to_wait_for_is_read_by_the_clock_that_wrote_it(skew):
+    now = 1_700_000_000.0
+    headers = {"retry-after": formatdate(now + skew + 90, usegmt=True), "date": formatdate(now + skew, usegmt=True)}
+    assert retry_after(headers, now) == 90
+    assert retry_after({"retry-after": headers["retry-after"]}, now) == max(0, 90 + skew)
+    assert retry_after({"retry-after": " 120 "}, now) == 120
+    assert retry_after({"retry-after": "9" * 400}, now) == DAY
+    for nothing in ("", "soon", "-5", "1.5", "٣"):
+        assert retry_after({"retry-after": nothing}, now) is None
 
 
 def test_a_large_limit_is_kept_in_few_numbers():

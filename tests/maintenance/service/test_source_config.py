@@ -10,6 +10,7 @@ from freshkeeper.maintenance.service.source_config import SourceConfig, config_o
 from freshkeeper.maintenance.service.sources import load_source, source_of
 from freshkeeper.maintenance.service.transport import AtOnce, Stateful
 from freshkeeper.maintenance.view.published import Published
+from freshkeeper.maintenance.view.survival import Survival
 from freshkeeper.policies.errors import ConfigError
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -47,7 +48,15 @@ def test_the_example_is_a_source():
         (SPARQL + "max_size: much\n", "max_size: it must be a valid integer"),
         (SPARQL + "batch: 0\n", "batch: it must be greater than or equal to 1, not 0"),
         (SPARQL + "method: put\n", "method: it must be 'auto', 'get' or 'post', not 'put'"),
-        (SPARQL + "modified: http://e/m\n", "modified, periodic and annotations are for knowledge: published"),
+        (
+            SPARQL + "modified: http://e/m\n",
+            "modified, periodic, survival and annotations are for knowledge: published",
+        ),
+        (SPARQL + "survival: true\n", "modified, periodic, survival and annotations are for knowledge"),
+        (
+            SPARQL + "knowledge: published\nperiodic: true\nsurvival: true\n",
+            "periodic and survival say different things",
+        ),
         ("sparql: localhost:7878\n", "sparql: 'localhost:7878' is no address of an HTTP service"),
         ("sparql: http://host:99999/\n", "sparql: 'http://host:99999/' has no port that can be"),
         ("sparql: http://host:port/\n", "sparql: 'http://host:port/' has no port that can be"),
@@ -122,6 +131,13 @@ def test_published_knowledge_is_a_model_of_its_own_per_source():
     assert isinstance(source.model(), Published)
     assert source.told.modified == "http://purl.org/dc/terms/modified"
     source.transport.close()
+
+
+def test_values_that_age_are_known_by_a_survival_curve_where_the_source_asks_for_it(tmp_path):
+    (tmp_path / "blog.ttl").write_text("<http://e/ann> <http://e/n> 1 .")
+    source = source_of(config_of({"data": tmp_path / "blog.ttl", "knowledge": "published", "survival": True}, "test"))
+    assert source.model is not None
+    assert isinstance(source.model(), Survival)
 
 
 def load_source_of(more):

@@ -9,7 +9,13 @@ from pyoxigraph import Literal, NamedNode
 
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
-from freshkeeper.maintenance.service.http.sparql_over_http import LONGEST_URL, Method, SparqlOverHttp, rows_of
+from freshkeeper.maintenance.service.http.sparql_over_http import (
+    LONGEST_URL,
+    Described,
+    Method,
+    SparqlOverHttp,
+    rows_of,
+)
 from freshkeeper.maintenance.service.transport import Request
 from freshkeeper.maintenance.view.changes import UNKNOWN
 
@@ -47,6 +53,22 @@ def test_short_queries_go_by_get_and_long_ones_by_post(endpoint, proxied):
     for query in (ALL, ALL + " # " + "x" * LONGEST_URL):
         assert len(asking.carry(Request(query), 0, Deadline()).rows) == 3
     assert [head.split()[0] for head in proxy.heads] == ["GET", "POST"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_the_request_is_the_one_that_sparqlwrapper_sends_by_its_public_face(proxied, method):
+    proxy = proxied()
+    wrapper = Described(proxy.url, returnFormat="json", agent="us")
+    wrapper.setOnlyConneg(True)
+    wrapper.setMethod(method)
+    wrapper.setQuery(ALL)
+    request = wrapper.request()
+    with wrapper.query().response:
+        first, *fields = proxy.heads[0].split("\n")
+    assert first.split()[:2] == [request.get_method(), request.selector]
+    sent = dict(field.lower().split(": ", 1) for field in fields if ": " in field)
+    assert sent.items() >= {(name.lower(), value.lower()) for name, value in request.header_items()}
+    assert sent.get("content-length") == (None if request.data is None else str(len(request.data)))
 
 
 @pytest.mark.parametrize(("method", "first"), [(Method.GET, "GET"), (Method.POST, "POST")])

@@ -7,8 +7,7 @@ import pytest
 
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.service_join.build import spec_of
+from freshkeeper.maintenance.service_join.build import build, grid_of, spec_of
 from freshkeeper.policies.base import Budget, Round, Selection
 from freshkeeper.policies.registry import make
 
@@ -30,7 +29,8 @@ SERVICE = "SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n }"
 def test_evaluations_are_on_a_grid_or_planned_for_in_64_parts_of_the_longest_window(
     windows: str, spec: WindowSpec
 ) -> None:
-    assert spec_of(ContinuousQuery(parse(f"ASK FROM WINDOW ON <s> {windows} {{ ?a ?b ?c }}"))) == spec
+    running = build(parse(f"ASK FROM WINDOW ON <s> {windows} {{ ?a ?b ?c }}"))
+    assert spec_of(running.contents, grid_of(running.query, running.contents, 0)) == spec
 
 
 class Watched:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from freshkeeper.maintenance.journal.query_journal import LABELS, written
 from freshkeeper.maintenance.service.endpoint import Price
 
 World = Callable[..., Any]
@@ -32,10 +33,10 @@ def test_edges_that_change_are_refreshed_within_the_budget(world: World, policy:
 
 def test_edges_have_a_pace_of_their_own_and_the_journal_sees_it(world: World) -> None:
     found = world(PLAIN, posts=POSTS, changes=MOVED, edges=True)
-    seen = [(str(k), c) for e in found.seen for k, c in zip(e.refreshes.keys, e.refreshes.changed, strict=True)]
-    edges = [changed for key, changed in seen if key.startswith("edges")]
-    assert "edges <http://e/jazz>" in dict(seen)
-    assert edges == [True, False, False, False]
+    pairs = [pair for e in found.seen for pair in zip(e.refreshes.wanted, e.refreshes.changed, strict=True)]
+    seen = [(LABELS[kind] + written(key), changed) for (kind, key), changed in pairs]
+    assert seen[0][0] == "miss <http://e/jazz>"
+    assert [changed for sr, changed in seen if sr == "edges <http://e/jazz>"] == [True, False, False, False]
 
 
 def test_an_answer_is_no_surer_than_its_edge(world: World) -> None:

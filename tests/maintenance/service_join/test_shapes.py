@@ -15,8 +15,7 @@ from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, QueryTriples, Sto
 from freshkeeper import Source, continuous_query, run
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query import SplitError, parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, answering
+from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.registry import make
 
@@ -280,7 +279,7 @@ def test_what_a_sub_query_computes_is_looked_at_from_outside_as_sparql_does(
     elements, data, changes = world(seed)
     blog = Source.embedded(data, volatile=[E + "followers"], changes=changes)
     upkeep = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=fetch)
-    running = ContinuousQuery(parse(query(body)), {}, answering=answering({E + "b": blog}, upkeep))
+    running = build(parse(query(body)), sources={E + "b": blog}, upkeep=upkeep)
     for result in run(running, {E + "s": elements}):
         answers = list(said(result))
         assert Counter(answer for answer, _ in answers) == truth(body, seed, result.t), result.t
@@ -294,7 +293,7 @@ def test_without_a_view_every_shape_is_answered(name: str) -> None:
         elements, data, changes = world(seed)
         sources = {E + "b": Source.embedded(data, volatile=[E + "followers"], changes=changes)}
         upkeep = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=Fetch.ALWAYS)
-        running = ContinuousQuery(parse(query(body)), {}, answering=answering(sources, upkeep))
+        running = build(parse(query(body)), {}, sources=sources, upkeep=upkeep)
         for result in run(running, {E + "s": elements}):
             assert Counter(answer for answer, _ in said(result)) == truth(body, seed, result.t), (seed, result.t)
 

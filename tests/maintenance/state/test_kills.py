@@ -144,6 +144,8 @@ class Run:
             line = talk.readline()
             if not line.endswith(b"\n"):
                 raise EOFError
+            if line == b"\n":  # a run before may have ended within an answer
+                continue
             self.lines.append(json.loads(line))
             if self.lines[-1]["t"] == self.k * 1000:
                 return

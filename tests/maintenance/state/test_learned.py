@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.state.change_model_state import given as given_to
-from freshkeeper.maintenance.state.change_model_state import packed, taken, unpacked
+from freshkeeper.maintenance.state.change_model_state import packed, unpacked
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
 from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
+from freshkeeper.maintenance.view.dumpable import dumpable
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.published import Published
 from freshkeeper.maintenance.view.rates import ChangeBits, LastModified
@@ -53,16 +53,18 @@ def feed(model: Any, fetches: list[list[tuple[int, bool, bool, bool]]]) -> np.nd
 
 
 @pytest.mark.parametrize("name", MODELS)
+@settings(deadline=None)
 @given(FETCHES, st.integers(0, 25))
 def test_a_restored_model_believes_the_same(name: str, fetches: Any, whole: int) -> None:
     recorded = EvidenceLog(MODELS[name]())
     read = feed(recorded, fetches)
-    told, kept = MODELS[name](), MODELS[name]()
+    told: Any = MODELS[name]()
+    kept: Any = MODELS[name]()
     entries = json.loads(json.dumps(recorded.entries))
     tell(told, entries)
-    partly = MODELS[name]()
+    partly: Any = MODELS[name]()
     tell(partly, entries[:whole])
-    given_to(kept, unpacked(packed(taken(partly))))
+    kept.load(unpacked(packed(partly.dump())))
     tell(kept, entries[whole:])
     instants = 30_000 + 1000 * np.arange(5)
     expected = recorded.beliefs(instants, read, True)
@@ -75,4 +77,4 @@ def test_a_restored_model_believes_the_same(name: str, fetches: Any, whole: int)
 
 def test_a_model_that_does_not_say_what_it_learned_is_refused() -> None:
     with pytest.raises(ConfigError, match="object cannot be kept over a restart"):
-        taken(object())
+        dumpable(object())

@@ -15,10 +15,8 @@ from pyarrow import parquet
 from servers import Oxigraph
 
 from freshkeeper.maintenance.journal import journal, query_journal
-from freshkeeper.maintenance.service_join.edge_refreshes import Edges
 from freshkeeper.maintenance.state import stored_view as kept
 from freshkeeper.maintenance.state.term_text import decode, encode
-from freshkeeper.maintenance.view.local_view import Miss
 from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.experiment.check import check
 from freshkeeper.simulator.experiment.compare import compare
@@ -33,7 +31,7 @@ TERMS = st.one_of(
     st.none(),
 )
 ROWS = st.lists(TERMS, max_size=3).map(tuple)
-VALUES = st.one_of(ROWS, st.lists(ROWS, max_size=3).map(tuple), ROWS.map(Miss), ROWS.map(Edges))
+VALUES = st.one_of(ROWS, st.lists(ROWS, max_size=3).map(tuple))
 
 
 @given(st.lists(VALUES))
@@ -88,11 +86,42 @@ def test_two_runs_cannot_have_one_state(world: Any) -> None:
     world.lines(state=world.place / "state")
 
 
+def test_two_runs_cannot_have_one_journal(world: Any) -> None:
+    first = world.session(journal=world.place / "journal")
+    with pytest.raises(ConfigError, match="is in use by another process; every run needs its own"):
+        world.session(journal=world.place / "journal", state=world.place / "state")
+    whole = len(list(first.results()))
+    assert journal.read(world.place / "journal", "evaluations").num_rows == whole
+    world.lines(journal=world.place / "journal")
+
+
+def test_the_journal_of_a_run_without_state_is_not_gone_on_with_and_a_refused_run_holds_nothing(world: Any) -> None:
+    world.lines(journal=world.place / "journal")
+    world.lines(state=world.place / "state", stop=2)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="holds the journal of a run that had no state"):
+            world.session(state=world.place / "state", journal=world.place / "journal")
+    with pytest.raises(ConfigError, match="none"):
+        world.session(journal=world.place / "journal", policy="none")
+    world.lines(journal=world.place / "journal")
+
+
+def test_state_and_journal_are_for_their_owner_alone(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_journal, "PART_ROWS", 50)
+    run = world.run(world.session(state=world.place / "state", journal=world.place / "journal"))
+    lines = [next(run) for _ in range(12)]
+    found = [path for name in ("state", "journal") for path in (world.place / name, *(world.place / name).rglob("*"))]
+    assert {"state.sqlite-wal", "run.json", "part-0000000001.parquet"} <= {path.name for path in found}
+    modes = {(path.is_dir(), oct(path.stat().st_mode & 0o777)) for path in found}
+    assert modes == {(True, "0o700"), (False, "0o600")}
+    assert lines + list(run) == world.lines()
+
+
 def test_a_state_of_another_version_and_a_file_that_is_none_are_refused(world: Any) -> None:
     world.lines(state=world.place / "state", stop=1)
     with closing(sqlite3.connect(world.place / "state" / "state.sqlite")) as sql:
         sql.execute("PRAGMA user_version=99")
-    with pytest.raises(ConfigError, match="of version 99 and this freshkeeper writes 1: give another directory"):
+    with pytest.raises(ConfigError, match="of version 99 and this freshkeeper writes 2: give another directory"):
         world.session(state=world.place / "state")
     (world.place / "other").mkdir()
     (world.place / "other" / "state.sqlite").write_text("no database " * 100)
@@ -169,13 +198,6 @@ def test_a_long_run_writes_its_journal_in_parts(world: Any, monkeypatch: pytest.
     assert again == whole[:3]
     table = journal.read(world.place / "many", "evaluations")
     assert table.num_rows == 3  # another run's journal takes the place of the one before
-
-
-def test_the_journal_of_a_run_without_state_is_not_gone_on_with(world: Any) -> None:
-    world.lines(journal=world.place / "journal")
-    world.lines(state=world.place / "state", stop=2)
-    with pytest.raises(ConfigError, match="holds the journal of a run that had no state"):
-        world.session(state=world.place / "state", journal=world.place / "journal")
 
 
 def test_run_json_says_how_to_do_it_again_and_no_secret(world: Any) -> None:

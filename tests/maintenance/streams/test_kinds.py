@@ -13,8 +13,8 @@ import pyoxigraph as ox
 import pytest
 
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.run.asynchronous import run_async
+from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.maintenance.streams.live_streams import Directory, Events
 from freshkeeper.maintenance.streams.opening import open_stream
@@ -291,7 +291,7 @@ def test_async_iterables_feed_a_query_and_its_results_are_awaited():
 
     async def collect():
         streams = {"http://e/s": coming([1000, 2000, 4000])}
-        return [(r.t, len(r.answers)) async for r in run_async(ContinuousQuery(parse(text)), streams)]
+        return [(r.t, len(r.answers)) async for r in run_async(build(parse(text)), streams)]
 
     assert asyncio.run(collect()) == [(1000, 1), (2000, 2), (3000, 1), (4000, 1)]
 
@@ -323,7 +323,7 @@ def test_a_time_of_a_program_that_is_no_whole_number_of_milliseconds_is_an_error
 async def answered(*streams):
     """The instants of a query over streams, and what came before one broke."""
     windows = "".join(f"FROM WINDOW <http://e/w{n}> ON <http://e/{n}> [RANGE PT2S] " for n in range(len(streams)))
-    query = ContinuousQuery(parse(f"SELECT ?n {windows} {{ ?x ?y ?n }}"))
+    query = build(parse(f"SELECT ?n {windows} {{ ?x ?y ?n }}"))
     return [r.t async for r in run_async(query, {f"http://e/{n}": stream for n, stream in enumerate(streams)})]
 
 
@@ -362,7 +362,7 @@ def test_async_streams_that_are_silent_or_have_ended_hold_nobody_back():
 
         found = []
         streams = {"http://e/s": steady(), "http://e/r": other()}
-        async for result in run_async(ContinuousQuery(parse(text)), streams, idle=idle):
+        async for result in run_async(build(parse(text)), streams, idle=idle):
             found.append((result.t, len(result.answers)))
             if result.t == 2000:
                 answered.set()

@@ -7,11 +7,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
-from freshkeeper.maintenance.view.local_view import Miss, View
+from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.maintenance.view.schedule import FixedSchedule
-from freshkeeper.policies.base import NEVER
+from freshkeeper.policies.base import NEVER, Kind
 
-TRUTH = {sn: [f"r{(sn * 7 + n) % 9}" for n in range(sn % 4)] for sn in range(8)}
+TRUTH = {sn: [(sn * 7 + n) % 9 for n in range(sn % 4)] for sn in range(8)}
+"""SNs and SRs have the same keys."""
 
 
 class ViewMachine(RuleBasedStateMachine):
@@ -20,9 +21,12 @@ class ViewMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.window = Window(WindowSpec(range=3, step=1), ring=3)
-        model = FixedSchedule(np.full(9, 100), np.zeros(9, int), {f"r{n}": n for n in range(9)})
+        model = FixedSchedule(np.full(9, 100), np.zeros(9, int))
         self.view = View(MaintenanceGraph(self.window), model, capacity=4)
         self.fetched, self.k = set(), 0
+        self.view.watch()
+        self.written = {}, {}
+        """rows of SNs and SRs, by slot, as somebody wrote them who was told of changes alone"""
 
     @rule(sns=st.lists(st.integers(0, 7), min_size=1, max_size=3))
     def arrive(self, sns):
@@ -33,10 +37,10 @@ class ViewMachine(RuleBasedStateMachine):
 
     @rule()
     def fetch_all_misses(self):
-        for key in [key for key in self.view.srs.numbers if isinstance(key, Miss)]:
-            slots = self.view.complete(key.sn, TRUTH[key.sn])
-            self.view.store(slots, TRUTH[key.sn], self.k)
-            self.fetched.add(key.sn)
+        for sn in list(self.view.misses):
+            slots = self.view.complete(sn, TRUTH[sn], edges=False)
+            self.view.store(slots, TRUTH[sn], self.k)
+            self.fetched.add(sn)
 
     @rule()
     def evict(self):
@@ -45,23 +49,61 @@ class ViewMachine(RuleBasedStateMachine):
 
     @invariant()
     def edges_are_right(self):
-        graph, srs = self.view.graph, self.view.srs
+        graph, srs, kinds = self.view.graph, self.view.srs, self.view.kinds
         for sn, slot in self.view.sns.numbers.items():
-            keys = {srs.keys[sr] for sr in graph.by_sn.of(slot).tolist()}
-            assert keys == (set(TRUTH[sn]) if sn in self.fetched else {Miss(sn)})
+            found = {(kinds[sr], srs.keys[sr]) for sr in graph.by_sn.of(slot).tolist()}
+            known = {(Kind.COPY, key) for key in TRUTH[sn]}
+            assert found == (known if sn in self.fetched else {(Kind.MISS, sn)})
         assert graph.edges == sum(len(graph.by_sn.of(slot)) for slot in self.view.sns.numbers.values())
 
     @invariant()
     def copies_are_of_fetched_srs_only(self):
-        for key, slot in self.view.srs.numbers.items():
-            assert (self.view.last_refresh[slot] == NEVER) == isinstance(key, Miss)
-            assert isinstance(key, Miss) or self.view.values[slot] == key
+        view = self.view
+        assert all(view.last_refresh[slot] == NEVER and view.kinds[slot] == Kind.MISS for slot in view.misses.values())
+        assert all(view.values[slot] == key and not view.kinds[slot] for key, slot in view.srs.numbers.items())
+        assert (view.last_refresh[list(view.srs.numbers.values())] != NEVER).all()
+        assert len(view.srs) == len(view.misses) + len(view.srs.numbers)
+
+    @invariant()
+    def what_is_told_of_changes_is_all_that_changed(self):
+        for slots, written, rows in zip(self.view.changed(), self.written, (sn_rows, sr_rows), strict=True):
+            written.update(zip(slots, rows(self.view, slots), strict=True))
+        assert list(map(self.written[0].get, range(self.view.sns.width))) == sn_rows(self.view)
+        assert list(map(self.written[1].get, range(self.view.srs.width))) == sr_rows(self.view)
+        assert self.view.changed() == ([], [])
+
+    @invariant()
+    def another_view_that_loads_it_is_the_same(self):
+        view, window = self.view, Window(self.window.spec, ring=3)
+        other = View(MaintenanceGraph(window), view.model, capacity=4)
+        sns = range(view.sns.width)
+        known = self.window.dump(sns)
+        other.sns.load(view.sns.keys, [Kind.COPY] * len(sns), view.sns.free)
+        other.load(view.dump(range(view.srs.width)), view.srs.free)
+        window.load(known["evaluations"], known["arrivals"], [0] * len(sns))
+        other.graph.load(view.graph.dump(sns), view.srs.width)
+        assert (sn_rows(other), sr_rows(other)) == (sn_rows(view), sr_rows(view))
+        assert (other.srs.by_kind, other.srs.free, other.degree) == (view.srs.by_kind, view.srs.free, view.degree)
+        srs = np.arange(view.srs.width)
+        assert np.allclose(other.graph.arrivals(srs), view.graph.arrivals(srs), atol=1e-9)
+        assert other.graph.edges == view.graph.edges
 
     @invariant()
     def demand_follows(self):
         adjacency = self.view.graph.snapshot().matrix.toarray() if self.view.graph.sns else np.zeros((0, 0))
         profile = self.window.profile(self.view.graph.sns, 3)
         assert self.view.graph.demand(3).tolist() == (adjacency.T @ profile).tolist()
+
+
+def sn_rows(view, slots=None):
+    """Key and edges of some slots, or of all."""
+    slots = range(view.sns.width) if slots is None else slots
+    return list(zip([view.sns.keys[slot] for slot in slots], view.graph.dump(slots), strict=True))
+
+
+def sr_rows(view, slots=None):
+    """Key, kind, value and time of some slots, or of all."""
+    return list(zip(*view.dump(range(view.srs.width) if slots is None else slots).values(), strict=True))
 
 
 ViewMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

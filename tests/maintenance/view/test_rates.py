@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
-from freshkeeper.maintenance.view.rates import ChangeBits, Checks, LastModified, exact_rate, expected_age, solve
+from freshkeeper.maintenance.view.rates import ChangeBits, Checks, LastModified, expected_age, solve
 from freshkeeper.policies.errors import ConfigError
 
 
@@ -27,6 +28,28 @@ def told(estimator, tau, changed, slot=0):
     for interval, bit in zip(tau, changed, strict=True):
         estimator.observe(checks([slot], [interval], [bit]))
     return estimator
+
+
+def exact_rate(tau_changed, tau_unchanged, pooled=None, weight=1.0):
+    """The root of (*) over every single check; with `pooled`, `weight` pseudo-intervals of each kind are added.
+
+    As 1/λ − τ/2 ≤ τ/(e^{λτ} − 1) ≤ 1/λ, the root lies between n/(U + Σ_changed τ/2) and n/U.
+    """
+    taus, counts = np.asarray(tau_changed, np.float64), np.ones(len(tau_changed))
+    unchanged = float(np.sum(tau_unchanged))
+    if pooled is not None:
+        taus, counts = np.append(taus, log(2) / pooled), np.append(counts, weight)
+        unchanged += weight * log(2) / pooled
+    if not counts.sum():
+        return 0.0
+    if not unchanged:
+        return inf
+
+    def excess(rate):
+        return float(counts @ (taus / np.expm1(np.minimum(rate * taus, 500)))) - unchanged
+
+    low, high = counts.sum() / (unchanged + counts @ taus / 2), counts.sum() / unchanged
+    return float(brentq(excess, low * 0.999, high * 1.001, xtol=1e-15 * low, rtol=1e-12))
 
 
 def test_equal_intervals_have_a_closed_form():

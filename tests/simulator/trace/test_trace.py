@@ -284,14 +284,6 @@ def test_chunks_are_all_arrivals_step_by_step(trace: Trace, step: int) -> None:
         assert np.array_equal(chunk.sn, trace.arrivals_between(instant - step, instant).sn)
 
 
-def test_a_schedule_tells_the_next_change() -> None:
-    schedule = Schedule(np.array([10, 10, 10]), np.array([3, 0, 9]))
-    assert schedule.next_after(13).tolist() == [23, 20, 19]
-    assert schedule.next_after(20).tolist() == [23, 30, 29]
-    with pytest.raises(ValueError, match="without phases"):
-        Schedule(np.array([10])).next_after(0)
-
-
 @given(intervals=st.lists(st.integers(1, 40), min_size=1, max_size=4), data=st.data())
 def test_changes_and_schedule_tell_the_same_or_it_is_said_where_not(intervals: list[int], data: st.DataObject) -> None:
     """Against all instants one by one; what lies outside of the arrivals is not compared."""

@@ -4,15 +4,14 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
 from math import floor, inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from freshkeeper.maintenance.service.pattern_endpoint import UNDER_WAY
-from freshkeeper.maintenance.view.local_view import Miss
-from freshkeeper.policies.base import BasePolicy, Budget, Case, Policy, Round, Selection
+from freshkeeper.policies.base import BasePolicy, Budget, Case, Kind, Policy, Round, Selection
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting, resolve, settings_of
 from freshkeeper.simulator.trace.trace import Trace
@@ -24,9 +23,8 @@ SMALL = {"sns": 25, "srs": 30, "edges": 140}
 EVALUATIONS = 24
 
 
-def rank(key: object) -> tuple[bool, Any]:
-    """Keys in a fixed order, misses behind what is known."""
-    return (True, key.sn) if isinstance(key, Miss) else (False, key)
+Entry: TypeAlias = tuple[int, int]
+"""The kind of what is fetched, and its key: in this order misses come behind what is known."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,10 @@ class Steady(BasePolicy):
         everything = Budget(1e9, 1e9)
         whole = make(self.order).select(replace(round, case=Case.BGP), everything, rng)
         scored = zip(whole.scores.tolist(), whole.chosen.tolist(), strict=True)
-        best = sorted(scored, key=lambda choice: (-choice[0], rank(round.keys[choice[1]])))[: floor(budget.available)]
+        kinds = round.kinds
+        assert kinds is not None
+        ranked = sorted(scored, key=lambda choice: (-choice[0], kinds[choice[1]], round.keys[choice[1]]))
+        best = ranked[: floor(budget.available)]
         return Selection(np.array([sr for _, sr in best], np.int32), np.array([score for score, _ in best]))
 
 
@@ -124,28 +125,26 @@ class ByHand:
             self.fetch(chosen, now)
         return (*answers, float(len(chosen)))
 
-    def fetch(self, chosen: list[object], now: int) -> None:
-        for key in [] if self.fails else chosen:
-            if isinstance(key, Miss):
-                assert isinstance(key.sn, int)
-                self.known[key.sn] = self.needs[key.sn]
-                self.read |= dict.fromkeys(self.needs[key.sn], now)
+    def fetch(self, chosen: list[Entry], now: int) -> None:
+        for kind, key in [] if self.fails else chosen:
+            if kind == Kind.MISS:
+                self.known[key] = self.needs[key]
+                self.read |= dict.fromkeys(self.needs[key], now)
             else:
-                assert isinstance(key, int)
                 self.read[key] = now
 
-    def choose(self, counts: Counter[int]) -> list[object]:
+    def choose(self, counts: Counter[int]) -> list[Entry]:
         """Stale candidates, best first."""
-        demand: dict[object, list[float]] = {}
+        demand: dict[Entry, list[float]] = {}
         ahead = [self.content(self.now + m * self.step) for m in range(-(-self.window // self.step))]
         for sn in counts:
             answers = 1.0 if sn in self.known else self.expected_of_a_miss()
-            for key in self.known.get(sn, [Miss(sn)]):
-                waiting = demand.setdefault(key, [0.0] * len(ahead))
+            for entry in [(Kind.COPY, sr) for sr in self.known[sn]] if sn in self.known else [(Kind.MISS, sn)]:
+                waiting = demand.setdefault(entry, [0.0] * len(ahead))
                 for m, then in enumerate(ahead):
                     waiting[m] += then[sn] * answers
-        stale = [key for key in demand if isinstance(key, Miss) or not self.fresh(key, self.now)]
-        return sorted(stale, key=lambda key: (-self.score(key, demand[key]), rank(key)))
+        stale = [(kind, key) for kind, key in demand if kind == Kind.MISS or not self.fresh(key, self.now)]
+        return sorted(stale, key=lambda entry: (-self.score(*entry, demand[entry]), entry))
 
     def expected_of_a_miss(self) -> float:
         """As many answers as an SN has that was fetched already, on average."""
@@ -153,12 +152,12 @@ class ByHand:
             return 1.0
         return max(1.0, sum(map(len, self.known.values())) / len(self.known))
 
-    def score(self, key: object, demand: list[float]) -> float:
+    def score(self, kind: int, key: int, demand: list[float]) -> float:
         if self.order == "lru":
-            return inf if isinstance(key, Miss) else self.now - self.read[key]
+            return inf if kind == Kind.MISS else self.now - self.read[key]
         if self.order == "sbm":
             return demand[0]
-        ahead = [] if isinstance(key, Miss) else self.changes[key]
+        ahead = [] if kind == Kind.MISS else self.changes[key]
         upcoming = next((t for t in ahead if t > self.now), inf)
         return sum(waiting for m, waiting in enumerate(demand) if self.now + m * self.step < upcoming)
 
@@ -395,14 +394,14 @@ def test_an_old_copy_never_takes_the_place_of_a_newer_one(start: str) -> None:
     out_of_order = 0
     concluded = [done.refreshes for done in world.run()]
     for refreshes in [*concluded, *(late.refreshes for late in world.late)]:
-        for key, at, error in zip(refreshes.keys, refreshes.read_at.tolist(), refreshes.errors, strict=True):
+        for (kind, key), at, error in zip(refreshes.wanted, refreshes.read_at.tolist(), refreshes.errors, strict=True):
             if error is not None:
                 continue
-            for sr in world.remote.graph.inputs(key.sn).tolist() if isinstance(key, Miss) else [key]:
+            for sr in world.remote.graph.inputs(key).tolist() if kind == Kind.MISS else [key]:
                 out_of_order += at < newest[sr]
                 newest[sr] = max(newest[sr], at)
     view = world.manager.view
-    held = {key: int(view.last_refresh[slot]) for key, slot in view.srs.numbers.items() if not isinstance(key, Miss)}
+    held = {key: int(view.last_refresh[slot]) for key, slot in view.srs.numbers.items()}
     assert out_of_order
     assert held == {sr: at for sr, at in newest.items() if at >= 0}
 
