@@ -14,15 +14,16 @@ test: .venv/ready java chromium  ## everything that is tested
 test-fast: .venv/ready      ## what is tested in a minute: no Spark, kills, browser or notebooks
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
-fuzz: .venv/ready           ## random queries, twenty times as many as in `make test`; FUZZ_SEED=word gives others
-	FUZZ_QUERIES=100000 $(BIN)/python -m pytest -s tests/fuzz
-
 check: .venv/ready          ## lint, format, types and import rules
 	$(BIN)/ruff check $(PACKAGES) tests benchmarks
 	$(BIN)/ruff check --extend-select ARG,D1 $(PACKAGES) benchmarks
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: .venv/ready           ## 50,000 hostile inputs and 100,000 random queries; FUZZ="5000 lines --seed 7", FUZZ_SEED=word
+	$(BIN)/python tests/fuzz/fuzz.py $(or $(FUZZ),50000)
+	FUZZ_QUERIES=100000 $(BIN)/python -m pytest -s tests/fuzz/queries
 
 bench: .venv/ready          ## measured speed, as ratios
 	@for b in $(filter-out benchmarks/stopwatch.py,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done

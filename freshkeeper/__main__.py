@@ -68,14 +68,19 @@ def _needed(error: ModuleNotFoundError) -> ImportError:
     return found
 
 
-@app.callback()
-def overall(
-    version: Annotated[bool, typer.Option("--version", help="print the version and stop", is_eager=True)] = False,
-) -> None:
-    """Keep the background data that streams are joined with as fresh as a request budget allows."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(f"freshkeeper {freshkeeper.__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def overall(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version and stop", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Keep the background data that streams are joined with as fresh as a request budget allows."""
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.journal.scripted_truth import Truth
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.state.run_state import State
+from freshkeeper.maintenance.terms import text_of
 from freshkeeper.policies.errors import ConfigError
 
 TABLES = ("evaluations", "refreshes", "answers", "audits")
@@ -182,4 +183,4 @@ def _rows(source: str, seed: int, manager: Manager, evaluation: Evaluation, fres
 
 def written(key: object) -> str:
     """A key as text: the terms of a tuple with blanks between."""
-    return " ".join(str(term) for term in key) if isinstance(key, tuple) else str(key)
+    return " ".join(map(text_of, key)) if isinstance(key, tuple) else text_of(key)

@@ -17,8 +17,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from freshkeeper.maintenance.settings.durations import LONGEST_MS
 from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.terms import text_of
 from freshkeeper.policies.errors import ConfigError, InputError, nearest
 
 SCHEMA = "t_ms BIGINT, event_time TIMESTAMP, subject STRING, predicate STRING, object STRING"
@@ -213,7 +216,7 @@ def _read(part: Lines, on_error: OnError) -> Iterator[pa.RecordBatch]:
         while at < part.stop:
             end = _limited(part.path, at, part.stop, LOOK * 16)
             file.seek(at)
-            lines = TimedLines(f"{part.path} from byte {at} on", lambda: file, mistakes)
+            lines = TimedLines(f"{part.path} from byte {at} on", lambda: file, mistakes, Steps(LONGEST_MS))
             yield _rows(lines.read(file.read(end - at).removesuffix(b"\n")))
             at = end
 
@@ -227,4 +230,4 @@ def _rows(batch: Batch) -> pa.RecordBatch:
 
 
 def _column(quads: Sequence[Quad], name: str) -> pa.Array:
-    return pa.array([str(getattr(quad, name)) for quad in quads], pa.string())
+    return pa.array([text_of(getattr(quad, name)) for quad in quads], pa.string())

@@ -86,6 +86,11 @@ class ContinuousQuery:
         for content in self._by_stream.get(stream, ()):
             content.receive(batch)
 
+    def discard(self, stream: str) -> None:
+        """What a stream's windows wait with will never be due."""
+        for content in self._by_stream.get(stream, ()):
+            content.discard()
+
     def begin(self, first: int) -> None:
         """The earliest element of its streams has this time; until this is said nothing is evaluated."""
         if not self._clock.begun:

@@ -13,6 +13,7 @@ from freshkeeper.maintenance.rsp.stored_literals import as_stored
 from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.streams.batch import Batch, Elements, Stream
 from freshkeeper.maintenance.streams.event_order import NEVER
+from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.errors import ConfigError, nearest
 
@@ -75,6 +76,9 @@ class Engine:
     def finish(self) -> Iterator[Result]:
         """The streams have ended: evaluations up to the last element's time, or until nothing is left."""
         yield from self.advance(self.inputs.latest + 1)
+        for name in self.inputs.unreached:
+            for query in self.queries:
+                query.discard(name)
         yield from self._late(_in_order([query.conclude() for query in self.queries]))
         if self.drain:
             yield from self._late(_in_order([query.drain() for query in self.queries]))
@@ -129,9 +133,15 @@ Feed: TypeAlias = Stream | Iterable[tuple[int, Triple | Quad]]
 """A stream, or any iterable of (milliseconds, triple)"""
 
 
-def run(query: ContinuousQuery, streams: Mapping[str, Feed], delay: int = 0, drain: bool = False) -> Iterator[Result]:
-    """One query over its streams."""
-    engine = Engine([query], drain)
+def run(
+    query: ContinuousQuery,
+    streams: Mapping[str, Feed],
+    delay: int = 0,
+    drain: bool = False,
+    gap: int = LONGEST_GAP,
+) -> Iterator[Result]:
+    """One query over its streams; `gap` is the longest plausible step of their time, in milliseconds."""
+    engine = Engine([query], drain, Inputs(gap))
     for name, feed in streams.items():
-        engine.listen(name, feed if isinstance(feed, Stream) else Elements(feed), delay)
+        engine.listen(name, feed if isinstance(feed, Stream) else Elements(feed, steps=Steps(gap)), delay)
     return engine.run()

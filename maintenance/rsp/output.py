@@ -12,6 +12,7 @@ from pyoxigraph import BlankNode, NamedNode, Triple
 from freshkeeper.maintenance.query.model import Form
 from freshkeeper.maintenance.rsp.evaluator import LazyRows, Term
 from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.terms import text_of
 from freshkeeper.policies.errors import ConfigError, nearest
 
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
@@ -173,7 +174,7 @@ def _csv(cells: list[str]) -> str:
 def _plain(term: Term) -> str:
     """As SPARQL 1.1 CSV writes terms: values without types."""
     if isinstance(term, BlankNode | Triple):
-        return str(term)
+        return text_of(term)
     return term.value
 
 

@@ -4,9 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Event
 
+from freshkeeper.maintenance.settings.durations import to_iso
 from freshkeeper.maintenance.streams.background import Background, SilentError
 from freshkeeper.maintenance.streams.batch import Batch, Stream
 from freshkeeper.maintenance.streams.event_order import EMPTY, NEVER, Order
+from freshkeeper.maintenance.streams.steps import LONGEST_GAP
+from freshkeeper.maintenance.streams.stream_error import StreamError
+from freshkeeper.maintenance.streams.timed_lines import Mistakes
 
 
 @dataclass(eq=False)
@@ -18,6 +22,8 @@ class Input:
     order: Order
     background: Background | None = None
     """reads it, where it may be idle"""
+    first: int | None = None
+    """the time of its earliest element"""
     ended: bool = False
     idle: bool = False
     """it was silent for so long that it holds nobody back"""
@@ -47,6 +53,8 @@ class Input:
     def take(self, batch: Batch) -> Batch:
         """What may be handed on of elements that have come."""
         self.idle = False
+        if self.first is None and len(batch):
+            self.first = min(batch.times)
         return self.order.take(batch)
 
     def end(self) -> Batch:
@@ -59,7 +67,12 @@ class Input:
 class Inputs:
     """All streams of a run; the one that is furthest behind is read next, so that several files are one replay."""
 
+    gap: int = LONGEST_GAP
+    """the longest plausible time between two elements of any streams"""
+    mistakes: Mistakes = field(default_factory=Mistakes)
     inputs: list[Input] = field(default_factory=list)
+    unreached: list[str] = field(default_factory=list)
+    """streams that begin so long after the others that time never gets there"""
     _news: Event = field(default_factory=Event)
 
     def add(self, name: str, stream: Stream, delay: int = 0, idle: float | None = None) -> None:
@@ -95,6 +108,7 @@ class Inputs:
             passed = max(one.order.watermark for one in self.inputs)
         else:
             return NEVER
+        passed = self._reached(passed)
         for one in self.inputs:
             if one.idle:
                 one.order.go_on(passed)
@@ -108,4 +122,23 @@ class Inputs:
     @property
     def latest(self) -> int:
         """The time of the last element of all."""
-        return max((one.order.latest for one in self.inputs), default=NEVER)
+        return self._reached(max((one.order.latest for one in self.inputs), default=NEVER))
+
+    def _reached(self, wanted: int) -> int:
+        """How far time passes on the way to an instant: not over a gap that no element of any stream is in."""
+        reached = None
+        begun = ((one.first, one.order.latest, one.name) for one in self.inputs if one.first is not None)
+        for first, latest, name in sorted(begun):
+            if reached is None or first - reached <= self.gap:
+                reached = latest if reached is None else max(reached, latest)
+            elif wanted > reached:
+                self._too_far(name, first, reached)
+        return wanted if reached is None else min(wanted, reached)
+
+    def _too_far(self, name: str, first: int, reached: int) -> None:
+        """A stream begins where no other leads to; told once."""
+        if name not in self.unreached:
+            self.unreached.append(name)
+            ahead = f"at {first}, {to_iso(first - reached)} after all that other streams have"
+            problem = f"it is {ahead}; at most {to_iso(self.gap)} is plausible, which --gap says"
+            self.mistakes.found(StreamError(f"the stream <{name}>", "its first element", problem))

@@ -60,6 +60,10 @@ class Content(ABC):
         """Elements in order; they wait for the next move."""
         self._pending.append(batch)
 
+    def discard(self) -> None:
+        """Elements that wait are none after all."""
+        self._pending.clear()
+
     def begin(self, first: int) -> None:
         """The first element of all the query's streams has this time."""
         del first

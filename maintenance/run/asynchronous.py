@@ -9,7 +9,9 @@ from pyoxigraph import Quad, Triple
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.streams.batch import Batch, Elements, checked
+from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 
 Coming = AsyncIterable[tuple[int, Triple | Quad]]
 Came = Batch | Exception | None
@@ -22,16 +24,18 @@ async def run_async(
     delay: int = 0,
     drain: bool = False,
     idle: float | None = None,
+    gap: int = LONGEST_GAP,
 ) -> AsyncIterator[Result]:
     """One query over streams that come on their own; several meet in the order in which they arrive.
 
-    With `idle`, a stream that is silent for so many seconds holds the others back no longer.
+    With `idle`, a stream that is silent for so many seconds holds the others back no longer. `gap` is the longest
+    plausible step of a stream's time, in milliseconds: an element that is further ahead is an error.
     """
-    engine = Engine([query], drain)
+    engine = Engine([query], drain, Inputs(gap))
     for name in streams:
         engine.listen(name, Elements(()), delay)
     arrivals = _Arrivals(idle)
-    pumps = [asyncio.create_task(_pump(name, stream, arrivals)) for name, stream in streams.items()]
+    pumps = [asyncio.create_task(_pump(name, stream, arrivals, Steps(gap))) for name, stream in streams.items()]
     try:
         for name in streams:
             arrivals.expect(name)
@@ -88,10 +92,11 @@ class _Arrivals:
         return []
 
 
-async def _pump(name: str, stream: Coming, arrivals: _Arrivals) -> None:
+async def _pump(name: str, stream: Coming, arrivals: _Arrivals, steps: Steps) -> None:
     try:
         async for time, item in stream:
-            await arrivals.queue.put((name, Batch([checked(time)], [Quad(item.subject, item.predicate, item.object)])))
+            quad = Quad(item.subject, item.predicate, item.object)
+            await arrivals.queue.put((name, Batch([checked(time, steps)], [quad])))
     except Exception as error:
         await arrivals.queue.put((name, error))
     else:

@@ -14,6 +14,7 @@ from freshkeeper.maintenance.settings.durations import as_ms, to_delay
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.maintenance.streams.steps import LONGEST_GAP
 from freshkeeper.maintenance.streams.timed_lines import OnError
 from freshkeeper.policies.errors import ConfigError, nearest
 
@@ -83,6 +84,11 @@ class RunConfig(BaseModel):
     delay: Delay = Field(default=0, description="how late elements may come, as 500ms")
     idle: Duration | None = Field(
         default=None, description="how long a live stream may be silent before others go on, as 5s; null: for ever"
+    )
+    gap: Duration = Field(
+        default=LONGEST_GAP,
+        description="how far a stream's time may step forward at once, as 1h or 400d; an element that is further ahead "
+        "cannot be read",
     )
     t0: int = Field(default=0, description="where windows that do not say it start, in ms")
     drain: bool = Field(default=False, description="at the end go on until the windows are empty")

@@ -15,6 +15,7 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.model import Operator, Query
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.run.input_checks import check_inputs, unused
 from freshkeeper.maintenance.run.run_config import RunConfig
@@ -71,12 +72,12 @@ class Session:
             self._state.settle()
             self._query.done = self._state.answered
             self._query.streamer.before = self._state.streamed or self._query.streamer.before
-        self._engine = Engine([self._query], self.config.drain)
+        self._engine = Engine([self._query], self.config.drain, Inputs(self.config.gap, self._mistakes))
         speed = speed_of(self.config.speed)
         pace = None if speed is None else Pace(speed, after=self._query.done)
         for name in dict.fromkeys(window.stream for window in self.query.windows):
             written = self.config.streams[name]
-            stream = open_stream(written, self._mistakes)
+            stream = open_stream(written, self._mistakes, self.config.gap)
             idle = self.config.idle / 1000 if self.config.idle is not None and is_live(written) else None
             self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.config.delay, idle)
         for line in unused(self.query, self.config.streams, self.config.graph_files, self.config.sources):

@@ -14,7 +14,7 @@ from random import Random
 from threading import Event, Lock
 from typing import Any, Protocol
 
-from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
+from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError, unreadable
 from freshkeeper.maintenance.service.http.exchange import Deadline
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
 from freshkeeper.maintenance.service.transport import NOT_SENT, LateReply, Reply, Request, Sent
@@ -174,7 +174,7 @@ class _Job:
         for n in range(tries):
             try:
                 trip = Deadline(courier.clock() + courier.manners.timeout, self._may_go)
-                reply = courier.carrier.carry(self.request, self.now, trip)
+                reply = self._carried(trip)
             except NotSentError as why:
                 return self._failed(error or str(why))
             except FetchError as fault:
@@ -189,6 +189,15 @@ class _Job:
                 courier.gate.succeeded()
                 return replace(reply, sent=self.sent)
         raise AssertionError("unreachable")
+
+    def _carried(self, trip: Deadline) -> Reply:
+        """One try; whatever a source answers, and be it a library's panic, is an answer that failed."""
+        try:
+            return self.courier.carrier.carry(self.request, self.now, trip)
+        except (FetchError, NotSentError):
+            raise
+        except BaseException as error:
+            raise FetchError(unreadable(error)) from None
 
     def settle(self) -> int:
         """Nothing more is sent; tells how often it was."""

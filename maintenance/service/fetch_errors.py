@@ -15,5 +15,12 @@ class FetchError(EndpointError):
         self.again, self.wait, self.refused = again, wait, refused
 
 
+def unreadable(error: BaseException) -> str:
+    """What is told of an answer that nobody knew how to read."""
+    if isinstance(error, EndpointError):
+        return str(error)
+    return f"malformed: the answer cannot be read: {type(error).__name__}: {error}"
+
+
 class NotSentError(EndpointError):
     """Nothing was sent, and nothing is to be paid: budget, limits or time did not allow it."""

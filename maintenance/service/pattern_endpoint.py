@@ -7,13 +7,14 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.query.federation.split import THERE, TIMES, Split
 from freshkeeper.maintenance.service.annotations import valid
 from freshkeeper.maintenance.service.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.service.fetch_errors import FetchError, unreadable
 from freshkeeper.maintenance.service.limits.refusals import Refusals
 from freshkeeper.maintenance.service.transport import Bound, LateReply, Reply, Request, Term, Terms, Transport
 from freshkeeper.maintenance.view.changes import UNKNOWN
@@ -22,6 +23,8 @@ from freshkeeper.policies.base import Kind
 UNDER_WAY = "pending: it was asked for already and is still on its way"
 NO_IRI = re.compile(r"[\x00-\x20<>\"{}|^`\\]")
 """What would end an IRI in a query, or change what follows it."""
+MOST_EDGES = 1_000_000
+"""of one answer"""
 UNREAD = Copy(error="not sent: its document was not read with those that lead to it")
 
 
@@ -149,7 +152,14 @@ class PatternEndpoint:
             self._refusals.refused(_asked_in(request))
         elif reply.error is None:
             self._refusals.answered(_asked_in(request))
+        try:
+            return self._read(request, reply, now)
+        except Exception as error:  # whatever a source answers costs its answers, and nothing else
+            return self._read(request, replace(reply, rows=(), error=unreadable(error)), now)
+
+    def _read(self, request: Request, reply: Reply, now: int) -> dict[Asked, Copy | Expanded]:
         if request.expands:
+            _check_times(reply)
             return {(Kind.MISS, sn): self._learn(sn, request, reply, now) for sn in request.keys}
         names = self.split.key
         if reply.error is not None:
@@ -234,12 +244,18 @@ def _problem(terms: Iterable[Term | None]) -> str | None:
     for term in terms:
         if isinstance(term, BlankNode):
             return f"not sent: {term} is a blank node: it means nothing to another source, and cannot be a key"
-        if isinstance(term, Triple):
-            return _problem((term.subject, term.predicate, term.object))
+        if isinstance(term, Triple) and (problem := _problem((term.subject, term.predicate, term.object))):
+            return problem
         iri = term.value if isinstance(term, NamedNode) else term.datatype.value if isinstance(term, Literal) else ""
         if NO_IRI.search(iri):
             return f"not sent: {iri!r} is no IRI, and cannot be a key"  # lenient parsers let them through
     return None
+
+
+def _check_times(reply: Reply) -> None:
+    """A number is quickly written, and its edges are not quickly held."""
+    if (edges := sum(map(_times, reply.rows))) > MOST_EDGES:
+        raise FetchError(f"too large: the answer stands for {edges} edges, and {MOST_EDGES} are read")
 
 
 def _times(row: Bound) -> int:

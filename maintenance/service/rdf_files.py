@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pyoxigraph import Quad, RdfFormat, parse
 
+from freshkeeper.maintenance.nesting import readable
 from freshkeeper.policies.errors import ConfigError, InputError
 
 
@@ -27,9 +28,10 @@ def _load(path: Path, named: bool) -> list[Quad]:
     if kind is None:
         raise ConfigError(f"{path} has no ending that says its format: .ttl, .nt, .nq, .trig, .jsonld or .rdf")
     try:
-        quads = list(parse(path=str(path), format=kind, base_iri=path.resolve().as_uri(), rename_blank_nodes=True))
+        text = readable(path, kind)
+        quads = list(parse(text, format=kind, base_iri=path.resolve().as_uri(), rename_blank_nodes=True))
     except SyntaxError as error:
-        raise InputError(f"{path}, line {error.lineno}: {error.msg}") from None
+        raise InputError(f"{path}, line {error.lineno or 1}: {error.msg}") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
     return quads if named else [Quad(quad.subject, quad.predicate, quad.object) for quad in quads]

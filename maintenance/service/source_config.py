@@ -69,7 +69,9 @@ def _has_port(place: str) -> bool:
     return port is None or (re.fullmatch(r"\d{0,5}", port[1], re.ASCII) is not None and int(port[1] or 0) <= 65_535)
 
 
-def _rate(written: str) -> str:
+def _rate(written: object) -> object:
+    if not isinstance(written, str):
+        return written
     try:
         return Rate.of(written).written
     except ConfigError as error:

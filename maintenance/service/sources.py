@@ -26,6 +26,8 @@ from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
 from freshkeeper.maintenance.service.rdf_files import load_graph
 from freshkeeper.maintenance.service.source_config import SourceConfig, config_of, read_config
 from freshkeeper.maintenance.service.transport import AtOnce, Bound, Transport
+from freshkeeper.maintenance.settings.durations import LONGEST_MS
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.published import Published
@@ -149,5 +151,5 @@ def _transport(config: SourceConfig) -> Transport:
 
 
 def _changes(path: Path) -> list[tuple[int, Quad]]:
-    batches = TimedLines.file(path).batches()
+    batches = TimedLines.file(path, steps=Steps(LONGEST_MS)).batches()  # what changes may do so once in a year
     return [pair for batch in batches for pair in zip(batch.times, batch.quads, strict=True)]

@@ -1,13 +1,15 @@
 """Solutions of a SERVICE pattern as a VALUES block, with a hidden column that says which copy each is made of."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
-from pyoxigraph import BlankNode, NamedNode
+from pyoxigraph import BlankNode, NamedNode, Triple
 
 from freshkeeper.maintenance.rsp.evaluator import Row, Term
 from freshkeeper.maintenance.rsp.r2s import Freshness, combine
+from freshkeeper.maintenance.terms import text_of
 
 SKOLEM = "freshkeeper:blank/"
 """Blank nodes cannot stand in VALUES: they travel as names, and are blank again in the answers."""
@@ -60,11 +62,26 @@ class ServiceRows:
 
 def written(term: Term) -> str:
     """A term as SPARQL data."""
-    return f"<{SKOLEM}{term.value}>" if isinstance(term, BlankNode) else str(term)
+    return text_of(_changed(term, _named))
+
+
+def _named(term: Term) -> Term:
+    return NamedNode(SKOLEM + term.value) if isinstance(term, BlankNode) else term
 
 
 def unskolem(term: Term | None) -> Term | None:
     """A blank node again, if it was one."""
+    return None if term is None else _changed(term, _blank)
+
+
+def _blank(term: Term) -> Term:
     if isinstance(term, NamedNode) and term.value.startswith(SKOLEM):
         return BlankNode(term.value.removeprefix(SKOLEM))
     return term
+
+
+def _changed(term: Term, change: Callable[[Term], Any]) -> Any:
+    """A term, or the terms inside a triple term, made into others."""
+    if isinstance(term, Triple):
+        return Triple(_changed(term.subject, change), term.predicate, _changed(term.object, change))
+    return change(term)

@@ -14,8 +14,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
         plain = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deep to be read") from None
     if plain is None:
         return {}
     if not isinstance(plain, dict):

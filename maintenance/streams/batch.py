@@ -5,13 +5,14 @@ An element is one timestamped triple. Graphs of a stream come as their triples, 
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import index
 from typing import Protocol, runtime_checkable
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.policies.errors import InputError
 
 DEFAULT = DefaultGraph()
@@ -54,13 +55,14 @@ class Elements:
 
     items: Iterable[tuple[int, Triple | Quad]]
     size: int = 1_000
+    steps: Steps = field(default_factory=Steps)
 
     def batches(self) -> Iterator[Batch]:
         """Batches of at most `size` elements."""
         times: list[int] = []
         quads: list[Quad] = []
         for time, item in self.items:
-            times.append(checked(time))
+            times.append(checked(time, self.steps))
             quads.append(Quad(item.subject, item.predicate, item.object))
             if len(times) == self.size:
                 yield Batch(times, quads)
@@ -69,13 +71,14 @@ class Elements:
             yield Batch(times, quads)
 
 
-def checked(time: int) -> int:
+def checked(time: int, steps: Steps) -> int:
     """A time that a program gives; whole numbers of any kind will do."""
-    if type(time) is int and time >= 0:
-        return time
     with suppress(TypeError):
-        if not isinstance(time, bool) and index(time) >= 0:
-            return index(time)
+        if not isinstance(time, bool) and (whole := index(time)) >= 0:
+            try:
+                return steps.check(whole)
+            except ValueError as error:
+                raise InputError(f"an element cannot be taken: {error}") from None
     raise InputError(f"an element has the time {time!r}: give whole milliseconds since the epoch")
 
 

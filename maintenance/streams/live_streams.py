@@ -16,6 +16,7 @@ from urllib.request import Request, urlopen
 from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.service.http.credentials import basic
 from freshkeeper.maintenance.streams.batch import Batch, Stream
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, TimedLines
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -51,7 +52,9 @@ class Events(BufferedIOBase):
         while chunk := self._source.read1(size):
             *whole, self._rest = _END.split(self._rest + chunk)
             if len(self._rest) > LONGEST_LINE:
-                raise InputError(f"the stream {self._url}: a line of events is longer than {LONGEST_LINE} bytes")
+                if not self._rest.startswith(b":"):
+                    whole.append(b"data:a line of events is longer than %d bytes" % LONGEST_LINE)  # no element
+                self._rest = b":"  # what follows is skipped as a comment
             if data := self._data(whole):
                 return data
         whole, self._rest = [self._rest], b""
@@ -94,10 +97,10 @@ def _request(url: str) -> Request:
     return request
 
 
-def online(url: str, mistakes: Mistakes) -> TimedLines:
+def online(url: str, mistakes: Mistakes, steps: Steps) -> TimedLines:
     """The stream behind an address."""
     open_it = connect if url.startswith("tcp://") else listen
-    return TimedLines(shown(url), lambda: open_it(url), mistakes)
+    return TimedLines(shown(url), lambda: open_it(url), mistakes, steps)
 
 
 @dataclass(eq=False)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.live_streams import Directory, online
+from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, TimedLines
 from freshkeeper.maintenance.streams.timed_rows import TimedRows
@@ -21,7 +22,7 @@ from freshkeeper.policies.errors import ConfigError
 
 ADDRESSES = ("tcp://", "http://", "https://")
 FOLLOW = "follow:"
-Opener = Callable[[Path, Mistakes], Stream]
+Opener = Callable[[Path, Mistakes, Steps], Stream]
 KINDS: dict[str, Opener] = {
     **dict.fromkeys((".nq", ".nt", ".tsv", ".txt"), TimedLines.file),
     **dict.fromkeys((".trig", ".jsonld"), TimedGraphs),
@@ -35,22 +36,23 @@ def is_live(written: str) -> bool:
     return written == "-" or written.startswith((*ADDRESSES, FOLLOW))
 
 
-def open_stream(written: str, mistakes: Mistakes) -> Stream:
-    """The stream that `written` names."""
+def open_stream(written: str, mistakes: Mistakes, gap: int = LONGEST_GAP) -> Stream:
+    """The stream that `written` names; `gap` is the longest plausible step of its time."""
+    steps = Steps(gap)
     if written == "-":
-        return TimedLines.stdin(mistakes)
+        return TimedLines.stdin(mistakes, steps)
     if written.startswith(ADDRESSES):
-        return online(written, mistakes)
+        return online(written, mistakes, steps)
     path = Path(written.removeprefix(FOLLOW))
     if path.is_dir():
-        return Directory(path, lambda file: _open_file(file, mistakes), written.startswith(FOLLOW))
+        return Directory(path, lambda file: _open_file(file, mistakes, steps), written.startswith(FOLLOW))
     if not path.exists():
         raise ConfigError(f"there is no stream {written}: give a file, a directory, -, tcp://host:port or http://...")
-    return _open_file(path, mistakes)
+    return _open_file(path, mistakes, steps)
 
 
-def _open_file(path: Path, mistakes: Mistakes) -> Stream:
+def _open_file(path: Path, mistakes: Mistakes, steps: Steps) -> Stream:
     kind = path.suffix.lower()
     if kind not in KINDS:
         raise ConfigError(f"the stream {path} ends in {kind or 'nothing'}: known are {', '.join(sorted(KINDS))}")
-    return KINDS[kind](path, mistakes)
+    return KINDS[kind](path, mistakes, steps)

@@ -15,8 +15,10 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
+from freshkeeper.maintenance.nesting import readable
 from freshkeeper.maintenance.settings.durations import to_instant
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.policies.errors import InputError
@@ -32,13 +34,14 @@ class TimedGraphs:
 
     path: Path
     mistakes: Mistakes = field(default_factory=Mistakes)
+    steps: Steps = field(default_factory=Steps)
 
     def batches(self) -> Iterator[Batch]:
         """One batch: the graphs by time, and by the order in which they stand."""
         graphs, dates, loose = _parted(self._quads())
-        found = [(at, quad) for name, at in self._dated(graphs, dates) for quad in graphs[name]]
+        dated = sorted(self._dated(graphs, dates), key=lambda item: item[1])
+        found = [(at, quad) for name, at in self._plausible(dated) for quad in graphs[name]]
         self._without_a_graph(loose)
-        found.sort(key=lambda item: item[0])
         triples = [Quad(quad.subject, quad.predicate, quad.object) for _, quad in found]
         yield Batch([time for time, _ in found], triples)
 
@@ -46,7 +49,7 @@ class TimedGraphs:
         """All that the document says; nothing where it is broken, which is one mistake."""
         try:
             kind = RdfFormat.from_extension(self.path.suffix[1:].lower())
-            return list(parse(path=str(self.path), format=kind, base_iri=self.path.resolve().as_uri()))
+            return list(parse(readable(self.path, kind), format=kind, base_iri=self.path.resolve().as_uri()))
         except SyntaxError as error:
             self.mistakes.found(StreamError(str(self.path), error.lineno or 1, error.msg))
         except OSError as error:
@@ -58,6 +61,14 @@ class TimedGraphs:
         for name in graphs:
             try:
                 yield name, _instant(dates.get(name, []))
+            except ValueError as error:
+                self.mistakes.found(StreamError(str(self.path), f"graph {name}", str(error)))
+
+    def _plausible(self, dated: list[tuple[Name, int]]) -> Iterator[tuple[Name, int]]:
+        """The graphs up to which time could have passed."""
+        for name, at in dated:
+            try:
+                yield name, self.steps.check(at)
             except ValueError as error:
                 self.mistakes.found(StreamError(str(self.path), f"graph {name}", str(error)))
 

@@ -16,7 +16,9 @@ from typing import BinaryIO
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 
+from freshkeeper.maintenance.nesting import DEEPEST, TOO_DEEP, depth_of_triples
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch, in_graph
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.policies.errors import InputError
 
@@ -55,30 +57,35 @@ class TimedLines:
     name: str
     open: Callable[[], BinaryIO | FileIO]
     mistakes: Mistakes = field(default_factory=Mistakes)
+    steps: Steps = field(default_factory=Steps)
     graph: NamedNode | DefaultGraph = DEFAULT
     """the graph that elements are read into: that of the only window which wants them"""
 
     @classmethod
-    def file(cls, path: Path, mistakes: Mistakes | None = None) -> "TimedLines":
+    def file(cls, path: Path, mistakes: Mistakes | None = None, steps: Steps | None = None) -> "TimedLines":
         """From a file."""
-        return cls(str(path), lambda: _opened(path), mistakes or Mistakes())
+        return cls(str(path), lambda: _opened(path), mistakes or Mistakes(), steps or Steps())
 
     @classmethod
-    def stdin(cls, mistakes: Mistakes | None = None) -> "TimedLines":
+    def stdin(cls, mistakes: Mistakes, steps: Steps) -> "TimedLines":
         """From standard input."""
-        return cls("standard input", lambda: FileIO(sys.stdin.fileno(), closefd=False), mistakes or Mistakes())
+        return cls("standard input", lambda: FileIO(sys.stdin.fileno(), closefd=False), mistakes, steps)
 
     def batches(self) -> Iterator[Batch]:
         """What every chunk of bytes completes."""
-        rest, line = b"", 1
+        rest, line, lost = b"", 1, False
         with self.open() as source:
             while chunk := self._some(source):
+                if lost:  # the rest of a line that is none
+                    _, newline, chunk = chunk.partition(b"\n")
+                    line, lost = line + bool(newline), not newline
                 whole, newline, rest = (rest + chunk).rpartition(b"\n")
                 if newline:
                     yield self.read(whole, line)
                     line += whole.count(b"\n") + 1
                 elif len(rest) > LONGEST_LINE:
-                    raise StreamError(self.name, line, f"a line is longer than {LONGEST_LINE} bytes")
+                    self.mistakes.found(StreamError(self.name, line, f"a line is longer than {LONGEST_LINE} bytes"))
+                    rest, lost = b"", True
         if rest:
             yield self.read(rest, line)
 
@@ -94,14 +101,14 @@ class TimedLines:
     def read(self, text: bytes, line: int = 1) -> Batch:
         """The elements of some lines, the first of which has this number; all at once if nothing is wrong."""
         rows = [row.partition(b"\t") for row in text.split(b"\n")]
-        if not b"".join([row[0] for row in rows]).isdigit():
+        if not b"".join([row[0] for row in rows]).isdigit() or _nests(text):
             return self._carefully(text, line)
         try:
             times = [int(row[0]) for row in rows]
             quads = self._parsed([row[2] for row in rows])
         except (ValueError, SyntaxError):
             return self._carefully(text, line)
-        if len(quads) != len(times):
+        if len(quads) != len(times) or not self.steps.take(times):
             return self._carefully(text, line)
         return Batch(times, quads, self.graph)
 
@@ -125,6 +132,7 @@ class TimedLines:
                 continue
             try:
                 time, quad = element(row)
+                self.steps.check(time)
             except ValueError as error:
                 self.mistakes.found(StreamError(self.name, number, str(error)))
                 continue
@@ -141,6 +149,8 @@ def element(row: bytes) -> tuple[int, Quad]:
         raise ValueError(f"{shown!r} has no tab: write <milliseconds>, a tab, and a statement in N-Quads")
     if not time.strip().isdigit():
         raise ValueError(f"{time.decode('utf-8', 'replace')!r} is no time: write whole milliseconds since the epoch")
+    if depth_of_triples(statement) > DEEPEST:
+        raise ValueError(f"{shown!r} is no statement: {TOO_DEEP}")
     try:
         quads = list(parse(statement, format=RdfFormat.N_QUADS))
     except (SyntaxError, ValueError) as error:
@@ -148,6 +158,11 @@ def element(row: bytes) -> tuple[int, Quad]:
     if len(quads) != 1:
         raise ValueError(f"{shown!r} has {len(quads)} statements, and a line holds one")
     return int(time), quads[0]
+
+
+def _nests(text: bytes) -> bool:
+    """Whether some line may be nested too deep for a parser; nearly all hold not even a parenthesis, quickly seen."""
+    return b"(" in text and any(row.count(b"<<") > DEEPEST for row in text.split(b"\n"))
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -15,7 +15,7 @@ header, or a list or an object where one value is wanted, cannot be read.
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from freshkeeper.maintenance.settings.durations import to_instant
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.maintenance.streams.batch import Batch
 from freshkeeper.maintenance.streams.row_templates import template, text_of
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.policies.errors import ConfigError, InputError, nearest
@@ -41,6 +42,7 @@ class TimedRows:
 
     path: Path
     mistakes: Mistakes
+    steps: Steps = field(default_factory=Steps)
 
     def __post_init__(self) -> None:
         """Read the mapping now, so that its mistakes are found before anything runs."""
@@ -60,6 +62,7 @@ class TimedRows:
             try:
                 at = self._instant(row)
                 found = [quad for each in self.templates if (quad := each.fill(row)) is not None]
+                self.steps.check(at)
             except (ValueError, TypeError) as error:
                 self.mistakes.found(StreamError(str(self.data), number, str(error)))
                 continue

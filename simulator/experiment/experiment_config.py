@@ -283,7 +283,9 @@ def _where(place: tuple[int | str, ...]) -> list[str]:
     for n, part in enumerate(place):
         known = not found or found[0] in ("sweep", "policies") or part in _keys(found)
         last = n == len(place) - 1 and isinstance(part, str) and not part.endswith(("]", "int", "float"))
-        if (isinstance(part, int) and found[0] not in GRID_KEYS) or (isinstance(part, str) and (known or last)):
+        if (isinstance(part, int) and (not found or found[0] not in GRID_KEYS)) or (
+            isinstance(part, str) and (known or last)
+        ):
             found.append(str(part))
     return found
 

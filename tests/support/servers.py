@@ -318,6 +318,45 @@ class Documents:
         self._thread.join()
 
 
+class Saying:
+    """Answers whatever `said` gives for each request, by its path and query: a content type and bytes."""
+
+    def __init__(self, said: Callable[[str], tuple[str, bytes]]) -> None:
+        """Listen on a free port."""
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_GET(self) -> None:
+                kind, body = said(self.path)
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                with contextlib.suppress(OSError):  # who has read enough goes away
+                    self.wfile.write(body)
+
+            def do_POST(self) -> None:
+                asked = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                self.path += asked.decode()
+                self.do_GET()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer((HERE, 0), Handler)
+        self.url = f"http://{HERE}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the threads."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
 def numbered(faults: list[str]) -> Callable[[int], str]:
     """Faults in this order, and none after them."""
     coming: Iterator[str] = itertools.chain(faults, itertools.repeat(""))

@@ -33,6 +33,7 @@ from freshkeeper.maintenance.query.syntax.tree import (
     bound_variables,
     everything,
 )
+from freshkeeper.maintenance.terms import text_of
 from freshkeeper.policies.errors import nearest
 
 _LOOKING = (Filter, Minus, Bind)
@@ -144,7 +145,7 @@ def values_block(names: Sequence[str], rows: Sequence[Sequence[object]] | None) 
 
 
 def _term(term: object) -> str:
-    written = str(term)
+    written = text_of(term)
     if written.startswith("_:"):
         raise SplitError(f"{written} is a blank node: it means nothing to another source, and cannot be a key")
     return written

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pyoxigraph import NamedNode, QuerySolutions, Store
+from pyoxigraph import NamedNode, Quad, QuerySolutions, Store
 
 from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.service.bounds import bounded
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
@@ -98,7 +99,7 @@ class _Reading:
             answer = self.source.get(url, self.trip)
             if answer.status not in GONE:
                 check(answer, self.source.wall)
-                self.store.extend(resource.triples(term, _document(answer)))
+                self.store.extend(_triples(resource, term, _document(answer, self.source.wire.max_bytes)))
             if self.source.dated:
                 self.validities.append(of_headers(answer.headers, self.now, self.source.wall()))
             self.known.add(term)
@@ -115,15 +116,21 @@ class _Reading:
         except (SyntaxError, OSError) as error:
             raise FetchError(f"malformed: the pattern cannot be asked of documents: {error}") from None
         assert isinstance(found, QuerySolutions)
-        names = [variable.value for variable in found.variables]
-        return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
+        return bounded(found, self.source.wire.max_bytes)
 
 
-def _document(answer: Answer) -> object:
+def _triples(resource: Resource, subject: NamedNode, document: object) -> list[Quad]:
+    try:
+        return list(resource.triples(subject, document))
+    except ValueError as error:
+        raise FetchError(f"malformed: the answer holds a value that is no term: {error}") from None
+
+
+def _document(answer: Answer, max_bytes: int) -> object:
     kind = media_type(answer)
     if kind != "application/json" and not kind.endswith("+json"):
         raise FetchError(f"malformed: the source answered with {kind or 'no content type'}, not with JSON")
     try:
-        return read_json(answer.body)
+        return read_json(answer.body, max_bytes)
     except (ValueError, RecursionError):
         raise FetchError("malformed: the answer is no JSON", again=True) from None

@@ -13,9 +13,10 @@ from urllib.request import Request as HttpRequest
 from pyoxigraph import QueryResultsFormat, QuerySolutions, parse_query_results
 from SPARQLWrapper import GET, JSON, POST, SELECT, SPARQLWrapper
 
+from freshkeeper.maintenance.service.bounds import bounded, check_json, check_values
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.credentials import Credentials
-from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.service.http.exchange import MEGABYTE, Answer, Call, ConnectionPool, Deadline
 from freshkeeper.maintenance.service.http.status import check, media_type
 from freshkeeper.maintenance.service.http.validity_headers import Validity, of_headers
 from freshkeeper.maintenance.service.transport import Bound, Reply, Request
@@ -61,7 +62,7 @@ class SparqlOverHttp:
         check(answer, self.wall)
         told = of_headers(answer.headers, now, self.wall()) if self.dated else Validity()
         modified = told.modified if len(request.keys) == 1 else UNKNOWN  # one date says nothing of several keys
-        return Reply(rows_of(answer), modified=modified, expires=told.expires)
+        return Reply(rows_of(answer, self.wire.max_bytes), modified=modified, expires=told.expires)
 
     def close(self) -> None:
         """Close connections."""
@@ -86,19 +87,20 @@ class SparqlOverHttp:
         return Call(made.get_method(), url, {**dict(made.header_items()), **self.credentials.headers}, made.data)
 
 
-def rows_of(answer: Answer) -> list[Bound]:
+def rows_of(answer: Answer, max_bytes: int = 32 * MEGABYTE) -> list[Bound]:
     """The solutions in an answer; FetchError where it holds none."""
     kind = media_type(answer)
     if kind not in JSON_TYPES:
         raise FetchError(
             f"malformed: the source answered with {kind or 'no content type'}, not with SPARQL results in JSON"
         )
+    check_json(answer.body, max_bytes)
+    check_values(answer.body)
     try:
         found = parse_query_results(answer.body, format=QueryResultsFormat.JSON)
         if not isinstance(found, QuerySolutions):
             raise FetchError("malformed: the source answered yes or no where solutions were asked for")
-        names = [variable.value for variable in found.variables]
-        return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
+        return bounded(found, max_bytes)
     except SyntaxError as error:
         said = " ".join(str(error.msg).split())
         raise FetchError(f"malformed: the answer is no SPARQL result: {said}", again=True) from None

@@ -1,7 +1,7 @@
 """Servers on loopback: an oxigraph for a module's tests, proxies before it, and documents in JSON."""
 
 import pytest
-from servers import BLOG, Documents, Oxigraph, Proxy
+from servers import BLOG, Documents, Oxigraph, Proxy, Saying
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +41,20 @@ def documents():
 
     def make(found):
         made.append(Documents(found))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.stop()
+
+
+@pytest.fixture
+def saying():
+    """Makes a server that says what it is told to say."""
+    made = []
+
+    def make(said):
+        made.append(Saying(said))
         return made[-1]
 
     yield make

@@ -61,6 +61,8 @@ def test_the_example_is_a_source():
         ("sparql: http://host:99999/\n", "sparql: 'http://host:99999/' has no port that can be"),
         ("sparql: http://host:port/\n", "sparql: 'http://host:port/' has no port that can be"),
         ("sparql: http://ann:pw@host/\n", "sparql: credentials do not belong into an address"),
+        (SPARQL + "limits: [{10: s}]\n", "limits.0: it must be a valid string"),
+        (SPARQL + "x: " + "[" * 5_000 + "\n", "is nested too deep to be read"),
         ("data: blog.ttl\nlimits: 10/s\n", "limits is for sources over HTTP"),
         (SPARQL + "changes: c.nq\n", "changes is for sources with data"),
         (RESOURCE + "method: post\n", "method is for sources with sparql"),

@@ -135,6 +135,7 @@ def test_a_key_that_is_swept_cannot_be_changed_beside(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "a number at the top": ({5: "lru"}, "5: keys should be strings, not 5"),
     "a typo at the top": ({"polices": "lru"}, "there is no key 'polices'; did you mean 'policies'?"),
     "a typo in the workload": (
         {"workload": {"edgse": 5}},

@@ -1,0 +1,67 @@
+"""How deep and how full a text is, found without a parser: those of libraries crash on what is nested too deep."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pyoxigraph import RdfFormat
+
+DEEPEST = 100
+"""Levels of brackets, or of triples in triples."""
+_MARKS = b'"{}[],'
+_OTHERS = bytes(set(range(256)) - set(_MARKS))
+_ALIKE = bytes.maketrans(b"[]", b"{}")
+_QUOTE, _COMMA, _OPEN, _CLOSE = b'",{}'
+_TOKEN = re.compile(
+    rb"""\\.|"{3}(?:[^"\\]|\\.|"{1,2}(?!"))*+"{3}|'{3}(?:[^'\\]|\\.|'{1,2}(?!'))*+'{3}"""
+    rb"""|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|<[^<>\s]*+>|\#[^\n]*+|(?P<open><<)|(?P<close>>>)""",
+    re.DOTALL,
+)
+"""What can hide brackets in N-Quads and TriG, and the brackets of triple terms."""
+
+
+Marks = NDArray[np.uint8]
+
+
+def marks_of(text: bytes) -> Marks:
+    """The brackets and commas of JSON in UTF-8 that stand outside strings, square ones as curly ones."""
+    bare = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    marks = np.frombuffer(bare.translate(_ALIKE, _OTHERS), np.uint8)
+    hidden = marks == _QUOTE
+    hidden |= np.logical_xor.accumulate(hidden)
+    outside: Marks = marks[~hidden]
+    return outside
+
+
+def items_of(marks: Marks) -> int:
+    """How many objects, lists and things in them there are, about."""
+    return int((marks != _CLOSE).sum())
+
+
+def depth_of(marks: Marks) -> int:
+    """How deep JSON is nested."""
+    steps = (marks == _OPEN).view(np.int8) - (marks == _CLOSE).view(np.int8)
+    return int(np.cumsum(steps, dtype=np.int32).max(initial=0))
+
+
+def depth_of_triples(text: bytes) -> int:
+    """How deep triples stand in triples, in N-Quads or TriG; never less than it is."""
+    depth = deepest = 0
+    if (most := text.count(b"<<")) <= DEEPEST:
+        return most
+    for found in _TOKEN.finditer(text):
+        depth += (found["open"] is not None) - (found["close"] is not None)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def readable(path: Path, kind: RdfFormat | None) -> bytes:
+    """The content of a file of RDF, before a parser sees it; SyntaxError where it is nested too deep."""
+    text = path.read_bytes()
+    if (depth_of(marks_of(text)) if kind == RdfFormat.JSON_LD else depth_of_triples(text)) > DEEPEST:
+        raise SyntaxError(TOO_DEEP)
+    return text
+
+
+TOO_DEEP = f"it is nested deeper than {DEEPEST} levels"

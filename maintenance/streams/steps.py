@@ -1,0 +1,49 @@
+"""How far event time steps forward at once: an element of the far future makes all evaluations before it due.
+
+A stream begins anywhere; from there on, what is further ahead of the latest element than a plausible gap is an error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from freshkeeper.maintenance.settings.durations import LONGEST_MS, to_iso
+
+LONGEST_GAP = 30 * 86_400_000
+"""A month: traces have holidays, and what is further ahead is mostly in another unit of time, or broken."""
+
+
+@dataclass(eq=False)
+class Steps:
+    """One stream's steps."""
+
+    gap: int = LONGEST_GAP
+    latest: int | None = None
+    """the latest time of its elements so far"""
+
+    def take(self, times: Sequence[int]) -> bool:
+        """Whether these are all plausible, one after the other; if so, they have come."""
+        if not times:
+            return True
+        start, most = times[0] if self.latest is None else self.latest, max(times)
+        if most > LONGEST_MS or (most - start > self.gap and not self._slowly(start, times)):
+            return False
+        self.latest = max(start, most)
+        return True
+
+    def check(self, time: int) -> int:
+        """A time that has come; a ValueError says that it is none."""
+        if time > LONGEST_MS:
+            raise ValueError(f"{time} is no time: it is in milliseconds since the epoch, at most {LONGEST_MS}")
+        if self.latest is not None and time - self.latest > self.gap:
+            ahead = f"{time} is {to_iso(time - self.latest)} ahead of the latest element, at {self.latest}"
+            raise ValueError(f"{ahead}; at most {to_iso(self.gap)} is plausible, which --gap says")
+        self.latest = time if self.latest is None else max(self.latest, time)
+        return time
+
+    def _slowly(self, latest: int, times: Sequence[int]) -> bool:
+        """The same where elements are few and far between."""
+        for time in times:
+            if time - latest > self.gap:
+                return False
+            latest = max(latest, time)
+        return True
