@@ -6,13 +6,14 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper.maintenance.view.changes import Beliefs, Evidence
+from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.learned import exponential
 from freshkeeper.maintenance.view.rates import paired, reaching
 from freshkeeper.policies.arrays import Ids, Ints
 from freshkeeper.policies.base import Knowledge
 
 
-class Unchanging:
+class Unchanging(Dumped):
     """A copy is fresh for ever: nothing is to be gained by a refresh."""
 
     LEARNED: ClassVar = ()
