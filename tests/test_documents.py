@@ -19,6 +19,7 @@ def blocks(document):
     return BLOCK.findall(document.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
 def test_what_a_document_shows_runs(document, tmp_path):
     for name in ("configs",):
@@ -61,6 +62,7 @@ def test_the_picture_of_the_graph_is_drawn(tmp_path):
     assert (tmp_path / "graph.png").stat().st_size > 5_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.py")), ids=lambda path: path.stem)
 def test_notebooks_run_from_top_to_bottom(notebook, tmp_path):
     (tmp_path / "configs").symlink_to(ROOT / "configs")

@@ -11,6 +11,7 @@ FEW = 40
 KINDS = list(TARGETS)
 
 
+@pytest.mark.slow
 def test_hostile_bytes_are_taken_or_refused_in_words_and_end_nothing():
     found = fuzz_all(FEW * len(KINDS), SEED, KINDS)
     assert [(each.kind, each.inputs) for each in found] == [(kind, FEW) for kind in KINDS]
@@ -18,6 +19,7 @@ def test_hostile_bytes_are_taken_or_refused_in_words_and_end_nothing():
     assert not failures, "\n".join(map(str, failures))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "why"),
     [("dies", "signal 11"), ("raises", "ValueError: third"), ("hangs", "no end after"), ("grows", "MB")],

@@ -162,6 +162,7 @@ def test_a_mistake_in_an_option_is_one_line(options, complaint, place):
     assert done.stderr.startswith(f"freshkeeper: {complaint}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "longest", "complaint"),
     [
@@ -178,6 +179,7 @@ def test_a_full_disk_is_one_line_and_the_state_goes_on_from_there(options, longe
     assert list(lines) == [1000 * t for t in range(1, 9)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal(by, place):
     command = [sys.executable, "-m", "freshkeeper", "run", "run.yaml", "--speed", "1x", "--journal", "j"]

@@ -404,6 +404,7 @@ def test_threads_that_share_a_source_and_a_budget_pay_for_every_request(shared, 
 SLOW = ("slow", "stall", "busy", "busy-date", "drip")
 
 
+@pytest.mark.slow
 def test_a_soak_with_random_faults_is_paid_to_the_unit_and_leaves_nothing_behind(oxigraph, proxied, keep):
     random = Random(7)
     kinds = [*FAULTS, "drip", "bomb", "refused", "moved"]

@@ -27,6 +27,7 @@ def flip(file: Path, lots: random.Random) -> None:
     file.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["state.sqlite", "state.sqlite-wal"])
 def test_a_damaged_state_is_refused_in_one_line_or_as_good_as_before(name: str, world: Any) -> None:
     lots, state, copy = random.Random(f"{name} {FLIPS}"), world.place / "state", world.place / "copy"

@@ -185,6 +185,7 @@ def world() -> Iterator[ChangingServer]:
     made.close()
 
 
+@pytest.mark.slow
 def test_fifty_kills_lose_nothing_and_pay_nothing_twice(world: ChangingServer, tmp_path: Path) -> None:
     lots, run, doubts = random.Random(), Run(world, tmp_path / "killed"), 0
     for n in range(KILLS):

@@ -83,6 +83,7 @@ def test_stopped_again_and_again_a_run_is_the_run_that_was_never_stopped(world: 
         assert rows(place / "journal", name) == rows(place / "whole", name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["gain", "edges", "audits", "shared", "entered"])
 def test_killed_at_any_write_a_run_goes_on_where_it_was(
     world: Any, camera: Any, way: str, monkeypatch: pytest.MonkeyPatch

@@ -62,6 +62,7 @@ VARIED = experiment(
 )
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_tables_whatever_the_number_of_processes(tmp_path: Path) -> None:
     for name, jobs in (("one", 1), ("again", 1), ("two", 2)):
         simulate(VARIED, tmp_path / name, jobs=jobs)
@@ -157,6 +158,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc to see processes")
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_run_killed_again_and_again_and_resumed_equals_an_uninterrupted_one(
     tmp_path: Path, uninterrupted: dict[str, Any]
@@ -180,6 +182,7 @@ def test_a_run_killed_again_and_again_and_resumed_equals_an_uninterrupted_one(
     assert not (tmp_path / "run" / "parts").exists()
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_worker_that_is_killed_is_said_in_one_line_and_the_run_goes_on_from_there(
     tmp_path: Path, uninterrupted: dict[str, Any]

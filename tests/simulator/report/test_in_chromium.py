@@ -9,6 +9,8 @@ from PIL import Image
 
 from freshkeeper.simulator.report import write_report
 
+pytestmark = pytest.mark.slow
+
 END = "</body>\n</html>"
 PROBE = """
 <script>
