@@ -57,6 +57,15 @@ def test_the_map_names_files_that_exist():
         assert (ROOT / name).exists(), name
 
 
+def test_what_the_map_says_to_read_in_a_file_is_in_it():
+    rows = re.findall(r"^\|.*\]\(\.\./(\S+\.py)\) \| (.*) \|$", (ROOT / "docs" / "map.md").read_text(), re.MULTILINE)
+    assert len(rows) >= 10
+    for file, words in rows:
+        named = [each for each in re.findall(r"`([\w.]+)`", words.partition(";")[0]) if not each.endswith(".py")]
+        text = (ROOT / file).read_text()
+        assert all(part in text for each in named for part in each.split(".")), f"{file}: {named}"
+
+
 def test_the_picture_of_the_graph_is_drawn(tmp_path):
     run([sys.executable, str(ROOT / "docs" / "draw_graph.py"), str(tmp_path / "graph.png")], ROOT)
     assert (tmp_path / "graph.png").stat().st_size > 5_000
