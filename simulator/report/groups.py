@@ -15,10 +15,7 @@ from freshkeeper.simulator.report.amounts import GAP, value
 from freshkeeper.simulator.report.intervals import Estimate, estimate, lifts, paired
 from freshkeeper.simulator.report.scores import BOUND, Score, scores
 
-CASES = {
-    "bgp": f"answers of single edges (case{GAP}1)",
-    "aggregate": f"answers of aggregates (case{GAP}2)",
-}
+CASES = {"bgp": f"answers of single edges (case{GAP}1)", "aggregate": f"answers of aggregates (case{GAP}2)"}
 KNOWLEDGE = {
     "exact": "exact knowledge of changes",
     "published": "published knowledge of changes",
