@@ -38,7 +38,7 @@ def init(
 def _reference(kind: str) -> str:
     """The text of a reference file."""
     if kind == "experiment":
-        from freshkeeper.simulator.experiment.reference_config import reference
+        from freshkeeper.simulator.experiment.experiment_config import reference
 
         return reference()
     if kind == "run":

@@ -19,9 +19,8 @@ from freshkeeper.maintenance.budget.audit import Measured
 from freshkeeper.policies.arrays import Bools
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError, nearest
 from freshkeeper.simulator.experiment import run_directory
-from freshkeeper.simulator.experiment.audited import audited
 from freshkeeper.simulator.experiment.run_directory import Evaluations, Run
-from freshkeeper.simulator.report.scores import Score, scores
+from freshkeeper.simulator.report.scores import Score, audited, scores
 from freshkeeper.simulator.report.timeline import EPOCH_MS
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from markupsafe import Markup
 
-from freshkeeper.simulator.experiment.audited import audited
 from freshkeeper.simulator.report.amounts import (
     amount,
     listing,
@@ -19,7 +18,7 @@ from freshkeeper.simulator.report.amounts import (
 from freshkeeper.simulator.report.groups import Group
 from freshkeeper.simulator.report.intervals import Estimate
 from freshkeeper.simulator.report.panels import BUDGET, Panel, budget_line, panels, reach
-from freshkeeper.simulator.report.scores import BOUND
+from freshkeeper.simulator.report.scores import BOUND, audited
 
 BASELINES = ("random", "lru", "sbm", "ibm")
 TARGET = 0.9
