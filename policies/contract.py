@@ -22,18 +22,19 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
     """
     before = fingerprint(round)
     selection = deepcopy(policy).select(round, budget, np.random.default_rng(SEED))
+    chosen = selection.chosen
     checks: tuple[tuple[str, Callable[[], bool]], ...] = (
-        ("chose an SR twice", lambda: np.unique(selection.chosen).size != selection.chosen.size),
-        ("chose an SR that the round does not have", lambda: _strangers(selection, round)),
-        ("spent more than the budget", lambda: policy.honest and _cost(selection, round) > budget.available + SLACK),
-        ("did not give one score per choice", lambda: len(selection.scores) != len(selection.chosen)),
-        ("chose what is certainly fresh", lambda: bool((round.fresh_if_kept[selection.chosen, 0] >= 1).any())),
+        ("chose an SR twice", lambda: np.unique(chosen).size != chosen.size),
+        ("chose an SR that the round does not have", lambda: bool(((chosen < 0) | (chosen >= round.srs)).any())),
+        ("spent more than the budget", lambda: policy.honest and round.cost[chosen].sum() > budget.available + SLACK),
+        ("did not give one score per choice", lambda: len(selection.scores) != chosen.size),
+        ("chose what is certainly fresh", lambda: bool((round.fresh_if_kept[chosen, 0] >= 1).any())),
         ("changed the round that it was given", lambda: fingerprint(round) != before),
         ("chose differently for the same seed", lambda: _wavers(policy, selection, round, budget)),
     )
     for name, broken in checks:
         if broken():
-            raise PolicyError(f"the policy {policy.name!r} {name}: chose {selection.chosen.tolist()}")
+            raise PolicyError(f"the policy {policy.name!r} {name}: chose {chosen.tolist()}")
     return selection
 
 
@@ -46,14 +47,6 @@ def fingerprint(round: Round) -> tuple[bytes, ...]:
         graph.sr_neighbours,
     )  # fmt: skip
     return tuple(array.tobytes() for array in arrays if array is not None)
-
-
-def _strangers(selection: Selection, round: Round) -> bool:
-    return bool(((selection.chosen < 0) | (selection.chosen >= round.srs)).any())
-
-
-def _cost(selection: Selection, round: Round) -> float:
-    return float(round.cost[selection.chosen].sum())
 
 
 def _wavers(policy: Policy, selection: Selection, round: Round, budget: Budget) -> bool:
