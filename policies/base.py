@@ -300,3 +300,18 @@ class BasePolicy:
     def reach(self) -> int:
         """The window itself."""
         return 1
+
+
+@dataclass(frozen=True)
+class LooksAhead(BasePolicy):
+    """Case 1, over `windows` windows ahead, with the arrivals that are expected in them (`expect`)."""
+
+    cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
+    scope: ClassVar[Scope] = Scope.EXPECTED
+    expect: bool = True
+    windows: int = 3
+
+    @property
+    def reach(self) -> int:
+        """As many windows ahead as set."""
+        return self.windows

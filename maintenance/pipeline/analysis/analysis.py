@@ -25,6 +25,7 @@ from freshkeeper.policies.errors import ConfigError
 DIGEST = "analysis.json"
 LARGE = ("over_time", "evaluations")
 """Tables that grow with the run: Parquet alone holds them."""
+PER_EVALUATION = ["seed", "k", "t_ms", "warmup", "results", "fresh", "freshness", "basis", "reported", "expected_fresh"]
 CLOSE = 1e-9
 
 
@@ -62,7 +63,7 @@ class Analysis:
         order = on_spark.SERIES
         yield "freshness", _ordered(on_spark.headline(self.by_seed, most), *order)
         yield "seeds", _ordered(self.by_seed, *order, "seed")
-        yield "evaluations", self._per_evaluation()
+        yield "evaluations", self.evaluated.select(*on_spark.SERIES, *PER_EVALUATION)
         yield "over_time", over_evaluations.over_time(self.evaluated)
         yield "calibration", _ordered(self._calibration(), *order, "basis", "tenth")
         if self.audited is not None:
@@ -129,12 +130,6 @@ class Analysis:
         yield "wasted", _ordered(refresh_analysis.wasted(counting, served, self.found.changes), "setting", "policy")
         if served is not None:
             yield "missed", _ordered(refresh_analysis.missed(served, counting), "setting", "policy")
-
-    def _per_evaluation(self) -> DataFrame:
-        return self.evaluated.select(
-            *on_spark.SERIES, "seed", "k", "t_ms", "warmup", "results", "fresh", "freshness", "basis", "reported",
-            "expected_fresh",
-        )  # fmt: skip
 
     def _say_unchanged(self, changed: DataFrame) -> None:
         row = changed.agg(F.count("*").alias("all"), F.count_if(F.col("changes") == 0).alias("none")).first()

@@ -143,19 +143,14 @@ def on_the_driver(
         write(steps, batch)
 
     def begin() -> State[pa.Table]:
-        return State(Due(settings.window, settings.delay), OnDriver(_manager(settings, once, shape), shape))
+        policy, model = copy.deepcopy((settings.policy, settings.model))
+        manager = Manager(settings.window, once, policy, settings.budget, model, settings.case, seed=settings.seed)
+        if settings.warm is not None:
+            manager.view.fill(settings.warm.pairs(shape.on), settings.warm.values(), settings.warm.at)
+        return State(Due(settings.window, settings.delay), OnDriver(manager, shape))
 
     begin()  # what is wrong with the settings is said now, not in the first micro-batch
     return Batches(Store(place, {"source": once}), once, begin, both, reached)
-
-
-def _manager(settings: Settings, once: Once, shape: Shape) -> Manager:
-    policy, model = copy.deepcopy((settings.policy, settings.model))
-    manager = Manager(settings.window, once, policy, settings.budget, model, settings.case, seed=settings.seed)
-    if settings.warm is not None:
-        warm = settings.warm
-        manager.view.fill(warm.pairs(shape.on), warm.values(), warm.at)
-    return manager
 
 
 def _joined(parts: list[Ints]) -> Ints:
