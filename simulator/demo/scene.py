@@ -96,15 +96,10 @@ def _blog(trace: Trace) -> Iterator[str]:
 def _changes(trace: Trace) -> Iterator[str]:
     """One follower more at every change."""
     followers = dict.fromkeys(range(trace.srs), 1000)
-    for at, user in zip(
-        *(column.tolist() for column in schedule_of(trace).changes(-(2**62), _end(trace))), strict=True
-    ):
+    times, users = schedule_of(trace).changes(-(2**62), trace.t0 + 1_000 * (SECONDS + 1))
+    for at, user in zip(times.tolist(), users.tolist(), strict=True):
         followers[user] += 1
         yield f"{at}\t{_followers(user, followers[user])}"
-
-
-def _end(trace: Trace) -> int:
-    return trace.t0 + 1_000 * (SECONDS + 1)
 
 
 def _followers(user: int, count: int) -> str:

@@ -91,6 +91,11 @@ class About(_Part):
     bound: BoundNote | None = None
     complete: bool = True
 
+    @property
+    def flat_config(self) -> dict[str, Any]:
+        """The config by dotted keys."""
+        return dict(_flat(self.config))
+
 
 @dataclass(frozen=True, order=True)
 class Series:
@@ -276,6 +281,14 @@ def _summary(path: Path, notes: list[str]) -> dict[tuple[str, str], dict[str, st
     except (OSError, ValueError, csv.Error) as error:
         notes.append(f"The summary.csv is not readable and was left aside: {str(error).splitlines()[0]}.")
         return {}
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, part in config.items():
+        if isinstance(part, Mapping) and part:
+            yield from _flat(part, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", part
 
 
 def _csv(file: Path) -> Iterator[dict[str, str]]:

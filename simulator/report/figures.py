@@ -11,8 +11,7 @@ from freshkeeper.simulator.report.costs import Spread
 from freshkeeper.simulator.report.drawing import Drawn, Figure, View, short
 from freshkeeper.simulator.report.intervals import Estimate
 from freshkeeper.simulator.report.over_time import over_time
-from freshkeeper.simulator.report.panels import BUDGET, panels
-from freshkeeper.simulator.report.sweeps import sweep
+from freshkeeper.simulator.report.panels import BUDGET, panels, sweep
 from freshkeeper.simulator.report.timeline import Measure
 
 MOST, LEAST, TOGETHER = 200, 25, 25_000

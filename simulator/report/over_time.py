@@ -39,19 +39,20 @@ def over_time(drawn: Drawn, measure: Measure) -> Figure:
     parts = {name for view in views.values() for name, blocks in view.rows.items() if blocks}
     bands = any("low" in block["columns"] for view in views.values() for block in view.rows["rows"])
     spec = charts.lines(drawn.styles, axis, form, dates, bands, "shade" in parts, "rules" in parts)
-    caption = _caption(drawn, measure, _each(drawn))
+    caption = _caption(drawn, measure)
     return Figure(key, title, spec, views, caption, drawn.chooser, wide=measure is Measure.FRESHNESS)
 
 
-def _caption(drawn: Drawn, measure: Measure, each: int) -> str:
+def _caption(drawn: Drawn, measure: Measure) -> str:
+    evaluations = drawn.group.run.evaluations
+    longest = max(np.unique(evaluations.k[evaluations.rows(at)]).size for at in drawn.at.values())
+    each = -(-longest // drawn.points)
     seeds = drawn.group.seeds.size
     bands = ", with 95 % bands" if measure is not Measure.SPENT else ""
     over = f" Means over {seeds} seeds{bands}." if seeds > 1 else ""
-    thinned = (
-        f" Each point is the mean of up to {each} evaluations." if each > 1 and measure is not Measure.STALE else ""
-    )
-    captions = WHOLE if drawn.group.run.evaluations.counted.all() else CAPTIONS
-    return captions[measure] + over + thinned
+    thinned = each > 1 and measure is not Measure.STALE
+    captions = WHOLE if evaluations.counted.all() else CAPTIONS
+    return captions[measure] + over + (f" Each point is the mean of up to {each} evaluations." if thinned else "")
 
 
 def _view(drawn: Drawn, measure: Measure, setting: str, dates: bool) -> View | None:
@@ -69,11 +70,14 @@ def _view(drawn: Drawn, measure: Measure, setting: str, dates: bool) -> View | N
     }
     last = max(float(one.x[-1]) for one in found.values())
     values = [y for block in rows["rows"] for name in ("mid", "low", "high") for y in block["columns"].get(name, [])]
-    rules = _paid(drawn, setting) if measure is Measure.SPENT else {}
+    paid = drawn.group.run.setting(setting).budget if measure is Measure.SPENT else None
+    rules = {} if paid is None else {f"γ = {amount(paid)}": paid}
     share = measure is Measure.FRESHNESS
     axis = charts.frame([*values, *rules.values()], zero=not share, cap=1.0 if share else inf)
     rows |= framed(last, ends, axis, rules)
-    return View(rows, _words(measure, ends))
+    say = percent if share else amount
+    told = "; ".join(f"{policy} {say(end)}" for policy, end in ends.items())
+    return View(rows, f"{TITLES[measure][1]}. At the end: {told}.")
 
 
 def _marks(policy: str, one: Line, phase: float) -> dict[str, Any]:
@@ -93,25 +97,8 @@ def _block(policy: str, one: Line, measure: Measure) -> dict[str, Any]:
     return {"is": {"policy": policy}, "columns": columns}
 
 
-def _each(drawn: Drawn) -> int:
-    """How many evaluations a point stands for, in the longest setting."""
-    evaluations = drawn.group.run.evaluations
-    longest = max(np.unique(evaluations.k[evaluations.rows(at)]).size for at in drawn.at.values())
-    return -(-longest // drawn.points)
-
-
 def _warmup(drawn: Drawn, setting: str, found: dict[str, Line], dates: bool) -> list[dict[str, Any]]:
     evaluations = drawn.group.run.evaluations
     first = min(float(one.x[0]) for one in found.values())
     ends = warmup_ends(evaluations, evaluations.rows(drawn.at[setting, next(iter(found))]), dates)
     return [row(**{"from": first, "to": ends})] if ends is not None and ends > first else []
-
-
-def _paid(drawn: Drawn, setting: str) -> dict[str, float]:
-    paid = drawn.group.run.setting(setting).budget
-    return {f"γ = {amount(paid)}": paid} if paid is not None else {}
-
-
-def _words(measure: Measure, ends: dict[str, float]) -> str:
-    say = percent if measure is Measure.FRESHNESS else amount
-    return f"{TITLES[measure][1]}. At the end: {'; '.join(f'{policy} {say(end)}' for policy, end in ends.items())}."

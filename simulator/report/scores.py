@@ -7,7 +7,6 @@ answers; the headline of a policy is the mean over seeds, with a 95 % interval o
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isnan
 
 import numpy as np
 
@@ -117,11 +116,6 @@ def _number(word: str | None) -> float:
         return float(word) if word else float("nan")
     except ValueError:
         return float("nan")
-
-
-def known(number: float) -> bool:
-    """Whether there is a number."""
-    return not isnan(number)
 
 
 def audited(run: Run, score: Score) -> Measured | None:
