@@ -268,16 +268,13 @@ class Policy(Protocol):
     @property
     def honest(self) -> bool:
         """Whether it keeps within the budget; a policy that does not is marked in every table."""
-        ...
 
     @property
     def reach(self) -> int:
         """How far it looks, in windows: H is `reach` times ω/β, and 1 where that is 0."""
-        ...
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose SRs of the round within the budget."""
-        ...
 
 
 @dataclass(frozen=True)

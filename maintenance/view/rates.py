@@ -80,19 +80,15 @@ class Estimator(Protocol):
     @property
     def pooled(self) -> float:
         """λ̄, the rate of all SRs together."""
-        ...
 
     def rates(self, slots: int, which: Ints | None = None) -> Floats:
         """The rates of the first so many slots, or of some of them."""
-        ...
 
     def reset(self, slots: Ids) -> None:
         """Forget these slots; what they taught of all SRs stays."""
-        ...
 
     def observe(self, checks: Checks) -> None:
         """Learn from checks."""
-        ...
 
 
 def solve(counts: Floats, taus: Floats, unchanged: Floats, start: Floats) -> Floats:

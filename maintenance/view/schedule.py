@@ -13,7 +13,7 @@ import numpy as np
 from freshkeeper.maintenance.view.changes import Beliefs, Evidence
 from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.rates import grown, paired, reaching, span
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats, Ids, Ints, spread
 from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import InputError
 
@@ -115,8 +115,7 @@ class FixedSchedule(Numbered):
         interval = self._interval[:-1]
         count = np.maximum((end - first) // interval + 1, 0)
         sr = np.repeat(np.arange(self.srs), count)
-        nth = np.arange(sr.size) - np.repeat(np.cumsum(count) - count, count)
-        t_ms = first[sr] + nth * interval[sr]
+        t_ms = first[sr] + spread(np.zeros_like(count), count) * interval[sr]
         order = np.argsort(t_ms, kind="stable")
         return t_ms[order], sr[order]
 

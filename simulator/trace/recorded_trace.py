@@ -122,12 +122,6 @@ def seen_by_refreshes(answers: Table, refreshes: Table | None) -> tuple[Table, s
     )
 
 
-def in_order(t_ms: Ints, sr: Ids) -> Changes:
-    """Changes sorted by time."""
-    order = np.argsort(t_ms, kind="stable")
-    return Changes(t_ms[order], sr[order])
-
-
 def _halfway(sr: Ids, t_ms: Ints, asked: Ids, refreshed: Ints) -> Ints:
     """Between each refresh and the copy before; the refresh itself where none is known."""
     if not asked.size:
@@ -229,7 +223,8 @@ def recorded(place: Path, window: int, setting: str = "") -> Recorded:
     counts = Counts.of((answers.whole("t_ms") - first) // step, sn, weight)
     came, early = arrivals_from(counts, (last - first) // step + 1, -(-window // step), sn_labels.size)
     arrivals = Arrivals(first + came.t_ms * step, came.sn)
-    trace = Trace(arrivals, distinct_edges(sn, sr), in_order(changed.whole("t_ms"), changed_sr), sn_labels, sr_labels)
+    truth = Changes.in_order(changed.whole("t_ms"), changed_sr)
+    trace = Trace(arrivals, distinct_edges(sn, sr), truth, sn_labels, sr_labels)
     notes += [UNSEEN, AT_ONCE, said or ALL_CHANGES]
     if early > FEW * len(arrivals):
         notes.append(

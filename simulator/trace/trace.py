@@ -70,6 +70,12 @@ class Changes:
     sr: Ids
     value: Labels | None = None
 
+    @classmethod
+    def in_order(cls, t_ms: Ints, sr: Ids, value: Labels | None = None) -> "Changes":
+        """Of rows in any order."""
+        order = np.argsort(t_ms, kind="stable")
+        return cls(t_ms[order], sr[order], None if value is None else value[order])
+
     def __len__(self) -> int:
         """How many there are."""
         return self.t_ms.size

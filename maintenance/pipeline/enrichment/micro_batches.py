@@ -95,15 +95,12 @@ class Keeper(Protocol[Given]):
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
         """The elements of a micro-batch, counted."""
-        ...
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step[Given]:
         """One evaluation, with the elements that are new in it."""
-        ...
 
     def settle(self) -> Callable[[], None]:
         """The end of a micro-batch: what is left to do once it is committed."""
-        ...
 
 
 class Write(Protocol[Taken]):
@@ -111,7 +108,6 @@ class Write(Protocol[Taken]):
 
     def __call__(self, steps: Sequence[Step[Taken]], batch: int) -> None:
         """Write the answers under the number of the micro-batch, in place of what is there under it."""
-        ...
 
 
 @dataclass(eq=False)
