@@ -10,7 +10,7 @@ pooled: τ0 alone solves (*) at λ̄, so an SR without checks has λ̄, and the 
 gets a pseudo-interval of each kind as well, as long as the mean check: a first guess that was far off leaves no trace.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log
 from typing import ClassVar, Protocol, TypeVar
@@ -250,7 +250,8 @@ class ChangeBits(Dumped):
 
     def _solve(self, slots: Ids | Ints) -> None:
         used = np.flatnonzero(self._all_count)
-        for part in _blocks(slots):
+        for begin in range(0, slots.size, BLOCK):
+            part = slots[begin : begin + BLOCK]
             cells = np.ix_(part, used)
             count, mean = self._equation(self._count[cells], self._sum[cells], HALF / self._prior)
             unchanged = self._unchanged[part] + self._weight * HALF / self._prior
@@ -358,11 +359,6 @@ def expected_age(tau: Ints | Floats, rate: Floats) -> Floats:
     # Below 1e-4 the difference of two great numbers is replaced by its series, τ/2 − λτ²/12.
     exact = 1.0 / rate - tau / np.expm1(np.maximum(x, 1e-4))
     return np.where(x < 1e-4, tau / 2.0 - x * tau / 12.0, exact)
-
-
-def _blocks(slots: Ids | Ints) -> Iterator[Ids | Ints]:
-    for begin in range(0, slots.size, BLOCK):
-        yield slots[begin : begin + BLOCK]
 
 
 def _check_settings(prior_interval: float, weight: float, memory: float | None) -> None:

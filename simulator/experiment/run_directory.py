@@ -277,7 +277,8 @@ def _summary(path: Path, notes: list[str]) -> dict[tuple[str, str], dict[str, st
     if not file.exists():
         return {}
     try:
-        return {(row.get("setting") or "", row.get("policy") or ""): row for row in _csv(file)}
+        with file.open(encoding="utf-8", newline="") as lines:
+            return {(row.get("setting") or "", row.get("policy") or ""): row for row in csv.DictReader(lines)}
     except (OSError, ValueError, csv.Error) as error:
         notes.append(f"The summary.csv is not readable and was left aside: {str(error).splitlines()[0]}.")
         return {}
@@ -289,8 +290,3 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _flat(part, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", part
-
-
-def _csv(file: Path) -> Iterator[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(lines)

@@ -216,7 +216,12 @@ def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: boo
         for path in present:
             path.unlink()
         for name, columns in _tables(trace).items():
-            table = pa.table({name: _typed(values) for name, values in columns.items()})
+            table = pa.table(
+                {
+                    name: pa.array(values, pa.string() if values.dtype == object else None)
+                    for name, values in columns.items()
+                }
+            )
             _write(table, directory / f"{name}.{form}", form)
 
 
@@ -311,10 +316,6 @@ def _tables(trace: Trace) -> dict[str, dict[str, Labels]]:
         if trace.schedule.phase_ms is not None:
             tables["schedule"]["phase_ms"] = trace.schedule.phase_ms[order]
     return tables
-
-
-def _typed(values: Labels) -> pa.Array:
-    return pa.array(values, pa.string()) if values.dtype == object else pa.array(values)
 
 
 def _write(table: pa.Table, path: Path, form: str) -> None:

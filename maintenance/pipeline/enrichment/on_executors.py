@@ -38,7 +38,7 @@ from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, D
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.enrichment.touched import Touched
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Endpoint, Order, Remote
+from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Order, Remote
 from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import Case, Policy, Selection
@@ -213,7 +213,9 @@ class OnSpark:
         allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
         delivery = self.source.deliver(Order(now, keys, (), allowance))
         self.ledger.spend(delivery.spent)
-        self._receive_late(delivery)
+        for late in delivery.late:
+            if isinstance(late.outcome, Copy):
+                self.touched.store([late.key], [late.outcome], late.read_at)
         changed = self.touched.store(keys, delivery.copies, now)
         better = sum(
             row["w0"] * (1.0 - row["kept"])
@@ -227,11 +229,6 @@ class OnSpark:
         return Refreshes(
             slots, kinds, keys, scores, changed, errors, read_at, delivery.requests, delivery.spent, taken
         ), better
-
-    def _receive_late(self, delivery: Delivery) -> None:
-        for late in delivery.late:
-            if isinstance(late.outcome, Copy):
-                self.touched.store([late.key], [late.outcome], late.read_at)
 
     def _answers(self, joined: DataFrame, k: int, now: int) -> DataFrame:
         _, kept = impact.columns_of(self.touched.model).beliefs([now])
