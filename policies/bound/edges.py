@@ -7,8 +7,7 @@ import numpy as np
 from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.bound.flow import Network, budget_network
 from freshkeeper.policies.bound.future import Allowance, Future
-from freshkeeper.policies.bound.periods import Steps, steps_of
-from freshkeeper.policies.bound.prices import dual_bound, nearest_to_best
+from freshkeeper.policies.bound.periods import Steps, dual_bound, nearest_to_best, steps_of
 from freshkeeper.policies.bound.program import Program, Solution
 from freshkeeper.policies.bound.schedule import Schedule, filled, matched
 from freshkeeper.policies.choose import SLACK

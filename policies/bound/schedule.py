@@ -7,8 +7,7 @@ import numpy as np
 
 from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.bound.future import Allowance
-from freshkeeper.policies.bound.periods import Steps
-from freshkeeper.policies.bound.prices import net_gain
+from freshkeeper.policies.bound.periods import Steps, net_gain
 from freshkeeper.policies.choose import SLACK
 
 

@@ -94,19 +94,10 @@ def _section(name: str, group: Group, paid: Costs, stale: Staleness) -> Section:
     implied = [BOUND] if any(group.headline(setting, BOUND).mean > 0 for setting in group.settings) else []
     looks = styles(group.run, list(dict.fromkeys([*group.policies, *implied])))
     drawn = Drawn(group, paid, stale, looks, figures.points_each(lines))
-    along = figures.along_keys(drawn)
-    return Section(
-        name,
-        group,
-        drawn,
-        verdict(group),
-        along,
-        figures.of_settings(drawn),
-        _choices(group, along),
-        report_tables.overview(drawn),
-        report_tables.of_settings(drawn),
-        report_tables.budgets(drawn),
-    )
+    along, single = figures.along_keys(drawn), figures.of_settings(drawn)
+    overview, by_setting = report_tables.overview(drawn), report_tables.of_settings(drawn)
+    budgets, choices = report_tables.budgets(drawn), _choices(group, along)
+    return Section(name, group, drawn, verdict(group), along, single, choices, overview, by_setting, budgets)
 
 
 def _choices(group: Group, along: Sequence[Figure]) -> dict[str, Choices]:
