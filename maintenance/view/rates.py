@@ -113,24 +113,6 @@ def solve(counts: Floats, taus: Floats, unchanged: Floats, start: Floats) -> Flo
     return rate
 
 
-class Bins:
-    """τ-bins, log-spaced: `per_octave` to each doubling from `shortest` on, one below and one above them."""
-
-    def __init__(self, shortest: float, octaves: int, per_octave: int) -> None:
-        """`shortest` in ms; the bins reach up to shortest·2^octaves."""
-        if shortest <= 0 or octaves < 1 or per_octave < 1:
-            given = f"shortest={shortest}, octaves={octaves}, per_octave={per_octave}"
-            raise ConfigError(f"bins of check intervals with {given}; all three have to be above 0")
-        self._shortest, self._per_octave = shortest, per_octave
-        self.size = octaves * per_octave + 2
-
-    def of(self, tau: Ints | Floats) -> Ints:
-        """The bin of each interval."""
-        place: Floats = np.floor(np.log2(tau / self._shortest) * self._per_octave) + 1.0
-        bins: Ints = np.clip(place, 0, self.size - 1).astype(np.int64)
-        return bins
-
-
 class ChangeBits(Dumped):
     """Maximum likelihood from changed-or-not bits, online: O(bins) per refresh and per slot, however many checks.
 
@@ -168,15 +150,18 @@ class ChangeBits(Dumped):
     ) -> None:
         """`prior_interval` (ms) is believed before any check; there are `weight` pseudo-intervals of each kind."""
         _check_settings(prior_interval, weight, memory)
+        if shortest <= 0 or octaves < 1 or per_octave < 1:
+            given = f"shortest={shortest}, octaves={octaves}, per_octave={per_octave}"
+            raise ConfigError(f"bins of check intervals with {given}; all three have to be above 0")
         self._weight = weight
         self._keep = 1.0 if memory is None else 1.0 - 1.0 / memory
-        self._bins = Bins(shortest, octaves, per_octave)
-        self._count = np.zeros((16, self._bins.size), np.float32)
-        self._sum = np.zeros((16, self._bins.size), np.float32)
+        self._shortest, self._per_octave, self._bins = shortest, per_octave, octaves * per_octave + 2
+        self._count = np.zeros((16, self._bins), np.float32)
+        self._sum = np.zeros((16, self._bins), np.float32)
         self._unchanged = np.zeros(16)
         self._rate = np.zeros(16)
         self._known = np.zeros(16, np.bool_)
-        self._all_count, self._all_sum = np.zeros(self._bins.size), np.zeros(self._bins.size)
+        self._all_count, self._all_sum = np.zeros(self._bins), np.zeros(self._bins)
         self._all_unchanged = self._all_checks = 0.0
         self._pooled = self._prior = 1.0 / prior_interval
 
@@ -219,11 +204,13 @@ class ChangeBits(Dumped):
         self._solve(self._follow(slots))
 
     def _count_changed(self, slots: Ids, tau: Ints) -> None:
-        bins = self._bins.of(tau)
+        # Log-spaced: `per_octave` to each doubling from `shortest` on, one below and one above them.
+        place = np.floor(np.log2(tau / self._shortest) * self._per_octave) + 1.0
+        bins = np.clip(place, 0, self._bins - 1).astype(np.int64)
         self._count[slots, bins] += 1
         self._sum[slots, bins] += tau
-        self._all_count += np.bincount(bins, minlength=self._bins.size)
-        self._all_sum += np.bincount(bins, tau, minlength=self._bins.size)
+        self._all_count += np.bincount(bins, minlength=self._bins)
+        self._all_sum += np.bincount(bins, tau, minlength=self._bins)
 
     def _forget(self, slots: Ids) -> None:
         """Slots lose a share at each of their own refreshes; the pool at the mean pace of all."""
