@@ -8,12 +8,12 @@ from freshkeeper.commands.screen import show, table
 from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from freshkeeper.simulator.report.pictures import Picture
+    from freshkeeper.simulator.report.page import Picture
 
 
 def figure(run: Path, key: str, choice: str = "") -> "Picture":
     """One figure of a run's page, the first choice where there are several and none is named."""
-    from freshkeeper.simulator.report.pictures import pictures
+    from freshkeeper.simulator.report.page import pictures
 
     found = pictures(run, key, choice=choice)
     if not found:

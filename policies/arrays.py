@@ -1,4 +1,4 @@
-"""Names for the array types that every other file uses."""
+"""Names for the array types that every other file uses, and the one way to number what lies in rows."""
 
 from typing import TypeAlias
 
@@ -10,3 +10,12 @@ Ints: TypeAlias = NDArray[np.int64]
 Ids: TypeAlias = NDArray[np.int32]
 Kinds: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]
+
+
+def spread(start: Ints, lengths: Ints) -> Ints:
+    """The positions start[r], start[r] + 1, ... of all rows, one behind the other."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if ends.size else 0
+    shift = np.repeat(start - (ends - lengths), lengths)
+    places: Ints = np.arange(total, dtype=np.int64) + shift
+    return places

@@ -268,16 +268,13 @@ class Policy(Protocol):
     @property
     def honest(self) -> bool:
         """Whether it keeps within the budget; a policy that does not is marked in every table."""
-        ...
 
     @property
     def reach(self) -> int:
         """How far it looks, in windows: H is `reach` times ω/β, and 1 where that is 0."""
-        ...
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose SRs of the round within the budget."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -300,3 +297,18 @@ class BasePolicy:
     def reach(self) -> int:
         """The window itself."""
         return 1
+
+
+@dataclass(frozen=True)
+class LooksAhead(BasePolicy):
+    """Case 1, over `windows` windows ahead, with the arrivals that are expected in them (`expect`)."""
+
+    cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
+    scope: ClassVar[Scope] = Scope.EXPECTED
+    expect: bool = True
+    windows: int = 3
+
+    @property
+    def reach(self) -> int:
+        """As many windows ahead as set."""
+        return self.windows

@@ -39,6 +39,7 @@ class Clairvoyant(BasePolicy):
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     is_bound: ClassVar[bool] = True
     scope: ClassVar[Scope] = Scope.ALL
+    reach = 0  # the rounds tell it nothing that it does not know
     exact_below: int = EXACT_BELOW
     _playback: _Playback = field(default_factory=_Playback, init=False, repr=False, compare=False)
 
@@ -46,11 +47,6 @@ class Clairvoyant(BasePolicy):
         """At least one step must be allowed."""
         if self.exact_below < 1:
             raise ConfigError(f"exact_below is {self.exact_below}; right would be a number of steps from 1 up")
-
-    @property
-    def reach(self) -> int:
-        """The rounds tell it nothing that it does not know."""
-        return 0
 
     @property
     def bound(self) -> Bound:

@@ -1,16 +1,19 @@
 """What every policy must keep to, as checks that its author can run: `check(policy, round, budget)`.
 
-The test suite runs them on generated rounds for every registered policy; `freshkeeper policies --check` for a new one.
+The test suite runs them on generated rounds for every registered policy; `freshkeeper policies --check` for a new one,
+on seeded random rounds of every kind (`examples`): empty windows, isolated SRs, equal scores, H = 1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 
 import numpy as np
 
-from freshkeeper.policies.base import Budget, Policy, Round, Selection
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Policy, Round, Selection
 from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.errors import PolicyError
+from freshkeeper.policies.rounds_by_hand import from_parts
 
 SEED = 7
 
@@ -22,18 +25,19 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
     """
     before = fingerprint(round)
     selection = deepcopy(policy).select(round, budget, np.random.default_rng(SEED))
+    chosen = selection.chosen
     checks: tuple[tuple[str, Callable[[], bool]], ...] = (
-        ("chose an SR twice", lambda: np.unique(selection.chosen).size != selection.chosen.size),
-        ("chose an SR that the round does not have", lambda: _strangers(selection, round)),
-        ("spent more than the budget", lambda: policy.honest and _cost(selection, round) > budget.available + SLACK),
-        ("did not give one score per choice", lambda: len(selection.scores) != len(selection.chosen)),
-        ("chose what is certainly fresh", lambda: bool((round.fresh_if_kept[selection.chosen, 0] >= 1).any())),
+        ("chose an SR twice", lambda: np.unique(chosen).size != chosen.size),
+        ("chose an SR that the round does not have", lambda: bool(((chosen < 0) | (chosen >= round.srs)).any())),
+        ("spent more than the budget", lambda: policy.honest and round.cost[chosen].sum() > budget.available + SLACK),
+        ("did not give one score per choice", lambda: len(selection.scores) != chosen.size),
+        ("chose what is certainly fresh", lambda: bool((round.fresh_if_kept[chosen, 0] >= 1).any())),
         ("changed the round that it was given", lambda: fingerprint(round) != before),
         ("chose differently for the same seed", lambda: _wavers(policy, selection, round, budget)),
     )
     for name, broken in checks:
         if broken():
-            raise PolicyError(f"the policy {policy.name!r} {name}: chose {selection.chosen.tolist()}")
+            raise PolicyError(f"the policy {policy.name!r} {name}: chose {chosen.tolist()}")
     return selection
 
 
@@ -48,14 +52,28 @@ def fingerprint(round: Round) -> tuple[bytes, ...]:
     return tuple(array.tobytes() for array in arrays if array is not None)
 
 
-def _strangers(selection: Selection, round: Round) -> bool:
-    return bool(((selection.chosen < 0) | (selection.chosen >= round.srs)).any())
-
-
-def _cost(selection: Selection, round: Round) -> float:
-    return float(round.cost[selection.chosen].sum())
-
-
 def _wavers(policy: Policy, selection: Selection, round: Round, budget: Budget) -> bool:
     again = deepcopy(policy).select(round, budget, np.random.default_rng(SEED))
     return not np.array_equal(again.chosen, selection.chosen)
+
+
+def examples(case: Case, knowledge: Knowledge, count: int = 60) -> Iterator[Round]:
+    """So many rounds of one case and one knowledge level, the same ones every time."""
+    for seed in range(count):
+        yield example(np.random.default_rng([seed, 11]), case, knowledge)
+
+
+def example(rng: np.random.Generator, case: Case, knowledge: Knowledge) -> Round:
+    """One round of a random size."""
+    sns, srs, horizon = (int(rng.integers(1, most)) for most in (8, 10, 5))
+    pairs = np.argwhere(rng.random((sns, srs)) < rng.random()).astype(np.int32)
+    graph = Graph.from_edges(pairs[:, 0], pairs[:, 1], sns, srs)
+    arriving = rng.integers(0, int(rng.integers(1, 4)), (sns, horizon)).astype(np.float64)
+    profile = np.ascontiguousarray(np.cumsum(arriving, axis=1)[:, ::-1])
+    chances = [0.0, 1.0] if knowledge is Knowledge.EXACT else [0.0, 0.1, 0.5, 0.9, 1.0]
+    change: Floats = rng.choice(np.array(chances), (srs, horizon)).astype(np.float64)
+    change[:, 0] = 0.0
+    refreshed: Floats = np.cumprod(1.0 - change, axis=1, dtype=np.float64)
+    kept = refreshed * rng.choice(chances, srs)[:, None]
+    cost = rng.choice([0.5, 1.0, 2.0], srs).tolist() if rng.random() < 0.3 else None
+    return from_parts(graph, profile, refreshed, kept, change, cost, case, knowledge)

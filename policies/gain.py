@@ -7,11 +7,11 @@ import numpy as np
 
 from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Scope, Selection
+from freshkeeper.policies.base import Budget, LooksAhead, Round, Selection
 
 
 @dataclass(frozen=True)
-class Gain(BasePolicy):
+class Gain(LooksAhead):
     """score_j = Σ_m w̄_j(m)·(fresh_if_refreshed − fresh_if_kept), over `windows` windows ahead.
 
     w̄ is what is in the window plus expected arrivals (`expect`). With `expect` off, one window and exact knowledge, a
@@ -20,15 +20,6 @@ class Gain(BasePolicy):
     """
 
     name: ClassVar[str] = "gain"
-    cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
-    scope: ClassVar[Scope] = Scope.EXPECTED
-    expect: bool = True
-    windows: int = 3
-
-    @property
-    def reach(self) -> int:
-        """As many windows ahead as set."""
-        return self.windows
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by gain."""

@@ -15,11 +15,7 @@ class Lru(BasePolicy):
     """The stale candidates with the oldest copies first, those without a copy before all others."""
 
     name: ClassVar[str] = "lru"
-
-    @property
-    def reach(self) -> int:
-        """This evaluation alone."""
-        return 0
+    reach = 0
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Score every SR by the age of its copy."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Scope, Selection
+from freshkeeper.policies.base import Budget, LooksAhead, Round, Selection
 from freshkeeper.policies.gain import expected_gain
 from freshkeeper.policies.outlook import outlook, price_of, worth_now
 
@@ -16,7 +16,7 @@ TRIFLE = 1e-9
 
 
 @dataclass(frozen=True)
-class Plan(BasePolicy):
+class Plan(LooksAhead):
     """Known staleness: refresh j now iff G_j(0) − λ > s_j·(G_j(1) − λ)⁺, best first.
 
     G_j(0) is the gain of refreshing now and G_j(1) of doing so one evaluation later, both over H = `windows` windows
@@ -34,15 +34,6 @@ class Plan(BasePolicy):
     """
 
     name: ClassVar[str] = "plan"
-    cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
-    scope: ClassVar[Scope] = Scope.EXPECTED
-    expect: bool = True
-    windows: int = 3
-
-    @property
-    def reach(self) -> int:
-        """As many windows ahead as set."""
-        return self.windows
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Refresh what is worth more now than later."""

@@ -14,11 +14,7 @@ class Random(BasePolicy):
     """Any stale candidates, each equally likely; in `learned`, where staleness is not known, any candidates."""
 
     name: ClassVar[str] = "random"
-
-    @property
-    def reach(self) -> int:
-        """This evaluation alone."""
-        return 0
+    reach = 0
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Draw without replacement."""

@@ -20,12 +20,8 @@ class Sbm(BasePolicy):
     """
 
     name: ClassVar[str] = "sbm"
+    reach = 0
     weighted: bool = False
-
-    @property
-    def reach(self) -> int:
-        """This evaluation alone."""
-        return 0
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by selectivity."""

@@ -14,16 +14,8 @@ class Unlimited(BasePolicy):
 
     name: ClassVar[str] = "unlimited"
     is_bound: ClassVar[bool] = True
-
-    @property
-    def honest(self) -> bool:
-        """No: it spends what the stale candidates cost."""
-        return False
-
-    @property
-    def reach(self) -> int:
-        """This evaluation alone."""
-        return 0
+    honest = False
+    reach = 0
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """All stale candidates, those of most answers first; neither budget nor `rng` has a say."""

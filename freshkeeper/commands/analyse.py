@@ -30,7 +30,8 @@ def analyse(
     from freshkeeper.maintenance.pipeline.spark_session import spark_session
 
     settings = _settings(change)
-    _must_be_there(run)
+    if "://" not in run and not Path(run).is_dir():  # said before Spark is started, where that can be seen from here
+        raise ConfigError(f"there is no directory {run}: name a run directory or a journal")
     spark = spark_session(master, settings)
     from freshkeeper.maintenance.pipeline.analysis import analyse as analysis
 
@@ -44,13 +45,6 @@ def analyse(
     for note in found["cannot_tell"]:
         say(note)
     say(f"analysis: {out or f'{run}/analysis'}")
-
-
-def _must_be_there(run: str) -> None:
-    """Before Spark is started, where that can be seen from here."""
-    if "://" in run or Path(run).is_dir():
-        return
-    raise ConfigError(f"there is no directory {run}: name a run directory or a journal")
 
 
 def _settings(written: list[str] | None) -> dict[str, str]:

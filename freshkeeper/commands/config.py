@@ -38,7 +38,7 @@ def init(
 def _reference(kind: str) -> str:
     """The text of a reference file."""
     if kind == "experiment":
-        from freshkeeper.simulator.experiment.reference_config import reference
+        from freshkeeper.simulator.experiment.experiment_config import reference
 
         return reference()
     if kind == "run":
@@ -85,9 +85,10 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
     Example: `freshkeeper config validate configs/fig2a.yaml`
     """
     from freshkeeper.maintenance.settings.shipped_configs import or_named
+    from freshkeeper.maintenance.settings.yaml_file import read_yaml
 
     file = or_named(file)
-    if _has_a_query(file):
+    if "query" in read_yaml(file):
         _validate_run(file)
         return
     from freshkeeper.simulator.experiment.experiment import runnable
@@ -102,13 +103,6 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
     runs = sum(len(policies) for policies in runnable(settings).values()) * len(experiment.seed_list)
     counts = {"setting": len(settings), "seed": len(experiment.seed_list), "run": runs}
     say(f"{file} is good: {_counted(counts)}")
-
-
-def _has_a_query(file: Path) -> bool:
-    """Whether it is the config of a continuous query, and not of an experiment."""
-    from freshkeeper.maintenance.settings.yaml_file import read_yaml
-
-    return "query" in read_yaml(file)
 
 
 def _validate_run(file: Path) -> None:

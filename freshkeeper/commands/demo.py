@@ -12,7 +12,7 @@ from rich.text import Text
 from freshkeeper.commands.screen import Bar, print_json, say, show, table
 
 if TYPE_CHECKING:
-    from freshkeeper.simulator.demo.demo import Standing
+    from freshkeeper.simulator.demo import Standing
 
 COLUMNS = ["policy", "fresh answers", "believed fresh", "requests per evaluation", "µs per decision"]
 CAPTION = "Nobody is told when data changes; 'believed' is what the view itself says, without the truth."
@@ -29,8 +29,7 @@ def demo(
 
     Examples: `freshkeeper demo --budget 6`, `freshkeeper demo --policy random,sbm,plan`
     """
-    from freshkeeper.simulator.demo.demo import Contest
-    from freshkeeper.simulator.demo.scene import SECONDS
+    from freshkeeper.simulator.demo import SECONDS, Contest
     from freshkeeper.simulator.report import write_report
 
     contest = Contest(out, policy.split(","), budget, seed, shlex.join(["freshkeeper", *sys.argv[1:]]))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from freshkeeper.commands.screen import Bar, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError, StoppedError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from freshkeeper.simulator.experiment.experiment import Part, Performed
-    from freshkeeper.simulator.experiment.experiment_config import Experiment
+    from freshkeeper.simulator.experiment.experiment_config import Experiment, Setting
     from freshkeeper.simulator.experiment.summary import Row
 
 
@@ -35,25 +35,33 @@ class Chosen:
 def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
     """Run it, write the page, print what came of it."""
     from freshkeeper.simulator.experiment.experiment import simulate
+    from freshkeeper.simulator.experiment.experiment_config import settings_of
+    from freshkeeper.simulator.report import write_report
 
-    live = Live(experiment)
+    settings = settings_of(experiment)
+    live = Live(settings)
     performed = _where(experiment, chosen)
     try:
         with live.bar.running():
             rows = simulate(
-                experiment, chosen.out, _command(), _processes(experiment, chosen.jobs), chosen.resume, live.update,
-                performed,
+                experiment, chosen.out, _command(), _processes(experiment, len(settings), chosen.jobs), chosen.resume,
+                live.update, performed,
             )  # fmt: skip
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; what is finished is kept: go on with --out {chosen.out} --resume") from None
-    page = _page(chosen.out) if chosen.report else None
+    page = write_report(chosen.out) if chosen.report else None
     for line in [*notes, *(live.notes() if live.parts else _notes(chosen.out))]:
         say(line)
     if chosen.as_json:
-        print_json({"run": str(chosen.out), "rows": [_row(experiment, row) for row in rows]})
+        varied = {setting.name: setting.varied for setting in settings}
+        told = [{**asdict(row), "setting": varied[row.setting]} for row in rows]
+        print_json({"run": str(chosen.out), "rows": told})
         return rows
-    for group in _groups(rows):
-        show(_table(experiment, group))
+    alike: dict[tuple[str, str], list[Row]] = {}  # no table mixes cases or levels of knowledge
+    for row in rows:
+        alike.setdefault((row.case, row.knowledge), []).append(row)
+    for group in alike.values():
+        show(_table(settings, group))
     say(f"run directory: {chosen.out}" + (f"\npage: {page}" if page else ""))
     return rows
 
@@ -85,21 +93,12 @@ def _where(experiment: "Experiment", chosen: Chosen) -> "Performed | None":
     return OnSpark(spark)
 
 
-def _page(place: Path) -> Path:
-    from freshkeeper.simulator.report import write_report
-
-    return write_report(place)
-
-
 class Live:
     """The standings so far, while the run goes on, and what there is to say of it in the end."""
 
-    def __init__(self, experiment: "Experiment") -> None:
+    def __init__(self, settings: "Sequence[Setting]") -> None:
         """Nothing is done yet."""
-        from freshkeeper.simulator.experiment.experiment_config import settings_of
-
-        self.bar = Bar("simulating")
-        self._settings = settings_of(experiment)
+        self.bar, self._settings = Bar("simulating"), settings
         self._seen: dict[tuple[int, str], list[float]] = {}
         self.parts: list[Part] = []
 
@@ -137,19 +136,9 @@ def _notes(place: Path) -> list[str]:
     return [f"the clairvoyant bound is left out: {bound.reason}"] if bound and not bound.included else []
 
 
-def _groups(rows: "list[Row]") -> "list[list[Row]]":
-    """By case and knowledge, which no table mixes."""
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row.case, row.knowledge), []).append(row)
-    return list(found.values())
-
-
-def _table(experiment: "Experiment", rows: "list[Row]") -> "Table":
+def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
     """One row per setting and policy of a case and knowledge; what is the same in all of them is said once, above."""
-    from freshkeeper.simulator.experiment.experiment_config import settings_of
-
-    swept = {setting.name: setting.swept for setting in settings_of(experiment)}
+    swept = {setting.name: setting.swept for setting in settings}
     columns = {
         "setting": [swept[row.setting] for row in rows],
         "policy": [row.policy for row in rows],
@@ -173,22 +162,13 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def _row(experiment: "Experiment", row: "Row") -> dict[str, Any]:
-    from freshkeeper.simulator.experiment.experiment_config import settings_of
-
-    varied = {setting.name: setting.varied for setting in settings_of(experiment)}
-    return {**asdict(row), "setting": varied[row.setting]}
-
-
-def _processes(experiment: "Experiment", jobs: int) -> int:
+def _processes(experiment: "Experiment", settings: int, jobs: int) -> int:
     """A process of its own pays where it has a second or more of work."""
     if jobs:
         return jobs
-    from freshkeeper.simulator.experiment.experiment_config import settings_of
-
-    runs = len(settings_of(experiment)) * len(experiment.seed_list) * len(experiment.policies)
+    tasks = settings * len(experiment.seed_list)
     small = experiment.trace is None and (experiment.evaluations or 50) * experiment.workload.edges <= 100_000
-    if len(experiment.seed_list) * len(settings_of(experiment)) == 1 or (small and runs < 150):
+    if tasks == 1 or (small and tasks * len(experiment.policies) < 150):
         return 1
     return os.cpu_count() or 1
 

@@ -60,8 +60,7 @@ def _settings(found: Any) -> list[str]:
 
 def _check(name: str) -> None:
     from freshkeeper.policies.base import Budget
-    from freshkeeper.policies.contract import check
-    from freshkeeper.policies.examples import examples
+    from freshkeeper.policies.contract import check, examples
     from freshkeeper.policies.registry import make
 
     policy = make(name)

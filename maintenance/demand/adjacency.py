@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.policies.arrays import Ids, Ints
+from freshkeeper.policies.arrays import Ids, Ints, spread
 
 
 def _ids(size: int = 0) -> Ids:
@@ -94,15 +94,6 @@ class Rows:
         self.neighbours[self.used : self.used + old.size] = old
         self.start[row], self.stop[row], self.room[row] = self.used, self.used + old.size, room
         self.used += room
-
-
-def spread(start: Ints, lengths: Ints) -> Ints:
-    """The positions start[r], start[r] + 1, ... of all rows, one behind the other."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if ends.size else 0
-    shift = np.repeat(start - (ends - lengths), lengths)
-    places: Ints = np.arange(total, dtype=np.int64) + shift
-    return places
 
 
 def both_ways(sn: Ids | Ints, sr: Ids | Ints, sns: int, srs: int) -> tuple[Rows, Rows]:

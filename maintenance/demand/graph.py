@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.demand import kernels
-from freshkeeper.maintenance.demand.adjacency import Rows, both_ways, spread
+from freshkeeper.maintenance.demand.adjacency import Rows, both_ways
 from freshkeeper.maintenance.demand.window import Movement, Window
 from freshkeeper.maintenance.demand.window_counts import WindowCounts
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats, Ids, Ints, spread
 from freshkeeper.policies.base import Graph, Scope, Structure
 
 SELDOM = 0.01

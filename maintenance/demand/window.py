@@ -253,16 +253,13 @@ class Window:
         self._entered.append((sns, np.where(beyond, self.far, last % self.ring)))
 
     def _over(self, k: int) -> tuple[int, ...]:
-        """The rows of the evaluations that are over."""
-        self._forget_names(k)
-        gone = range(0) if self.k is None else range(self.k, min(k, self.k + self.ring))
-        return tuple(e % self.ring for e in gone)
-
-    def _forget_names(self, k: int) -> None:
+        """The rows of the evaluations that are over; names that lived until then are forgotten."""
         for e in [e for e in self._names if e < k]:
             for name in self._names.pop(e):
                 if name in self._held and self._held[name][0] == e:
                     del self._held[name]
+        gone = range(0) if self.k is None else range(self.k, min(k, self.k + self.ring))
+        return tuple(e % self.ring for e in gone)
 
     def _latest(self, first: Ints, last: Ints, sns: Ints, identity: Sequence[Hashable], seen: Ints) -> Ints:
         """Which of the arrivals count; those that they replace stop waiting, or leave at the next evaluation."""

@@ -11,17 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Tabular, check_columns, counted
-from freshkeeper.maintenance.pipeline.enrichment.enrichment_settings import Settings, on_the_driver
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape, shape_of
-from freshkeeper.maintenance.pipeline.enrichment.sinks import Files, Sink
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver, shape_of
 from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
 from freshkeeper.maintenance.settings.durations import to_delay, to_ms
@@ -34,6 +32,29 @@ from freshkeeper.policies.registry import make
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+Sink: TypeAlias = Callable[["DataFrame", int], None]
+"""May be called again with the same number and the same rows, after a kill; the second time replaces the first."""
+FORMATS = ["parquet", "json", "csv", "orc"]
+
+
+@dataclass(frozen=True)
+class Files:
+    """`path`/batch_id=N for micro-batch N, which is replaced when it comes again; Spark reads `path` as one table."""
+
+    path: str
+    format: str = "parquet"
+
+    def __post_init__(self) -> None:
+        """Refuse a format that cannot be written so."""
+        if self.format not in FORMATS:
+            raise ConfigError(f"answers cannot be written as {self.format!r}: {nearest(self.format, FORMATS)}")
+
+    def __call__(self, answers: "DataFrame", batch: int) -> None:
+        """Write one micro-batch."""
+        answers.write.format(self.format).mode("overwrite").save(f"{self.path}/batch_id={batch}")
+
 
 Duration = int | str
 """milliseconds, or as people write it: 4s, 500ms, PT1M"""
@@ -122,8 +143,7 @@ def _process(
 
     if graph is None:
         return on_the_driver(settings, source, state, shape, from_driver, reached).process
-    from freshkeeper.maintenance.pipeline.enrichment.cluster import on_the_cluster
-    from freshkeeper.maintenance.pipeline.enrichment.window_parts import WindowParts
+    from freshkeeper.maintenance.pipeline.enrichment.on_executors import WindowParts, on_the_cluster
 
     parts = WindowParts(spark, graph.shared)
     return on_the_cluster(settings, source, state, shape, from_cluster, reached, parts).process

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pyoxigraph import Quad
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -77,16 +76,12 @@ class Lines(InputPartition):
     stop: int
 
 
-class Reader(DataSourceReader):
-    """Reads files from end to end, a last line without a line feed included."""
+class PartReader:
+    """Reads parts of files."""
 
     def __init__(self, settings: Settings) -> None:
         """With the options of the reader."""
         self._settings = settings
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Parts of files."""
-        return [part for path in _files(self._settings.path) for part in _parts(path, 0, Path(path).stat().st_size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The statements of a part."""
@@ -94,13 +89,18 @@ class Reader(DataSourceReader):
         return _read(partition, self._settings.on_error)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class Reader(PartReader, DataSourceReader):
+    """Reads files from end to end, a last line without a line feed included."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Parts of files."""
+        return [part for path in _files(self._settings.path) for part in _parts(path, 0, Path(path).stat().st_size)]
+
+
+class StreamReader(PartReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads on where it stopped, up to the last whole line."""
 
-    def __init__(self, settings: Settings) -> None:
-        """With the options of the reader."""
-        self._settings = settings
-        self._until: Offset | None = None
+    _until: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
         """Nothing is read."""
@@ -131,11 +131,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Parts of what is new in each file."""
         return [part for path, stop in end.items() for part in _parts(path, start.get(path, 0), stop)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The statements of a part."""
-        assert isinstance(partition, Lines)
-        return _read(partition, self._settings.on_error)
 
     def _available(self) -> Offset:
         return {path: _line_end(path, 0, Path(path).stat().st_size) for path in _files(self._settings.path)}
@@ -224,10 +219,7 @@ def _read(part: Lines, on_error: OnError) -> Iterator[pa.RecordBatch]:
 def _rows(batch: Batch) -> pa.RecordBatch:
     times = pa.array(batch.times, pa.int64())
     event_time = times.cast(pa.timestamp("ms")).cast(pa.timestamp("us", "UTC"))
-    terms = [_column(batch.quads, name) for name in ("subject", "predicate", "object")]
+    parts = ("subject", "predicate", "object")
+    terms = [pa.array([text_of(getattr(quad, part)) for quad in batch.quads], pa.string()) for part in parts]
     names = [part.split()[0] for part in SCHEMA.split(", ")]
     return pa.RecordBatch.from_arrays([times, event_time, *terms], names)
-
-
-def _column(quads: Sequence[Quad], name: str) -> pa.Array:
-    return pa.array([text_of(getattr(quad, name)) for quad in quads], pa.string())

@@ -50,23 +50,18 @@ class ChangeModel(Protocol):
     @property
     def knowledge(self) -> Knowledge:
         """How much it knows, for tables that must not mix the levels."""
-        ...
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
         """These slots now stand for these SRs, of which nothing is known yet."""
-        ...
 
     def evict(self, slots: Ids) -> None:
         """Forget what was known of these slots."""
-        ...
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """Probabilities at `instants` (H of them, the first is now); `change` only with `look_ahead`.
 
         `last_refresh` is that of all slots from 0 on, or of the `slots` that are asked for, in ascending order.
         """
-        ...
 
     def observe(self, evidence: Evidence) -> None:
         """Learn from what fetches revealed."""
-        ...

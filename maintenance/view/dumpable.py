@@ -15,11 +15,9 @@ class Dumpable(Protocol):
 
     def dump(self) -> dict[str, NDArray[Any]]:
         """All that it learned."""
-        ...
 
     def load(self, learned: Mapping[str, NDArray[Any]]) -> None:
         """Know what another one learned."""
-        ...
 
 
 class Dumped:

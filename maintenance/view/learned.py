@@ -12,7 +12,7 @@ import numpy as np
 from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
 from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired, reaching
-from freshkeeper.maintenance.view.schedule import Numbering
+from freshkeeper.maintenance.view.schedule import Numbered, Numbering
 from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import ConfigError, InputError
@@ -62,10 +62,9 @@ class Learned(Dumped):
         self._estimator.observe(checks(evidence))
 
 
-class Poisson(Dumped):
+class Poisson(Numbered):
     """Known rates per ms, by SR number; a slot whose key has no number never changes."""
 
-    LEARNED: ClassVar = ("_numbering",)
     knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
 
     def __init__(self, rates: Floats, numbers: Mapping[Any, int] | None = None) -> None:
@@ -78,21 +77,10 @@ class Poisson(Dumped):
         self._rates = np.append(rates, 0.0)
         self._numbering = Numbering(rates.size, numbers)
 
-    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """These slots now stand for these SRs."""
-        self._numbering.admit(slots, keys)
-
-    def evict(self, slots: Ids) -> None:
-        """These slots stand for nothing."""
-        self._numbering.evict(slots)
-
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """exp(−λ·βm) and exp(−λ·(a + βm))."""
         rates = self._rates[self._numbering.of(*reaching(last_refresh, slots))]
         return exponential(rates, instants, last_refresh, look_ahead)
-
-    def observe(self, evidence: Evidence) -> None:
-        """Nothing is left to learn."""
 
 
 def exponential(rates: Floats, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:

@@ -10,7 +10,7 @@ pooled: τ0 alone solves (*) at λ̄, so an SR without checks has λ̄, and the 
 gets a pseudo-interval of each kind as well, as long as the mean check: a first guess that was far off leaves no trace.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log
 from typing import ClassVar, Protocol, TypeVar
@@ -80,19 +80,15 @@ class Estimator(Protocol):
     @property
     def pooled(self) -> float:
         """λ̄, the rate of all SRs together."""
-        ...
 
     def rates(self, slots: int, which: Ints | None = None) -> Floats:
         """The rates of the first so many slots, or of some of them."""
-        ...
 
     def reset(self, slots: Ids) -> None:
         """Forget these slots; what they taught of all SRs stays."""
-        ...
 
     def observe(self, checks: Checks) -> None:
         """Learn from checks."""
-        ...
 
 
 def solve(counts: Floats, taus: Floats, unchanged: Floats, start: Floats) -> Floats:
@@ -115,24 +111,6 @@ def solve(counts: Floats, taus: Floats, unchanged: Floats, start: Floats) -> Flo
         if settled:
             break
     return rate
-
-
-class Bins:
-    """τ-bins, log-spaced: `per_octave` to each doubling from `shortest` on, one below and one above them."""
-
-    def __init__(self, shortest: float, octaves: int, per_octave: int) -> None:
-        """`shortest` in ms; the bins reach up to shortest·2^octaves."""
-        if shortest <= 0 or octaves < 1 or per_octave < 1:
-            given = f"shortest={shortest}, octaves={octaves}, per_octave={per_octave}"
-            raise ConfigError(f"bins of check intervals with {given}; all three have to be above 0")
-        self._shortest, self._per_octave = shortest, per_octave
-        self.size = octaves * per_octave + 2
-
-    def of(self, tau: Ints | Floats) -> Ints:
-        """The bin of each interval."""
-        place: Floats = np.floor(np.log2(tau / self._shortest) * self._per_octave) + 1.0
-        bins: Ints = np.clip(place, 0, self.size - 1).astype(np.int64)
-        return bins
 
 
 class ChangeBits(Dumped):
@@ -172,15 +150,18 @@ class ChangeBits(Dumped):
     ) -> None:
         """`prior_interval` (ms) is believed before any check; there are `weight` pseudo-intervals of each kind."""
         _check_settings(prior_interval, weight, memory)
+        if shortest <= 0 or octaves < 1 or per_octave < 1:
+            given = f"shortest={shortest}, octaves={octaves}, per_octave={per_octave}"
+            raise ConfigError(f"bins of check intervals with {given}; all three have to be above 0")
         self._weight = weight
         self._keep = 1.0 if memory is None else 1.0 - 1.0 / memory
-        self._bins = Bins(shortest, octaves, per_octave)
-        self._count = np.zeros((16, self._bins.size), np.float32)
-        self._sum = np.zeros((16, self._bins.size), np.float32)
+        self._shortest, self._per_octave, self._bins = shortest, per_octave, octaves * per_octave + 2
+        self._count = np.zeros((16, self._bins), np.float32)
+        self._sum = np.zeros((16, self._bins), np.float32)
         self._unchanged = np.zeros(16)
         self._rate = np.zeros(16)
         self._known = np.zeros(16, np.bool_)
-        self._all_count, self._all_sum = np.zeros(self._bins.size), np.zeros(self._bins.size)
+        self._all_count, self._all_sum = np.zeros(self._bins), np.zeros(self._bins)
         self._all_unchanged = self._all_checks = 0.0
         self._pooled = self._prior = 1.0 / prior_interval
 
@@ -223,11 +204,13 @@ class ChangeBits(Dumped):
         self._solve(self._follow(slots))
 
     def _count_changed(self, slots: Ids, tau: Ints) -> None:
-        bins = self._bins.of(tau)
+        # Log-spaced: `per_octave` to each doubling from `shortest` on, one below and one above them.
+        place = np.floor(np.log2(tau / self._shortest) * self._per_octave) + 1.0
+        bins = np.clip(place, 0, self._bins - 1).astype(np.int64)
         self._count[slots, bins] += 1
         self._sum[slots, bins] += tau
-        self._all_count += np.bincount(bins, minlength=self._bins.size)
-        self._all_sum += np.bincount(bins, tau, minlength=self._bins.size)
+        self._all_count += np.bincount(bins, minlength=self._bins)
+        self._all_sum += np.bincount(bins, tau, minlength=self._bins)
 
     def _forget(self, slots: Ids) -> None:
         """Slots lose a share at each of their own refreshes; the pool at the mean pace of all."""
@@ -254,7 +237,8 @@ class ChangeBits(Dumped):
 
     def _solve(self, slots: Ids | Ints) -> None:
         used = np.flatnonzero(self._all_count)
-        for part in _blocks(slots):
+        for begin in range(0, slots.size, BLOCK):
+            part = slots[begin : begin + BLOCK]
             cells = np.ix_(part, used)
             count, mean = self._equation(self._count[cells], self._sum[cells], HALF / self._prior)
             unchanged = self._unchanged[part] + self._weight * HALF / self._prior
@@ -362,11 +346,6 @@ def expected_age(tau: Ints | Floats, rate: Floats) -> Floats:
     # Below 1e-4 the difference of two great numbers is replaced by its series, τ/2 − λτ²/12.
     exact = 1.0 / rate - tau / np.expm1(np.maximum(x, 1e-4))
     return np.where(x < 1e-4, tau / 2.0 - x * tau / 12.0, exact)
-
-
-def _blocks(slots: Ids | Ints) -> Iterator[Ids | Ints]:
-    for begin in range(0, slots.size, BLOCK):
-        yield slots[begin : begin + BLOCK]
 
 
 def _check_settings(prior_interval: float, weight: float, memory: float | None) -> None:

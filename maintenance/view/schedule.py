@@ -13,7 +13,7 @@ import numpy as np
 from freshkeeper.maintenance.view.changes import Beliefs, Evidence
 from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.rates import grown, paired, reaching, span
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats, Ids, Ints, spread
 from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import InputError
 
@@ -58,10 +58,27 @@ class Numbering(Dumped):
         return self._by_slot[:slots] if which is None else self._by_slot[which]
 
 
-class FixedSchedule(Dumped):
-    """SR j changes at phase_j + n·interval_j for every integer n, negative ones too: a schedule has no beginning."""
+class Numbered(Dumped):
+    """A model that is told all beforehand: its slots stand for SR numbers, and refreshes teach it nothing."""
 
     LEARNED: ClassVar = ("_numbering",)
+    _numbering: Numbering
+
+    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
+        """These slots now stand for these SRs."""
+        self._numbering.admit(slots, keys)
+
+    def evict(self, slots: Ids) -> None:
+        """These slots stand for nothing."""
+        self._numbering.evict(slots)
+
+    def observe(self, evidence: Evidence) -> None:
+        """Nothing is left to learn."""
+
+
+class FixedSchedule(Numbered):
+    """SR j changes at phase_j + n·interval_j for every integer n, negative ones too: a schedule has no beginning."""
+
     knowledge: ClassVar[Knowledge] = Knowledge.EXACT
 
     def __init__(self, interval: Ints, phase: Ints, numbers: Mapping[Any, int] | None = None) -> None:
@@ -98,18 +115,9 @@ class FixedSchedule(Dumped):
         interval = self._interval[:-1]
         count = np.maximum((end - first) // interval + 1, 0)
         sr = np.repeat(np.arange(self.srs), count)
-        nth = np.arange(sr.size) - np.repeat(np.cumsum(count) - count, count)
-        t_ms = first[sr] + nth * interval[sr]
+        t_ms = first[sr] + spread(np.zeros_like(count), count) * interval[sr]
         order = np.argsort(t_ms, kind="stable")
         return t_ms[order], sr[order]
-
-    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """These slots now stand for these SRs."""
-        self._numbering.admit(slots, keys)
-
-    def evict(self, slots: Ids) -> None:
-        """These slots stand for nothing."""
-        self._numbering.evict(slots)
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """Certainties: fresh while the next change lies ahead, and kept only if fetched since the last one."""
@@ -122,9 +130,6 @@ class FixedSchedule(Dumped):
         change = self._change(instants, interval, phase) if look_ahead else None
         return Beliefs(refreshed.astype(np.float64), kept.astype(np.float64), change)
 
-    def observe(self, evidence: Evidence) -> None:
-        """Nothing is left to learn."""
-
     @staticmethod
     def _change(instants: Ints, interval: Ints, phase: Ints) -> Floats:
         """1 where the count of changes so far, ⌊(t − phase)/interval⌋, grows from one instant to the next."""
@@ -134,7 +139,7 @@ class FixedSchedule(Dumped):
         return change
 
 
-class RecordedChanges(Dumped):
+class RecordedChanges(Numbered):
     """Changes as a trace recorded them; a cursor follows `now` and touches only the changes it passes.
 
     Time may go back (another run over the same trace): the cursor then starts again from the beginning.
@@ -142,7 +147,6 @@ class RecordedChanges(Dumped):
     λ = (n + 1)/(T + 1/λ̄): n changes of the SR in the time T since `start`, and one interval of the mean rate λ̄ of all.
     """
 
-    LEARNED: ClassVar = ("_numbering",)
     knowledge: ClassVar[Knowledge] = Knowledge.EXACT
 
     def __init__(
@@ -191,14 +195,6 @@ class RecordedChanges(Dumped):
         begin, stop = self._t.searchsorted([start, max(start, end)], side="right")
         return self._t[begin:stop].copy(), self._sr[begin:stop].copy()
 
-    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """These slots now stand for these SRs."""
-        self._numbering.admit(slots, keys)
-
-    def evict(self, slots: Ids) -> None:
-        """These slots stand for nothing."""
-        self._numbering.evict(slots)
-
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """Certainties: fresh while the next change lies ahead, and kept only if fetched since the last one."""
         self._advance(int(instants[0]))
@@ -208,9 +204,6 @@ class RecordedChanges(Dumped):
         kept = refreshed & (last_refresh >= self._last[number])[:, None]
         change = self._change(instants, upcoming, self._rate(number)) if look_ahead else None
         return Beliefs(refreshed.astype(np.float64), kept.astype(np.float64), change)
-
-    def observe(self, evidence: Evidence) -> None:
-        """Nothing is left to learn."""
 
     def _successors(self) -> tuple[Ints, Ints]:
         """For each change the next one of the same SR, and for each SR its first one; FOREVER where there is none."""

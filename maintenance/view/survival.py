@@ -117,11 +117,7 @@ class Survival(Dumped):
     knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
 
     def __init__(
-        self,
-        prior_interval: float = PRIOR_INTERVAL,
-        weight: float = 1.0,
-        own: int | None = None,
-        capacity: int = 4096,
+        self, prior_interval: float = PRIOR_INTERVAL, weight: float = 1.0, own: int | None = None, capacity: int = 4096
     ) -> None:
         """`prior_interval` (ms) is the mean life believed before any end was seen; it counts as `weight` versions."""
         if not prior_interval > 0 or not weight > 0 or capacity < 1 or (own is not None and own < 1):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.arrays import Floats, Ints, spread
 from freshkeeper.policies.base import Graph
 from freshkeeper.policies.bound.edges import Bound, edge_bound, in_requests
 from freshkeeper.policies.bound.flow import Network, budget_network
@@ -99,8 +99,7 @@ def _expanded(start: Ints, neighbours: Ints, nodes: Ints) -> tuple[Ints, Ints]:
     """Every neighbour of every node in turn, and which place in `nodes` it is for."""
     degree = np.diff(start)[nodes]
     place = np.repeat(np.arange(nodes.size), degree)
-    offset = np.arange(place.size) - np.repeat(np.cumsum(degree) - degree, degree)
-    return place, neighbours[start[nodes][place] + offset]
+    return place, neighbours[spread(start[nodes], degree)]
 
 
 def _leaders(pairs: _Pairs, width: int) -> Ints:

@@ -19,9 +19,8 @@ from freshkeeper.maintenance.budget.audit import Measured
 from freshkeeper.policies.arrays import Bools
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError, nearest
 from freshkeeper.simulator.experiment import run_directory
-from freshkeeper.simulator.experiment.audited import audited
 from freshkeeper.simulator.experiment.run_directory import Evaluations, Run
-from freshkeeper.simulator.report.scores import Score, scores
+from freshkeeper.simulator.report.scores import Score, audited, scores
 from freshkeeper.simulator.report.timeline import EPOCH_MS
 
 
@@ -47,19 +46,20 @@ def check(
         _check_thresholds(warn, error, last)
         read = run_directory.read(run)
         read = replace(read, evaluations=_latest(read.evaluations, last)) if last else read
-        found = [_checked_one(read, score, warn, error) for score in _checked(read, policy)]
+        found = [_judged(read, score, warn, error) for score in _checked(read, policy)]
     except FreshkeeperError as problem:
         return int(Verdict.UNKNOWN), [f"UNKNOWN: {problem}"]
     found.sort(key=lambda each: (-GRAVITY.index(each[0]), each[1]))
     return int(found[0][0]), [line for _, _, line in found]
 
 
-def _checked_one(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict, float, str]:
+def _judged(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict, float, str]:
     """Verdict, freshness and line of one policy."""
     audits = audited(run, score)
     enough = audits is not None and audits.checked >= ENOUGH
     freshness = audits.share if audits is not None and enough and audits.share is not None else score.freshness.mean
-    verdict = _verdict(freshness, warn, error)
+    poor = Verdict.ERROR if freshness < error else Verdict.WARN if freshness < warn else Verdict.OK
+    verdict = Verdict.UNKNOWN if isnan(freshness) else poor
     return verdict, freshness, _line(run, verdict, score, audits, enough, warn, error)
 
 
@@ -91,12 +91,6 @@ def _latest(evaluations: Evaluations, last: int) -> Evaluations:
     ends = np.cumsum(np.bincount(group))
     recent: Bools = np.arange(group.size) >= ends[group] - last
     return replace(evaluations, counted=evaluations.counted & recent)
-
-
-def _verdict(freshness: float, warn: float, error: float) -> Verdict:
-    if isnan(freshness):
-        return Verdict.UNKNOWN
-    return Verdict.ERROR if freshness < error else Verdict.WARN if freshness < warn else Verdict.OK
 
 
 def _line(

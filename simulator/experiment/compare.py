@@ -4,7 +4,7 @@ A difference is always second − first. Where the runs share seeds, those are c
 out; where they share none, the interval is Welch's. Numbers of another case or level of knowledge are never compared.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from math import isnan
 from pathlib import Path
@@ -53,14 +53,8 @@ class Difference:
     def row(self) -> tuple[str, ...]:
         """The cells under `HEADS`."""
         return (
-            *(
-                self.setting,
-                self.policy,
-                self.case,
-                self.knowledge,
-                f"{100 * self.first:.2f} %",
-                f"{100 * self.second:.2f} %",
-            ),
+            *(self.setting, self.policy, self.case, self.knowledge),
+            *(f"{100 * self.first:.2f} %", f"{100 * self.second:.2f} %"),
             f"{100 * self.difference:+.2f}",
             "" if self.ci95 is None else f"{100 * self.ci95:.2f}",
             f"{self.seeds}" + ("" if self.paired else " unpaired"),
@@ -130,7 +124,7 @@ def compare(a: Path, b: Path) -> Comparison:
 
 def changed(first: Run, second: Run) -> list[Changed]:
     """The dotted keys of the configs whose values differ."""
-    ours, theirs = dict(_flat(first.about.config)), dict(_flat(second.about.config))
+    ours, theirs = first.about.flat_config, second.about.flat_config
     keys = dict.fromkeys([*ours, *theirs])
     return [Changed(key, ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)]
 
@@ -178,14 +172,6 @@ def _nothing(a: Path, b: Path, ours: Iterable[Series], theirs: Iterable[Series])
 def _name(series: Series) -> str:
     parts = [series.setting or "default", series.policy, series.case, series.knowledge]
     return " / ".join(part for part in parts if part)
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, part in config.items():
-        if isinstance(part, Mapping) and part:
-            yield from _flat(part, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", part
 
 
 def _said(part: Any) -> str:

@@ -290,10 +290,7 @@ def _about(known: Path) -> dict[str, Any]:
 
 
 def _put_together(
-    settings: list[Setting],
-    policies: dict[str, list[PolicySettings]],
-    out: Path,
-    parts: list[Part],
+    settings: list[Setting], policies: dict[str, list[PolicySettings]], out: Path, parts: list[Part]
 ) -> list[Row]:
     for name in TABLES:
         files = [out / "parts" / f"{part.index:05d}-{part.seed}" / f"{name}.parquet" for part in parts]

@@ -17,6 +17,7 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import as_ms
+from freshkeeper.maintenance.settings.reference import reference as written
 from freshkeeper.maintenance.settings.shipped_configs import or_named
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.base import Case, Knowledge, Policy
@@ -335,3 +336,14 @@ def _word(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value).removesuffix(".0")
+
+
+HEAD = """\
+Every key of an experiment with its default, which is 002's own where 002 says one.
+A list where one value is expected means a grid; `sweep` varies any key, dotted.
+Try: freshkeeper simulate configs/reference.yaml"""
+
+
+def reference() -> str:
+    """The whole file."""
+    return written(HEAD, Experiment())

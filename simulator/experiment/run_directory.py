@@ -91,6 +91,11 @@ class About(_Part):
     bound: BoundNote | None = None
     complete: bool = True
 
+    @property
+    def flat_config(self) -> dict[str, Any]:
+        """The config by dotted keys."""
+        return dict(_flat(self.config))
+
 
 @dataclass(frozen=True, order=True)
 class Series:
@@ -272,12 +277,16 @@ def _summary(path: Path, notes: list[str]) -> dict[tuple[str, str], dict[str, st
     if not file.exists():
         return {}
     try:
-        return {(row.get("setting") or "", row.get("policy") or ""): row for row in _csv(file)}
+        with file.open(encoding="utf-8", newline="") as lines:
+            return {(row.get("setting") or "", row.get("policy") or ""): row for row in csv.DictReader(lines)}
     except (OSError, ValueError, csv.Error) as error:
         notes.append(f"The summary.csv is not readable and was left aside: {str(error).splitlines()[0]}.")
         return {}
 
 
-def _csv(file: Path) -> Iterator[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(lines)
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, part in config.items():
+        if isinstance(part, Mapping) and part:
+            yield from _flat(part, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", part

@@ -3,15 +3,16 @@
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
-from scipy.special import stdtrit
 
 from freshkeeper.policies.arrays import Floats
+from freshkeeper.simulator.report.intervals import estimate
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,8 @@ def seed_result(evaluations: pa.Table) -> SeedResult:
 
 def mean_and_ci(values: Sequence[float] | Floats) -> tuple[float | None, float | None]:
     """The mean and the half-width of its 95 % interval over seeds (Student's t); None where it cannot be said."""
-    array = np.asarray(values, dtype=np.float64)
-    if not array.size:
-        return None, None
-    if array.size == 1:
-        return float(array[0]), None
-    half = float(stdtrit(array.size - 1, 0.975)) * array.std(ddof=1) / np.sqrt(array.size)
-    return float(array.mean()), float(half)
+    found = estimate(np.asarray(values, dtype=np.float64))
+    return None if isnan(found.mean) else found.mean, None if isnan(found.half) else found.half
 
 
 def pooled(results: Iterable[SeedResult]) -> tuple[float | None, float, float]:

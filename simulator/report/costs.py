@@ -75,7 +75,8 @@ def _wasted(run: Run) -> tuple[dict[int, Estimate], list[str]]:
             return {}, [f"Wasted refreshes cannot be told: refreshes.parquet {missing}."]
         return _shares(run, file), []
     except BROKEN as error:
-        return {}, [f"Wasted refreshes cannot be told: refreshes.parquet is not readable ({_first_line(error)})."]
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return {}, [f"Wasted refreshes cannot be told: refreshes.parquet is not readable ({said})."]
 
 
 def _shares(run: Run, file: Path) -> dict[int, Estimate]:
@@ -109,7 +110,3 @@ def _spreads(run: Run, values: Floats) -> dict[int, Spread]:
             median, high = np.quantile(known, (0.5, 0.95)).tolist()
             found[i] = Spread(median, high)
     return found
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

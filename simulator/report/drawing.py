@@ -73,7 +73,8 @@ class Drawn:
         """The policies of a setting, the best first, then those over the budget, then bounds."""
         there = [p for p in self.group.policies if (setting, p) in self.group.scores]
         there = there if bounds else [p for p in there if not self.group.is_bound(p)]
-        return sorted(there, key=lambda p: (self._rank(p), -self.group.told(setting, p)))
+        rank = {p: 2 if self.group.is_bound(p) else int(p in self.group.overspent) for p in there}
+        return sorted(there, key=lambda p: (rank[p], -self.group.told(setting, p)))
 
     def shown(self, setting: str, bounds: bool = True) -> list[str]:
         """The same with the clairvoyant bound, also where it was computed but not run."""
@@ -84,9 +85,6 @@ class Drawn:
     def is_unlimited(self, policy: str) -> bool:
         """The bound that spends what it likes: all is fresh with it, and beside that all others would look alike."""
         return (self.group.run.contender(policy).name or policy) == "unlimited"
-
-    def _rank(self, policy: str) -> int:
-        return 2 if self.group.is_bound(policy) else int(policy in self.group.overspent)
 
 
 def framed(x: Any, ends: Mapping[str, float], axis: tuple[float, float], rules: Mapping[str, float] = NONE) -> Rows:
@@ -121,8 +119,5 @@ def expanded(blocks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def short(numbers: Iterable[float]) -> list[float | int]:
     """Five digits are more than a screen shows; instants, which are large, keep theirs."""
-    return [_rounded(number if abs(number) >= 1e5 else float(f"{number:.5g}")) for number in numbers]
-
-
-def _rounded(number: float) -> float | int:
-    return int(number) if number == int(number) else number
+    rounded = (number if abs(number) >= 1e5 else float(f"{number:.5g}") for number in numbers)
+    return [int(number) if number == int(number) else number for number in rounded]

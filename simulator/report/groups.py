@@ -15,10 +15,7 @@ from freshkeeper.simulator.report.amounts import GAP, value
 from freshkeeper.simulator.report.intervals import Estimate, estimate, lifts, paired
 from freshkeeper.simulator.report.scores import BOUND, Score, scores
 
-CASES = {
-    "bgp": f"answers of single edges (case{GAP}1)",
-    "aggregate": f"answers of aggregates (case{GAP}2)",
-}
+CASES = {"bgp": f"answers of single edges (case{GAP}1)", "aggregate": f"answers of aggregates (case{GAP}2)"}
 KNOWLEDGE = {
     "exact": "exact knowledge of changes",
     "published": "published knowledge of changes",
@@ -99,7 +96,9 @@ class Group:
 
     def by_seed(self, policy: str) -> Floats:
         """The mean over settings, per seed; NaN where a setting lacks the seed."""
-        each = [self.scores[setting, policy].at(self.seeds) for setting in self._settings_of(policy)]
+        each = [
+            self.scores[setting, policy].at(self.seeds) for setting in self._told if (setting, policy) in self.scores
+        ]
         return np.asarray(np.mean(each, axis=0)) if each else np.full(self.seeds.size, np.nan)
 
     def overall(self, policy: str) -> Estimate:
@@ -145,9 +144,6 @@ class Group:
     def _told(self) -> list[str]:
         """Settings in which freshness can be told at all: some have no answers in any counted evaluation."""
         return [s for s in self.settings if any(self.told(s, policy) >= 0 for policy in self.policies)]
-
-    def _settings_of(self, policy: str) -> list[str]:
-        return [setting for setting in self._told if (setting, policy) in self.scores]
 
     def told(self, setting: str, policy: str) -> float:
         """The headline in one setting; −1 where it cannot be told, so that it is never the best."""

@@ -39,7 +39,9 @@ def estimate(values: Floats) -> Estimate:
     """The mean of one value per seed; seeds without a value do not count."""
     known = values[~np.isnan(values)]
     mean = float(known.mean()) if known.size else float("nan")
-    return Estimate(mean, _half(known), int(known.size))
+    several = known.size > 1
+    half = _t(known.size - 1.0) * float(known.std(ddof=1)) / sqrt(known.size) if several else float("nan")
+    return Estimate(mean, half, int(known.size))
 
 
 def paired(ours: Floats, theirs: Floats) -> Estimate:
@@ -80,10 +82,6 @@ def halves(values: Floats) -> Floats:
     mean = np.nansum(values, axis=0) / np.maximum(known, 1)
     spread = np.sqrt(np.nansum((values - mean) ** 2, axis=0) / (count - 1) / count)
     return np.where(known > 1, spread * stdtrit(count - 1.0, (1 + CONFIDENCE) / 2), np.nan)
-
-
-def _half(values: Floats) -> float:
-    return _t(values.size - 1.0) * float(values.std(ddof=1)) / sqrt(values.size) if values.size > 1 else float("nan")
 
 
 def _t(freedom: float) -> float:

@@ -1,11 +1,11 @@
-"""The page itself: one HTML file with everything in it, and the same plots as PNG.
+"""The page itself: one HTML file with everything in it, and the same plots as PNG and as pictures for notebooks.
 
 The style sheet, the script and the libraries are inlined once; a content security policy forbids the page to load
 anything, so that offline is not a promise but a fact.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,9 +21,9 @@ from freshkeeper.simulator.report import figures, report_tables
 from freshkeeper.simulator.report.amounts import listed
 from freshkeeper.simulator.report.charts import VEGA_LITE, datasets
 from freshkeeper.simulator.report.costs import Costs, costs
-from freshkeeper.simulator.report.drawing import SETTING, Drawn, Figure, View
+from freshkeeper.simulator.report.drawing import SETTING, Drawn, Figure
 from freshkeeper.simulator.report.groups import Group, groups
-from freshkeeper.simulator.report.png import write_pngs
+from freshkeeper.simulator.report.png import svg, write_pngs
 from freshkeeper.simulator.report.scores import BOUND
 from freshkeeper.simulator.report.staleness import Staleness, staleness
 from freshkeeper.simulator.report.styles import styles
@@ -56,29 +56,37 @@ class Section:
     by_setting: list[report_tables.Table]
     budgets: list[report_tables.Table]
 
+    @property
+    def figures(self) -> list[Figure]:
+        """All of them, in the order of the page."""
+        return [*self.along, *self.single]
+
 
 def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
     """Write the page of a run directory, and its plots as PNG where a directory is given."""
     read = run_directory.read(run)
-    paid, stale = costs(read), staleness(read)
-    sections = [_section(f"g{i}", group, paid, stale) for i, group in enumerate(groups(read))]
-    notes = [*read.notes, *paid.notes, *stale.notes]
+    sections, notes = _sections(read)
     page = out or run / "report.html"
     text = _html(read, sections, notes)
     with journal.writing(page):
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text, "utf-8")
     for section in sections if png else []:
-        write_pngs(Path(str(png)), _file_name(section, len(sections)), [*section.along, *section.single])
+        prefix = f"{section.group.case}-{section.group.knowledge}-" if len(sections) > 1 else ""
+        write_pngs(Path(str(png)), prefix, section.figures)
     return page
 
 
 def figures_of(run: Path) -> list[Figure]:
     """Every figure of a run directory, group by group."""
-    read = run_directory.read(run)
+    return [figure for section in _sections(run_directory.read(run))[0] for figure in section.figures]
+
+
+def _sections(read: run_directory.Run) -> tuple[list[Section], list[str]]:
+    """One per group, and what cannot be told of any."""
     paid, stale = costs(read), staleness(read)
     sections = [_section(f"g{i}", group, paid, stale) for i, group in enumerate(groups(read))]
-    return [figure for section in sections for figure in (*section.along, *section.single)]
+    return sections, [*read.notes, *paid.notes, *stale.notes]
 
 
 def _section(name: str, group: Group, paid: Costs, stale: Staleness) -> Section:
@@ -86,19 +94,10 @@ def _section(name: str, group: Group, paid: Costs, stale: Staleness) -> Section:
     implied = [BOUND] if any(group.headline(setting, BOUND).mean > 0 for setting in group.settings) else []
     looks = styles(group.run, list(dict.fromkeys([*group.policies, *implied])))
     drawn = Drawn(group, paid, stale, looks, figures.points_each(lines))
-    along = figures.along_keys(drawn)
-    return Section(
-        name,
-        group,
-        drawn,
-        verdict(group),
-        along,
-        figures.of_settings(drawn),
-        _choices(group, along),
-        report_tables.overview(drawn),
-        report_tables.of_settings(drawn),
-        report_tables.budgets(drawn),
-    )
+    along, single = figures.along_keys(drawn), figures.of_settings(drawn)
+    overview, by_setting = report_tables.overview(drawn), report_tables.of_settings(drawn)
+    budgets, choices = report_tables.budgets(drawn), _choices(group, along)
+    return Section(name, group, drawn, verdict(group), along, single, choices, overview, by_setting, budgets)
 
 
 def _choices(group: Group, along: Sequence[Figure]) -> dict[str, Choices]:
@@ -122,7 +121,7 @@ def _html(run: run_directory.Run, sections: Sequence[Section], notes: Sequence[s
         sections=sections,
         notes=notes,
         policies=policies,
-        settings=_settings(run.about.config),
+        settings={key: listed(part) or "–" for key, part in run.about.flat_config.items()},
         css=Markup((HERE / "page.css").read_text("utf-8")),
         script=Markup((HERE / "page.js").read_text("utf-8")),
         libraries=Markup(libraries()),
@@ -143,28 +142,39 @@ def _plots(sections: Sequence[Section]) -> dict[str, Any]:
         f"{section.id}-{figure.key}": {
             "spec": figure.spec,
             "chooser": f"{section.id}-{figure.chooser}" if figure.chooser else "",
-            "views": {choice: _view(figure, view) for choice, view in figure.views.items()},
+            "views": {  # without rows that the plot does not draw
+                choice: {"words": view.words, "rows": {name: view.rows[name] for name in datasets(figure.spec)}}
+                for choice, view in figure.views.items()
+            },
         }
         for section in sections
-        for figure in (*section.along, *section.single)
+        for figure in section.figures
     }
 
 
-def _view(figure: Figure, view: View) -> dict[str, Any]:
-    """A view without rows that the plot does not draw."""
-    return {"words": view.words, "rows": {name: view.rows[name] for name in datasets(figure.spec)}}
+@dataclass(frozen=True)
+class Picture:
+    """A plot as a notebook shows it; printed, it is its words."""
+
+    key: str
+    choice: str
+    words: str
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        """For those who cannot see it."""
+        return self.words
 
 
-def _settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """A config as dotted keys and values in words."""
-    found: dict[str, str] = {}
-    for key, part in config.items():
-        if isinstance(part, Mapping) and part:
-            found |= _settings(part, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = listed(part) or "–"
-    return found
-
-
-def _file_name(section: Section, sections: int) -> str:
-    return f"{section.group.case}-{section.group.knowledge}-" if sections > 1 else ""
+def pictures(run: Path, *keys: str, choice: str = "") -> list[Picture]:
+    """The figures of a run with these keys, all of them without any; of some choice alone, as `budget=5`."""
+    return [
+        Picture(figure.key, named, view.words, svg(figure, named, view))
+        for figure in figures_of(run)
+        if not keys or figure.key in keys
+        for named, view in figure.views.items()
+        if not choice or named == choice
+    ]

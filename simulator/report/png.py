@@ -51,11 +51,7 @@ def _titled(figure: Figure, choice: str, view: View) -> str:
         "datasets": {name: expanded(blocks) for name, blocks in view.rows.items()},
         "config": {**CONFIG, "background": LIGHT["paper"], "font": "sans-serif", "padding": 12},
     }
-    return _in_the_light(spec)
-
-
-def _in_the_light(spec: dict[str, Any]) -> str:
-    """There is no style sheet in a PNG: colours become values."""
+    # There is no style sheet in a PNG: colours become values.
     return re.sub(r"var\(--([a-z]+)\)", lambda name: LIGHT[name[1]], json.dumps(spec))
 
 

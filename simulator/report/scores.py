@@ -1,4 +1,4 @@
-"""One score per setting × policy: the headline by seed, and what it cost.
+"""One score per setting × policy: the headline by seed, what it cost, and what audits say where the truth is not known.
 
 Freshness of an evaluation = fresh/results; the headline of a seed is the mean over counted evaluations that have
 answers; the headline of a policy is the mean over seeds, with a 95 % interval over seeds.
@@ -7,10 +7,11 @@ answers; the headline of a policy is the mean over seeds, with a 95 % interval o
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isnan
 
 import numpy as np
 
+from freshkeeper.maintenance.budget.audit import Measured
+from freshkeeper.maintenance.journal import journal
 from freshkeeper.policies.arrays import Bools, Floats, Ints
 from freshkeeper.simulator.experiment.run_directory import Evaluations, Run, Series
 from freshkeeper.simulator.report.columns import sums
@@ -117,6 +118,17 @@ def _number(word: str | None) -> float:
         return float("nan")
 
 
-def known(number: float) -> bool:
-    """Whether there is a number."""
-    return not isnan(number)
+def audited(run: Run, score: Score) -> Measured | None:
+    """What the audits of the evaluations that count say, where the truth is not known."""
+    table = journal.read(run.path, "audits") if score.expected else None
+    if table is None:
+        return None
+    rows = run.evaluations.rows(run.evaluations.series.index(score.series))
+    counted = set(run.evaluations.t_ms[rows][run.evaluations.counted[rows]].tolist())
+    columns = (table[name].to_pylist() for name in ("policy", "setting", "t_ms", "fresh"))
+    fresh = [
+        verdict
+        for policy, setting, t, verdict in zip(*columns, strict=True)
+        if (policy, setting) == (score.series.policy, score.series.setting) and t in counted
+    ]
+    return Measured(fresh.count(True), len(fresh) - fresh.count(None), fresh.count(None))

@@ -106,11 +106,8 @@ def _measure(run: Run, answers: Path, truth: Truth) -> Staleness:
     by_setting = any(setting for setting, _, _ in truth.number)
     for batch in batches(answers, USED):
         of = _numbers(batch if by_setting else {k: v for k, v in batch.items() if k != "setting"}, truth.number)
-        now, refreshed, weight = (
-            integers(batch, "t_ms", NEVER),
-            integers(batch, "refreshed_ms", NEVER),
-            floats(batch, "weight"),
-        )
+        now, refreshed = (integers(batch, name, NEVER) for name in ("t_ms", "refreshed_ms"))
+        weight = floats(batch, "weight")
         series = series_of(batch, known)
         used = (series >= 0) & (refreshed > NEVER // 2) & (floats(batch, "k") >= first[series])
         of, now, refreshed, weight, series = of[used], now[used], refreshed[used], weight[used], series[used]

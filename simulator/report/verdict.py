@@ -6,20 +6,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from markupsafe import Markup
 
-from freshkeeper.simulator.experiment.audited import audited
-from freshkeeper.simulator.report.amounts import (
-    amount,
-    listing,
-    percent,
-    percent_with_interval,
-    points,
-    signed,
-    signed_with_interval,
-)
+from freshkeeper.simulator.report import amounts
+from freshkeeper.simulator.report.amounts import amount, listing, percent
 from freshkeeper.simulator.report.groups import Group
 from freshkeeper.simulator.report.intervals import Estimate
 from freshkeeper.simulator.report.panels import BUDGET, Panel, budget_line, panels, reach
-from freshkeeper.simulator.report.scores import BOUND
+from freshkeeper.simulator.report.scores import BOUND, audited
 
 BASELINES = ("random", "lru", "sbm", "ibm")
 TARGET = 0.9
@@ -47,21 +39,21 @@ class Verdict:
 def verdict(group: Group) -> Verdict:
     """What to say about a group, the most important first."""
     if not group.ranked:
-        return Verdict(_nobody(group), [], _marks(group))
+        return Verdict(_nobody(group), [], [_overspent(group, policy) for policy in group.overspent])
     winner = group.ranked[0]
     sentences = [
         *_audits(group, winner),
         *_runner_up(group, winner),
         *_where_others_win(group, winner),
         *_bound(group, winner),
-        *_marks(group),
+        *(_overspent(group, policy) for policy in group.overspent),
     ]
     return Verdict(_lead(group, winner), _lifts(group, winner), [*sentences, *_budgets(group, winner), *_seeds(group)])
 
 
 def _lead(group: Group, winner: str) -> Markup:
     found = group.overall(winner)
-    share, name = Markup("<strong>{}</strong>").format(percent_with_interval(found)), _name(winner)
+    share, name = Markup("<strong>{}</strong>").format(amounts.percent_with_interval(found)), _name(winner)
     kept = "is expected to have kept" if group.expected else "kept"
     over = f", over {len(group.settings)} settings" if len(group.settings) > 1 else ""
     if len(group.ranked) == 1:
@@ -96,9 +88,9 @@ def _runner_up(group: Group, winner: str) -> list[Markup]:
     ahead = group.ahead(winner, second)
     if ahead.seeds > 1 and not ahead.sure:
         words = "{} is next, {} behind: a difference that {} seeds cannot tell from chance."
-        return [Markup(words).format(_name(second), points(ahead), ahead.seeds)]
+        return [Markup(words).format(_name(second), amounts.points(ahead), ahead.seeds)]
     paired = ", paired by seed" if ahead.seeds > 1 else ""
-    return [Markup("{} is next, {} behind{}.").format(_name(second), points(ahead), paired)]
+    return [Markup("{} is next, {} behind{}.").format(_name(second), amounts.points(ahead), paired)]
 
 
 def _where_others_win(group: Group, winner: str) -> list[Markup]:
@@ -120,8 +112,10 @@ def _lifts(group: Group, winner: str) -> list[Lift]:
             if label != winner and each:
                 mean = group.mean_lift(winner, label)
                 low, high = min(one.mean for one in each), max(one.mean for one in each)
-                over = f"{signed(low, 0)} to {signed(high, 0)} over the settings" if len(each) > 1 else ""
-                found.append(Lift(label, mean, signed_with_interval(mean), over))
+                over = (
+                    f"{amounts.signed(low, 0)} to {amounts.signed(high, 0)} over the settings" if len(each) > 1 else ""
+                )
+                found.append(Lift(label, mean, amounts.signed_with_interval(mean), over))
     return found
 
 
@@ -138,21 +132,14 @@ def _bound(group: Group, winner: str) -> list[Markup]:
     return [Markup(words).format(percent(float(np.mean(known))), optimum, low)]
 
 
-def _marks(group: Group) -> list[Markup]:
-    return [_overspent(group, policy) for policy in group.overspent]
-
-
 def _overspent(group: Group, policy: str) -> Markup:
     over = [(s, score) for (s, p), score in group.scores.items() if p == policy]
-    setting, worst = max(over, key=lambda pair: _excess(group, pair[0], pair[1].requests_per_evaluation))
-    paid = group.run.setting(setting).budget
+    paid_in = {setting: group.run.setting(setting).budget for setting, _ in over}
+    setting, worst = max(over, key=lambda pair: pair[1].requests_per_evaluation / (paid_in[pair[0]] or 1))
+    paid = paid_in[setting]
     of = f", where {amount(paid)} are paid" if paid is not None else ""
     words = "{} spent over the budget: up to {} requests per evaluation{}. It is shown, marked, and not ranked."
     return Markup(words).format(_name(policy), amount(worst.requests_per_evaluation), of)
-
-
-def _excess(group: Group, setting: str, requests: float) -> float:
-    return requests / (group.run.setting(setting).budget or 1)
 
 
 def _budgets(group: Group, winner: str) -> list[Markup]:

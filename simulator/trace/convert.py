@@ -113,8 +113,7 @@ def derived(t_ms: Ints, sr: Ids, value: Labels) -> Changes:
     sorted_sr, sorted_value = sr[order], value[order]
     differs = (sorted_sr[1:] == sorted_sr[:-1]) & (sorted_value[1:] != sorted_value[:-1])
     kept = order[1:][differs]
-    kept = kept[np.argsort(t_ms[kept], kind="stable")]
-    return Changes(t_ms[kept], sr[kept], value[kept])
+    return Changes.in_order(t_ms[kept], sr[kept], value[kept])
 
 
 def _changes(table: Table, source: ChangeSource, sr: Ids) -> Changes:
@@ -122,15 +121,11 @@ def _changes(table: Table, source: ChangeSource, sr: Ids) -> Changes:
     if source.value is None and source.observations:
         raise InputError(f"{table.path}: observations without a value tell no change; name the column of the value")
     if source.value is None:
-        order = np.argsort(t_ms, kind="stable")
-        return Changes(t_ms[order], sr[order])
+        return Changes.in_order(t_ms, sr)
     _must_have(table, source.value)
     value = table.values(source.value)
     assert value is not None
-    if source.observations:
-        return derived(t_ms, sr, value)
-    order = np.argsort(t_ms, kind="stable")
-    return Changes(t_ms[order], sr[order], value[order])
+    return derived(t_ms, sr, value) if source.observations else Changes.in_order(t_ms, sr, value)
 
 
 def _open(source: _Source, base: Path, time: str | None) -> Table:

@@ -1,9 +1,14 @@
 """A trace from a recorded journal: who arrived and what changed, as far as answers and refreshes tell.
 
+Arrivals follow from how many mappings each SN had at each evaluation: from one to the next those leave that came one
+range before, and what a count has more than what is left then has arrived since. So the windows of these arrivals hold
+at every evaluation what was counted. Changes are those of changes.parquet, else those that refreshes saw.
+
 What a journal does not tell is said in notes: the range of its window has to be given, what was never answered is not
 known, and without changes.parquet changes are known only where a refresh saw one.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +17,152 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.arrays import Bools, Ids, Ints
 from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.trace.file_tables import Table, read_parquet
-from freshkeeper.simulator.trace.seen_changes import in_order, seen_by_refreshes
-from freshkeeper.simulator.trace.trace import Arrivals, Trace, distinct_edges, number
-from freshkeeper.simulator.trace.window_arrivals import Counts, arrivals_from
+from freshkeeper.simulator.trace.trace import Arrivals, Changes, Trace, distinct_edges, number
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How many mappings SNs had, one row per evaluation and SN, sorted by evaluation."""
+
+    k: Ints
+    sn: Ids
+    mappings: Ints
+
+    @classmethod
+    def of(cls, k: Ints, sn: Ids, mappings: Ints) -> "Counts":
+        """All answers of an SN, with whatever policy, say the same of it; the largest number is right."""
+        order = np.lexsort((mappings, sn, k))
+        k, sn, mappings = k[order], sn[order], mappings[order]
+        last = np.ones(k.size, bool)
+        last[:-1] = (np.diff(k) != 0) | (np.diff(sn) != 0)
+        return cls(k[last], sn[last], mappings[last])
+
+    def each(self, evaluations: int, sns: int) -> Iterator[Ints]:
+        """The counts of all SNs, evaluation by evaluation."""
+        ends = np.searchsorted(self.k, np.arange(evaluations), side="right").tolist()
+        for begin, end in zip([0, *ends], ends, strict=False):
+            counts = np.zeros(sns, np.int64)
+            counts[self.sn[begin:end]] = self.mappings[begin:end]
+            yield counts
+
+
+def arrivals_from(counts: Counts, evaluations: int, span: int, sns: int) -> tuple[Arrivals, int]:
+    """Arrivals, timed by evaluation from 0 on, and how many mappings left before their time.
+
+    A mapping stays for `span` evaluations, so what arrives at k has arrived in the place of what came at k − span.
+    """
+    came = _held_at_first(counts, evaluations, span, sns)
+    held = came.sum(axis=0)
+    found: list[tuple[int, Ints]] = []
+    early = 0
+    for k, now in enumerate(counts.each(evaluations, sns)):
+        if k:
+            found.append((k - span, came[k % span].copy()))
+            left = held - came[k % span]
+            early += int(np.maximum(0, left - now).sum())
+            came[k % span] = np.maximum(0, now - left)
+            held = left + came[k % span]
+    found += [(k - span, came[k % span]) for k in range(evaluations, evaluations + span)]
+    return _listed(found), early
+
+
+def _held_at_first(counts: Counts, evaluations: int, span: int, sns: int) -> Ints:
+    """What the first window holds, by the evaluation (modulo the span) at which it leaves: the latest that can be.
+
+    Of those that leave at r, r + span, ... there are as many as later arrivals in their place fall short of zero.
+    """
+    change, lowest = np.zeros((span, sns), np.int64), np.zeros((span, sns), np.int64)
+    first = before = np.zeros(sns, np.int64)
+    for k, now in enumerate(counts.each(evaluations, sns)):
+        first = first if k else now
+        if k:
+            change[k % span] += now - before
+            lowest[k % span] = np.minimum(lowest[k % span], change[k % span])
+        before = now
+    leaving = -lowest
+    for r in range(1, span):
+        leaving[r] = np.minimum(leaving[r], first - leaving[1:r].sum(axis=0))
+    leaving[0] = first - leaving[1:].sum(axis=0)
+    return leaving
+
+
+def _listed(found: list[tuple[int, Ints]]) -> Arrivals:
+    sns = [np.repeat(np.arange(counts.size, dtype=np.int32), counts) for _, counts in found]
+    times = [np.full(each.size, k, np.int64) for (k, _), each in zip(found, sns, strict=True)]
+    return Arrivals(np.concatenate(times), np.concatenate(sns))
+
+
+def seen_by_refreshes(answers: Table, refreshes: Table | None) -> tuple[Table, str]:
+    """One change halfway between each refresh that saw one and the copy before, and a sentence that says so.
+
+    Every policy saw changes of its own; those of the policy that saw most are taken.
+    """
+    if refreshes is None:
+        raise InputError(f"{answers.path.parent} has neither changes nor refreshes, so nothing is known of changes")
+    refreshes.must_have("t_ms", "sr", "changed")
+    saw = _mask(refreshes.data["changed"])
+    policy = _most(refreshes, saw)
+    mine, served = _rows(refreshes, policy), _rows(answers, policy)
+    labels, (asked, used) = number(refreshes.words("sr"), answers.words("sr"))
+    refreshed, copied = refreshes.whole("t_ms"), answers.whole("refreshed_ms")
+    came = mine & (~_failed(refreshes))
+    sr, t_ms = np.concatenate([asked[came], used[served]]), np.concatenate([refreshed[came], copied[served]])
+    seen = came & saw
+    at = _halfway(sr, t_ms, asked[seen], refreshed[seen])
+    words = pa.DictionaryArray.from_arrays(
+        pa.array(asked[seen], pa.int32()), pa.array([str(label) for label in labels], pa.string())
+    )
+    known = np.unique(asked[seen]).size
+    return Table(refreshes.path, pa.table({"sr": words, "t_ms": pa.array(at)})), (
+        "Changes are known only where a refresh saw one, and taken to be halfway since the copy before: "
+        f"{at.size} changes of {known} SRs. All others stay as they are, so a replay is fresher than life would be."
+    )
+
+
+def _halfway(sr: Ids, t_ms: Ints, asked: Ids, refreshed: Ints) -> Ints:
+    """Between each refresh and the copy before; the refresh itself where none is known."""
+    if not asked.size:
+        return np.empty(0, np.int64)
+    low = int(t_ms.min())
+    width = int(t_ms.max()) - low + 1
+    copies = np.unique(sr.astype(np.int64) * width + t_ms - low)
+    wanted = asked.astype(np.int64) * width + refreshed - low
+    before = copies[np.maximum(np.searchsorted(copies, wanted) - 1, 0)]
+    same = (before // width == asked) & (before < wanted)
+    return np.where(same, (before % width + low + refreshed + 1) // 2, refreshed)
+
+
+def _most(refreshes: Table, saw: Bools) -> str | None:
+    """The policy that saw most changes."""
+    if "policy" not in refreshes.data.column_names:
+        return None
+    words = refreshes.words("policy", blank=True)
+    if not saw.any():
+        return None
+    most = np.bincount(words.indices.to_numpy()[saw]).argmax()
+    return str(words.dictionary[int(most)].as_py())
+
+
+def _rows(table: Table, policy: str | None) -> Bools:
+    if policy is None or "policy" not in table.data.column_names:
+        return np.ones(table.data.num_rows, bool)
+    return _mask(pc.equal(table.data["policy"], policy))
+
+
+def _failed(refreshes: Table) -> Bools:
+    if "error" not in refreshes.data.column_names:
+        return np.zeros(refreshes.data.num_rows, bool)
+    return _mask(pc.invert(pc.is_null(refreshes.data["error"])))
+
+
+def _mask(column: pa.ChunkedArray) -> Bools:
+    """A column of truth values; what is not known is not so."""
+    found: Bools = np.equal(column.to_numpy(), True)
+    return found
+
 
 NEEDED = ("t_ms", "sn", "sr", "refreshed_ms")
 UNSEEN = "What was never answered is not known: SNs and edges that the view lacked, mappings that join with nothing."
@@ -78,7 +223,8 @@ def recorded(place: Path, window: int, setting: str = "") -> Recorded:
     counts = Counts.of((answers.whole("t_ms") - first) // step, sn, weight)
     came, early = arrivals_from(counts, (last - first) // step + 1, -(-window // step), sn_labels.size)
     arrivals = Arrivals(first + came.t_ms * step, came.sn)
-    trace = Trace(arrivals, distinct_edges(sn, sr), in_order(changed.whole("t_ms"), changed_sr), sn_labels, sr_labels)
+    truth = Changes.in_order(changed.whole("t_ms"), changed_sr)
+    trace = Trace(arrivals, distinct_edges(sn, sr), truth, sn_labels, sr_labels)
     notes += [UNSEEN, AT_ONCE, said or ALL_CHANGES]
     if early > FEW * len(arrivals):
         notes.append(

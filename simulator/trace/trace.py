@@ -70,6 +70,12 @@ class Changes:
     sr: Ids
     value: Labels | None = None
 
+    @classmethod
+    def in_order(cls, t_ms: Ints, sr: Ids, value: Labels | None = None) -> "Changes":
+        """Of rows in any order."""
+        order = np.argsort(t_ms, kind="stable")
+        return cls(t_ms[order], sr[order], None if value is None else value[order])
+
     def __len__(self) -> int:
         """How many there are."""
         return self.t_ms.size
@@ -210,7 +216,12 @@ def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: boo
         for path in present:
             path.unlink()
         for name, columns in _tables(trace).items():
-            table = pa.table({name: _typed(values) for name, values in columns.items()})
+            table = pa.table(
+                {
+                    name: pa.array(values, pa.string() if values.dtype == object else None)
+                    for name, values in columns.items()
+                }
+            )
             _write(table, directory / f"{name}.{form}", form)
 
 
@@ -305,10 +316,6 @@ def _tables(trace: Trace) -> dict[str, dict[str, Labels]]:
         if trace.schedule.phase_ms is not None:
             tables["schedule"]["phase_ms"] = trace.schedule.phase_ms[order]
     return tables
-
-
-def _typed(values: Labels) -> pa.Array:
-    return pa.array(values, pa.string()) if values.dtype == object else pa.array(values)
 
 
 def _write(table: pa.Table, path: Path, form: str) -> None:

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats, Ids, Ints, spread
 from freshkeeper.simulator.trace.edge_drawing import draw_edges
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Schedule, Trace
 
@@ -230,7 +230,7 @@ def _ticks(interval: Ints, phase: Ints, end: int) -> tuple[Ints, Ints]:
     """Phase + n·interval up to the end, of every SR."""
     count = (end - phase) // interval + 1
     sr = np.repeat(np.arange(count.size), count)
-    return phase[sr] + _positions(count) * interval[sr], sr
+    return phase[sr] + spread(np.zeros_like(count), count) * interval[sr], sr
 
 
 def _renewals(rng: np.random.Generator, interval: Ints, shape: float, end: int) -> tuple[Ints, Ints]:
@@ -326,8 +326,3 @@ class _Clock:
 def _apart(keys: Ints, base: int) -> tuple[Ints, Ids]:
     """Times and numbers from the keys that were sorted as one."""
     return keys // base, (keys % base).astype(np.int32)
-
-
-def _positions(count: Ints) -> Ints:
-    """0, 1, ... within each of the groups of these sizes."""
-    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)

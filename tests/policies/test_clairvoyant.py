@@ -12,8 +12,7 @@ from freshkeeper.policies import registry
 from freshkeeper.policies.base import Budget, Case, Graph
 from freshkeeper.policies.bound import edges, upper_bound
 from freshkeeper.policies.bound.future import Future, headline_weight
-from freshkeeper.policies.bound.periods import steps_of
-from freshkeeper.policies.bound.prices import dual_bound
+from freshkeeper.policies.bound.periods import dual_bound, steps_of
 from freshkeeper.policies.clairvoyant import Clairvoyant
 from freshkeeper.policies.errors import ConfigError, InputError, PolicyError
 from freshkeeper.policies.rounds_by_hand import from_parts, round_of

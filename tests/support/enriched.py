@@ -19,11 +19,9 @@ from pyarrow import parquet
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrich import enrich
+from freshkeeper.maintenance.pipeline.enrich import Files, enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
-from freshkeeper.maintenance.pipeline.enrichment.enrichment_settings import Settings, on_the_driver
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
-from freshkeeper.maintenance.pipeline.enrichment.sinks import Files
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver
 from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.pipeline.spark_session import SETTINGS as USUAL
 from freshkeeper.maintenance.pipeline.spark_session import spark_session

@@ -16,16 +16,16 @@ from freshkeeper.maintenance.pipeline.analysis import (
     entries,
     journal_tables,
     on_spark,
+    over_evaluations,
     refresh_analysis,
-    spending,
 )
-from freshkeeper.maintenance.pipeline.analysis import over_evaluations as instants
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import SPARK_FAILED, AnalysisError, Tables, located
 from freshkeeper.policies.errors import ConfigError
 
 DIGEST = "analysis.json"
 LARGE = ("over_time", "evaluations")
 """Tables that grow with the run: Parquet alone holds them."""
+PER_EVALUATION = ["seed", "k", "t_ms", "warmup", "results", "fresh", "freshness", "basis", "reported", "expected_fresh"]
 CLOSE = 1e-9
 
 
@@ -63,18 +63,18 @@ class Analysis:
         order = on_spark.SERIES
         yield "freshness", _ordered(on_spark.headline(self.by_seed, most), *order)
         yield "seeds", _ordered(self.by_seed, *order, "seed")
-        yield "evaluations", self._per_evaluation()
-        yield "over_time", instants.over_time(self.evaluated)
+        yield "evaluations", self.evaluated.select(*on_spark.SERIES, *PER_EVALUATION)
+        yield "over_time", over_evaluations.over_time(self.evaluated)
         yield "calibration", _ordered(self._calibration(), *order, "basis", "tenth")
         if self.audited is not None:
             yield "audits", _ordered(audit_analysis.shares(self.audited), *order)
         if self.found.evaluations is not None:
-            yield "budget", _ordered(spending.budget_use(self.found.evaluations, self._budgets()), *order)
-            split = spending.latency(self.found.evaluations, self.found.refreshes)
+            yield "budget", _ordered(over_evaluations.budget_use(self.found.evaluations, self._budgets()), *order)
+            split = over_evaluations.latency(self.found.evaluations, self.found.refreshes)
             yield "latency", _ordered(split, "setting", "policy", "part")
 
     def _calibration(self) -> DataFrame:
-        by_truth = instants.calibration(self.evaluated)
+        by_truth = over_evaluations.calibration(self.evaluated)
         return by_truth if self.audited is None else by_truth.unionByName(audit_analysis.calibration(self.audited))
 
     def _budgets(self) -> dict[str, float]:
@@ -130,12 +130,6 @@ class Analysis:
         yield "wasted", _ordered(refresh_analysis.wasted(counting, served, self.found.changes), "setting", "policy")
         if served is not None:
             yield "missed", _ordered(refresh_analysis.missed(served, counting), "setting", "policy")
-
-    def _per_evaluation(self) -> DataFrame:
-        return self.evaluated.select(
-            *on_spark.SERIES, "seed", "k", "t_ms", "warmup", "results", "fresh", "freshness", "basis", "reported",
-            "expected_fresh",
-        )  # fmt: skip
 
     def _say_unchanged(self, changed: DataFrame) -> None:
         row = changed.agg(F.count("*").alias("all"), F.count_if(F.col("changes") == 0).alias("none")).first()

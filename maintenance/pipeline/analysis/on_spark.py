@@ -1,4 +1,4 @@
-"""Headline freshness on Spark, from answers and changes alone; `on_arrow.py` is the reference with the same names.
+"""Headline freshness on Spark, from answers and changes alone; tests hold it equal to plain Python over the rows.
 
 A *copy* is what was fetched of an SR at one instant. It is fresh until the first change strictly after that instant,
 so every copy has one end, `stale_from`, and an answer at t is fresh iff t < stale_from: "no change in (refreshed, t]".
@@ -7,12 +7,20 @@ copy; what is left for the answers is an equi-join with a table that is broadcas
 SR is no skew, and in case 1 none of them is shuffled.
 """
 
-from functools import reduce
+from functools import cache, reduce
 
+import numpy as np
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
+from scipy.special import stdtrit
 
-from freshkeeper.maintenance.pipeline.analysis.student_t import quantiles
+
+@cache
+def quantiles(most: int) -> tuple[float, ...]:
+    """The 97.5 % quantiles for 2, 3, ... `most` values, and never none."""
+    found: list[float] = stdtrit(np.arange(1, max(2, most)), 0.975).tolist()
+    return tuple(found)
+
 
 SERIES = ["setting", "policy", "case", "knowledge"]
 RUN = ["setting", "policy", "seed"]

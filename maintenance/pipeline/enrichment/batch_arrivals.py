@@ -49,12 +49,8 @@ class Arrivals:
         cuts = [0, *(np.flatnonzero(np.diff(self.first)) + 1).tolist(), len(self.keys)]
         for start, stop in pairwise(cuts):
             if start < stop:
-                yield int(self.first[start]), self._part(start, stop)
-
-    def _part(self, start: int, stop: int) -> "Arrivals":
-        part = slice(start, stop)
-        columns = (self.first, self.earliest, self.latest, self.count)
-        return Arrivals(self.keys[part], *(column[part] for column in columns))
+                columns = (self.first, self.earliest, self.latest, self.count)
+                yield int(self.first[start]), Arrivals(self.keys[start:stop], *(each[start:stop] for each in columns))
 
 
 def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec) -> "DataFrame":
@@ -80,8 +76,8 @@ def collected(counts: Tabular, on: Sequence[str]) -> Arrivals:
     table = here(counts).sort_by([(name, "ascending") for name in (*ORDER, *on)])
     parts = [table[name].to_pylist() for name in on]
     keys: list[Hashable] = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
-    first, earliest, latest, count = (_ints(table, name) for name in (FIRST, EARLIEST, LATEST, COUNT))
-    return Arrivals(keys, first, earliest, latest, count)
+    columns = (np.asarray(table[name].to_numpy(), np.int64) for name in (FIRST, EARLIEST, LATEST, COUNT))
+    return Arrivals(keys, *columns)
 
 
 def key_columns(keys: Sequence[Hashable], on: Sequence[str]) -> dict[str, list[object]]:
@@ -124,7 +120,3 @@ def check_columns(events: "DataFrame", on: Sequence[str], at: str) -> None:
 def _whole(value: str, step: int) -> str:
     """Floor division: SQL's `div` cuts towards zero."""
     return f"(({value} - pmod({value}, {step})) div {step})"
-
-
-def _ints(table: pa.Table, name: str) -> Ints:
-    return np.asarray(table[name].to_numpy(), np.int64)

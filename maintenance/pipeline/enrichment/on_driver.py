@@ -1,21 +1,53 @@
 """Evaluations on the driver: the window's counts come from Spark, and the same Manager decides as everywhere."""
 
+import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected, key_columns
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
+from freshkeeper.maintenance.pipeline.enrichment.batch_journal import PLACE, Journal
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Due, State, Step, Write
+from freshkeeper.maintenance.pipeline.enrichment.once import Once
+from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
+from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
+from freshkeeper.maintenance.view.changes import ChangeModel
+from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.base import Case, Policy
 from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything but the events, the source, and the places to write to."""
+
+    policy: Policy
+    budget: BudgetRule
+    window: WindowSpec
+    delay: int = 0
+    model: ChangeModel = field(default_factory=Learned)
+    case: Case = Case.BGP
+    seed: int = 0
+    warm: Warm | None = None
+
+    def journal(self, state: Path) -> Journal:
+        """Where evaluations and refreshes are told."""
+        known = {"policy": self.policy.name, "case": self.case.value, "knowledge": self.model.knowledge.value}
+        return Journal(state / PLACE, known)
+
 
 VALUES = {"string": pa.string(), "double": pa.float64(), "bigint": pa.int64(), "boolean": pa.bool_()}
 """The types that values of answers may be written in."""
@@ -92,6 +124,33 @@ class OnDriver:
         assert evaluation.answers is not None
         answers = self.shape.table(k, now, evaluation.answers)
         return Step(evaluation.record, evaluation.refreshes, answers)
+
+
+def on_the_driver(
+    settings: Settings,
+    source: Endpoint | Remote,
+    place: Path,
+    shape: Shape,
+    write: Write[pa.Table],
+    reached: Callable[[str], None],
+) -> Batches[pa.Table]:
+    """Evaluations by a Manager, its state in `place`."""
+    once = Once(source, reached)
+    journal = settings.journal(place)
+
+    def both(steps: Sequence[Step[pa.Table]], batch: int) -> None:
+        journal.write(steps, batch)
+        write(steps, batch)
+
+    def begin() -> State[pa.Table]:
+        policy, model = copy.deepcopy((settings.policy, settings.model))
+        manager = Manager(settings.window, once, policy, settings.budget, model, settings.case, seed=settings.seed)
+        if settings.warm is not None:
+            manager.view.fill(settings.warm.pairs(shape.on), settings.warm.values(), settings.warm.at)
+        return State(Due(settings.window, settings.delay), OnDriver(manager, shape))
+
+    begin()  # what is wrong with the settings is said now, not in the first micro-batch
+    return Batches(Store(place, {"source": once}), once, begin, both, reached)
 
 
 def _joined(parts: list[Ints]) -> Ints:

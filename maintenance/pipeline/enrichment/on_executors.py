@@ -1,34 +1,100 @@
 """Evaluations on Spark: window, edges and copies are tables of the cluster; the driver holds what was refreshed.
 
-An SR that was never refreshed is as the warm start left it, so the driver's part of the view grows with what was spent,
-not with the graph. Case 1, with a view that starts warm; keys that have no edge have no answers.
+The window is files that the whole cluster sees: the counts of each micro-batch, for as long as they are needed. An SR
+that was never refreshed is as the warm start left it, so the driver's part of the view grows with what was spent, not
+with the graph. Case 1, with a view that starts warm; keys that have no edge have no answers.
 """
 
+import copy
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from freshkeeper.maintenance.budget.ledger import Ledger
-from freshkeeper.maintenance.budget.selection import whole_requests
+from freshkeeper.maintenance.budget.selection import check_handles, whole_requests
+from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Record, Refreshes
 from freshkeeper.maintenance.pipeline.enrichment import impact
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
+    COUNT,
+    EARLIEST,
+    FIRST,
+    LAST,
+    LATEST,
+    Arrivals,
+    Tabular,
+)
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Due, State, Step, Write
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.enrichment.touched import Touched
-from freshkeeper.maintenance.pipeline.enrichment.window_parts import Span, WindowParts
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Order
+from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Order, Remote
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import Policy, Selection
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.base import Case, Policy, Selection
 from freshkeeper.policies.choose import SLACK
+from freshkeeper.policies.errors import ConfigError
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """How many mappings of a micro-batch have which first and last evaluation."""
+
+    first: Ints
+    last: Ints
+    count: Ints
+
+    @property
+    def until(self) -> int:
+        """The last evaluation that needs any of them."""
+        return int(self.last.max(initial=-(2**62)))
+
+    def mappings(self, k: int) -> int:
+        """How many are in the window at evaluation k."""
+        return int(self.count[(self.first <= k) & (k <= self.last)].sum())
+
+
+@dataclass(frozen=True)
+class WindowParts:
+    """`place`/N for micro-batch N; `place` is a path of the driver and of all executors."""
+
+    spark: SparkSession
+    place: str
+
+    def write(self, counts: DataFrame, batch: int) -> tuple[Arrivals, Span]:
+        """Keep the counts of a micro-batch; only their sums over all keys come back."""
+        counts.write.mode("overwrite").parquet(self._path(batch))
+        sums = [F.min(EARLIEST).alias(EARLIEST), F.max(LATEST).alias(LATEST), F.sum(COUNT).alias(COUNT)]
+        table = self.read([batch]).groupBy(FIRST, LAST).agg(*sums).toArrow().sort_by([(FIRST, "ascending")])
+        first, last, earliest, latest, count = (
+            np.asarray(table[name].to_numpy(), np.int64) for name in (FIRST, LAST, EARLIEST, LATEST, COUNT)
+        )
+        return Arrivals([None] * first.size, first, earliest, latest, count), Span(first, last, count)
+
+    def read(self, batches: Sequence[int]) -> DataFrame:
+        """The counts of some micro-batches."""
+        return self.spark.read.parquet(*(self._path(batch) for batch in batches))
+
+    def remove(self, batches: Sequence[int]) -> None:
+        """What no window needs any more; wherever the files lie, by Hadoop's file system."""
+        context = self.spark.sparkContext
+        assert context._jvm is not None
+        for batch in batches:
+            path = context._jvm.org.apache.hadoop.fs.Path(self._path(batch))
+            path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
+
+    def _path(self, batch: int) -> str:
+        return f"{self.place}/{batch}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +213,9 @@ class OnSpark:
         allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
         delivery = self.source.deliver(Order(now, keys, (), allowance))
         self.ledger.spend(delivery.spent)
-        self._receive_late(delivery)
+        for late in delivery.late:
+            if isinstance(late.outcome, Copy):
+                self.touched.store([late.key], [late.outcome], late.read_at)
         changed = self.touched.store(keys, delivery.copies, now)
         better = sum(
             row["w0"] * (1.0 - row["kept"])
@@ -161,11 +229,6 @@ class OnSpark:
         return Refreshes(
             slots, kinds, keys, scores, changed, errors, read_at, delivery.requests, delivery.spent, taken
         ), better
-
-    def _receive_late(self, delivery: Delivery) -> None:
-        for late in delivery.late:
-            if isinstance(late.outcome, Copy):
-                self.touched.store([late.key], [late.outcome], late.read_at)
 
     def _answers(self, joined: DataFrame, k: int, now: int) -> DataFrame:
         _, kept = impact.columns_of(self.touched.model).beliefs([now])
@@ -184,3 +247,43 @@ def _sums(scored: DataFrame) -> dict[str, float]:
     )
     (row,) = found.collect()
     return {name: float(value or 0) for name, value in row.asDict().items()}
+
+
+def on_the_cluster(
+    settings: Settings,
+    source: Endpoint | Remote,
+    place: Path,
+    shape: Shape,
+    write: Write[DataFrame],
+    reached: Callable[[str], None],
+    parts: WindowParts,
+) -> Batches[DataFrame]:
+    """Evaluations as Spark plans; the driver's state in `place`, the window's in `parts`."""
+    impact.scoring(settings.policy)
+    check_handles(settings.policy, settings.case, settings.model.knowledge)
+    tables = _tables(settings, shape, parts)
+    once, journal = Once(source, reached), settings.journal(place)
+    horizon = max(1, min(LONGEST_HORIZON, settings.window.span * settings.policy.reach))
+    key = to_arrow_type(tables.edges.schema["sr"].dataType)
+
+    def begin() -> State[DataFrame]:
+        policy, model = copy.deepcopy((settings.policy, settings.model))
+        ledger = Ledger(settings.budget, overdraft=not policy.honest)
+        touched, rng = Touched(model, key, shape.value), np.random.default_rng(settings.seed)
+        keeper = OnSpark(settings.window, policy, ledger, touched, tables, once, horizon, rng)
+        return State(Due(settings.window, settings.delay), keeper)
+
+    def both(steps: Sequence[Step[DataFrame]], batch: int) -> None:
+        journal.write(steps, batch)
+        write(steps, batch)
+
+    return Batches(Store(place, {"source": once, "tables": tables}), once, begin, both, reached)
+
+
+def _tables(settings: Settings, shape: Shape, parts: WindowParts) -> Tables:
+    if settings.case is not Case.BGP or settings.warm is None:
+        raise ConfigError("a graph on Spark needs a warm start, and case bgp")
+    knowledge = impact.columns_of(settings.model)
+    edges, copies = settings.warm.frames(parts.spark, shape.on, knowledge.needs)
+    written = copies.withColumn("value", F.col("value").cast(from_arrow_type(shape.value)))
+    return Tables(shape.on, edges, written, settings.warm.at, parts)

@@ -84,11 +84,12 @@ class Once:
             )
         if order.now in self._deliveries:
             return self._deliveries[order.now]
+        # A remote source may have been asked again, up to the allowance; a simple one costs what was asked for.
         tried_again = isinstance(self.source, Remote) and math.isfinite(order.allowance)
-        spent = order.allowance if tried_again else self._cost(order)
+        spent = (
+            order.allowance
+            if tried_again
+            else self.price.of(len(order.keys)) + sum(self.price.of(1) for _ in order.sns)
+        )
         copies = [Copy(error=LOST) for _ in order.keys]
         return Delivery(copies, [Expanded(error=LOST) for _ in order.sns], spent, 0)
-
-    def _cost(self, order: Order) -> float:
-        """What an order costs a simple source; a remote one may have been asked again, up to the allowance."""
-        return self.price.of(len(order.keys)) + sum(self.price.of(1) for _ in order.sns)

@@ -52,7 +52,7 @@ def test_the_headline_equals_what_the_simulator_reported(simulated, digest):
 
 
 def test_the_plain_reference_and_spark_give_equal_numbers(simulated, digest):
-    from freshkeeper.maintenance.pipeline.analysis import on_arrow
+    import freshness_on_arrow as on_arrow
 
     answers, changes, evaluations = (journal.read(simulated, name) for name in ("answers", "changes", "evaluations"))
     judged = on_arrow.judged(answers, on_arrow.copies(answers, changes))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import collected
-from freshkeeper.maintenance.pipeline.enrichment.due import Due
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Due
 from freshkeeper.policies.errors import InputError
 
 WINDOW = enriched.WINDOW

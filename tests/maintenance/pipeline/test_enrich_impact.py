@@ -28,9 +28,8 @@ def spark():
 
 def on_the_cluster(spark, place, policy, model):
     """The steps of the first seconds, in two micro-batches with a restart between them, and answers as rows."""
-    from freshkeeper.maintenance.pipeline.enrichment.cluster import on_the_cluster
     from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
-    from freshkeeper.maintenance.pipeline.enrichment.window_parts import WindowParts
+    from freshkeeper.maintenance.pipeline.enrichment.on_executors import WindowParts, on_the_cluster
 
     done, answers = [], []
 

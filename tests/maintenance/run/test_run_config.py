@@ -14,7 +14,7 @@ import yaml
 
 from freshkeeper.maintenance.run.run_config import RunConfig, config_of, read_config, run_reference
 from freshkeeper.policies.errors import ConfigError
-from freshkeeper.simulator.demo.scene import CONFIG
+from freshkeeper.simulator.demo import CONFIG
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 E = "http://example.org/"

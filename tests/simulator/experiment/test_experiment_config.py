@@ -8,8 +8,7 @@ import yaml
 
 from freshkeeper.policies.errors import ConfigError, UnknownPolicyError, UnknownSettingError
 from freshkeeper.simulator.experiment.experiment import runnable
-from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve, settings_of
-from freshkeeper.simulator.experiment.reference_config import reference
+from freshkeeper.simulator.experiment.experiment_config import Experiment, load, reference, resolve, settings_of
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SHIPPED = sorted(path.name for path in CONFIGS.glob("*.yaml") if not path.name.startswith(("source-", "run-", "demo")))

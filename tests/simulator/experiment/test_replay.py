@@ -18,9 +18,8 @@ from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.replay import cheapest, replay_of
 from freshkeeper.simulator.experiment.summary import read_summary
-from freshkeeper.simulator.trace.recorded_trace import recorded
+from freshkeeper.simulator.trace.recorded_trace import Counts, arrivals_from, recorded
 from freshkeeper.simulator.trace.trace import read_trace, write_trace
-from freshkeeper.simulator.trace.window_arrivals import Counts, arrivals_from
 from freshkeeper.simulator.trace.workload import Workload, generate
 from freshkeeper.simulator.world.foresight import profiles
 

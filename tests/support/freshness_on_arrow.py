@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from freshkeeper.maintenance.pipeline.analysis.student_t import quantiles
+from freshkeeper.maintenance.pipeline.analysis.on_spark import quantiles
 
 Row = dict[str, Any]
 SERIES = ("setting", "policy", "case", "knowledge")

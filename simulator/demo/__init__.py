@@ -1,1 +1,0 @@
-"""The demonstration: one continuous query side by side under several policies."""
