@@ -11,6 +11,7 @@ It gives the solutions of p|q once, SPARQL once for p and once for q.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -122,12 +123,12 @@ def _is_plain(optional: Element) -> bool:
 
 
 def inseparable(group: Sequence[Element]) -> bool:
-    """Whether some p|q stays: beside a blank node label, which no two groups can have, in [ ], or too many of them."""
+    """Whether some p|q stays: where a blank node label would be in two groups, in [ ], or too many of them."""
     labelled = _labelled(group)
     return any(
         len(_alternatives(element)) > (1 if labelled else BRANCHES) or _in_brackets(element)
         if isinstance(element, TriplePattern)
-        else not isinstance(element, (*CLOSED, Minus)) and any(map(inseparable, element.parts))
+        else not isinstance(element, Filter | Bind | Minus) and any(map(inseparable, element.parts))
         for element in group
     )
 
@@ -143,7 +144,16 @@ def _in_brackets(triple: TriplePattern) -> bool:
 
 
 def _labelled(group: Sequence[Element]) -> bool:
-    return any(name.startswith("_:") for e in group if isinstance(e, TriplePattern) for name in e.variables)
+    """Whether a blank node label would come into two groups: it is in several triples, or beside alternatives."""
+    labels = Counter(
+        name
+        for e in group
+        if isinstance(e, TriplePattern)
+        for name in set(e.variables)
+        if name.startswith("_:")
+        for _ in _alternatives(e)
+    )
+    return any(times > 1 for times in labels.values())
 
 
 def _apart(group: Sequence[Element]) -> Iterator[Edit]:

@@ -10,11 +10,11 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
 
 from freshkeeper.maintenance.nesting import DEEPEST, depth_of, depth_of_triples, items_of, marks_of
 from freshkeeper.maintenance.query import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import writer
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.service_join.values import ServiceRows, unskolem
 from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.maintenance.streams.live_streams import Events
@@ -140,7 +140,7 @@ def test_times_of_tables_documents_and_programs_are_bounded_too(far, tmp_path):
     assert mistakes.count == 1
     triple = Triple(NamedNode(f"{E}a"), NamedNode(f"{E}p"), Literal(1))
     with pytest.raises(InputError, match=f"{far} is"):
-        list(run(ContinuousQuery(parse(QUERY)), {f"{E}s": [(1, triple), (far, triple)]}))
+        list(run(build(parse(QUERY)), {f"{E}s": [(1, triple), (far, triple)]}))
 
 
 def test_graphs_are_judged_in_the_order_of_their_times(tmp_path):
