@@ -10,7 +10,7 @@ import typer
 
 from freshkeeper.commands.run_options import said
 from freshkeeper.commands.screen import say
-from freshkeeper.maintenance.addresses import shown
+from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.journal.scripted_truth import Truth
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.state.run_state import State
-from freshkeeper.maintenance.terms import text_of
 from freshkeeper.policies.errors import ConfigError
 
 TABLES = ("evaluations", "refreshes", "answers", "audits")

@@ -8,10 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from freshkeeper.maintenance.addresses import shown_in
 from freshkeeper.maintenance.files import PRIVATE, make_directory
 from freshkeeper.maintenance.journal.journal import writing
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.settings.addresses import shown_in
 
 LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "pyoxigraph")
 

@@ -5,10 +5,10 @@ import logging
 import sys
 from typing import TextIO
 
-from freshkeeper.maintenance.addresses import shown_in
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.failures import kind_of
+from freshkeeper.maintenance.settings.addresses import shown_in
 from freshkeeper.policies.errors import ConfigError
 
 LOGGER = logging.getLogger("freshkeeper")

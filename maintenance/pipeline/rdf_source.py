@@ -16,11 +16,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.settings.durations import LONGEST_MS
 from freshkeeper.maintenance.streams.batch import Batch
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
-from freshkeeper.maintenance.terms import text_of
 from freshkeeper.policies.errors import ConfigError, InputError, nearest
 
 SCHEMA = "t_ms BIGINT, event_time TIMESTAMP, subject STRING, predicate STRING, object STRING"

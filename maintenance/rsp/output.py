@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pyoxigraph import BlankNode, NamedNode, Triple
 
 from freshkeeper.maintenance.query.model import Form
+from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.rsp.evaluator import LazyRows, Term
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.terms import text_of
 from freshkeeper.policies.errors import ConfigError, nearest
 
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"

@@ -6,24 +6,24 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.model import Operator, Query
+from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.run.input_checks import check_inputs, unused
 from freshkeeper.maintenance.run.run_config import RunConfig
-from freshkeeper.maintenance.service.rdf_files import load_graph
 from freshkeeper.maintenance.service.source_config import SourceConfig, read_config
 from freshkeeper.maintenance.service.sources import Source, load_source, source_of
 from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Observer, Shares, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.opening import is_live, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of

@@ -5,7 +5,7 @@ All grow with the source's `max_size`: an answer of small values takes many time
 
 from pyoxigraph import QuerySolutions
 
-from freshkeeper.maintenance.nesting import DEEPEST, depth_of, items_of, marks_of
+from freshkeeper.maintenance.rdf.nesting import DEEPEST, depth_of, items_of, marks_of
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.transport import Bound
 

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pyoxigraph import NamedNode
 
-from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.service.annotations import Annotation
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.sparql_over_http import Method
 from freshkeeper.maintenance.service.json_documents import Property, Template
 from freshkeeper.maintenance.service.json_documents import Resource as Documents
 from freshkeeper.maintenance.service.limits.rate import Rate
+from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import explained

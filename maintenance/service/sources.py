@@ -14,6 +14,7 @@ from threading import Lock
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
 
 from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.service.annotations import Annotation, Told
 from freshkeeper.maintenance.service.dispatcher import Carrier, Dispatcher, RequestOptions
 from freshkeeper.maintenance.service.endpoint import Price
@@ -23,7 +24,6 @@ from freshkeeper.maintenance.service.http.sparql_over_http import SparqlOverHttp
 from freshkeeper.maintenance.service.limits.breaker import Breaker
 from freshkeeper.maintenance.service.limits.rate import Limit, Rate
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
-from freshkeeper.maintenance.service.rdf_files import load_graph
 from freshkeeper.maintenance.service.source_config import SourceConfig, config_of, read_config
 from freshkeeper.maintenance.service.transport import AtOnce, Bound, Transport
 from freshkeeper.maintenance.settings.durations import LONGEST_MS

@@ -7,9 +7,9 @@ from typing import Any
 
 from pyoxigraph import BlankNode, NamedNode, Triple
 
+from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.rsp.evaluator import Row, Term
 from freshkeeper.maintenance.rsp.r2s import Freshness, combine
-from freshkeeper.maintenance.terms import text_of
 
 SKOLEM = "freshkeeper:blank/"
 """Blank nodes cannot stand in VALUES: they travel as names, and are blank again in the answers."""

@@ -13,8 +13,8 @@ from typing import BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
 
-from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.service.http.credentials import basic
+from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.streams.batch import Batch, Stream
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, TimedLines

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
-from freshkeeper.maintenance.nesting import readable
+from freshkeeper.maintenance.rdf.nesting import readable
 from freshkeeper.maintenance.settings.durations import to_instant
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch
 from freshkeeper.maintenance.streams.steps import Steps

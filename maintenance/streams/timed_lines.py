@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 
-from freshkeeper.maintenance.nesting import DEEPEST, TOO_DEEP, depth_of_triples
+from freshkeeper.maintenance.rdf.nesting import DEEPEST, TOO_DEEP, depth_of_triples
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch, in_graph
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError

@@ -33,7 +33,7 @@ from freshkeeper.maintenance.query.syntax.tree import (
     bound_variables,
     everything,
 )
-from freshkeeper.maintenance.terms import text_of
+from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.policies.errors import nearest
 
 _LOOKING = (Filter, Minus, Bind)

@@ -14,9 +14,9 @@ from functools import cache
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
-from freshkeeper.maintenance.addresses import shown
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.credentials import basic
+from freshkeeper.maintenance.settings.addresses import shown
 
 CHUNK = 256_000
 """Bytes of a read."""

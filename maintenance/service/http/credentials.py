@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, quote_plus
 
-from freshkeeper.maintenance.addresses import MASK, secrets_in, shown
+from freshkeeper.maintenance.settings.addresses import MASK, secrets_in, shown
 from freshkeeper.policies.errors import ConfigError
 
 SHORTEST = 4

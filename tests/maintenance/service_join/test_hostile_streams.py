@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
 
-from freshkeeper.maintenance.nesting import DEEPEST, depth_of, depth_of_triples, items_of, marks_of
 from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rdf.nesting import DEEPEST, depth_of, depth_of_triples, items_of, marks_of
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import writer
 from freshkeeper.maintenance.run.run_config import config_of

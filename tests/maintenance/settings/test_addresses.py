@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from freshkeeper.maintenance.addresses import MASK, secrets_in, shown
+from freshkeeper.maintenance.settings.addresses import MASK, secrets_in, shown
 from freshkeeper.maintenance.streams.opening import open_stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.policies.errors import ConfigError, InputError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyoxigraph import Quad, RdfFormat, parse
 
-from freshkeeper.maintenance.nesting import readable
+from freshkeeper.maintenance.rdf.nesting import readable
 from freshkeeper.policies.errors import ConfigError, InputError
 
 
