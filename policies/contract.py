@@ -23,8 +23,8 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
     before = fingerprint(round)
     selection = deepcopy(policy).select(round, budget, np.random.default_rng(SEED))
     checks: tuple[tuple[str, Callable[[], bool]], ...] = (
-        ("chose an SR twice", lambda: np.unique(selection.chosen).size != selection.chosen.size),
-        ("chose an SR that the round does not have", lambda: _strangers(selection, round)),
+        ("chose an entry twice", lambda: np.unique(selection.chosen).size != selection.chosen.size),
+        ("chose an entry that the round does not have", lambda: _strangers(selection, round)),
         ("spent more than the budget", lambda: policy.honest and _cost(selection, round) > budget.available + SLACK),
         ("did not give one score per choice", lambda: len(selection.scores) != len(selection.chosen)),
         ("chose what is certainly fresh", lambda: bool((round.fresh_if_kept[selection.chosen, 0] >= 1).any())),

@@ -45,7 +45,7 @@ class FromView:
         else:  # a window of elements closes again within the instant: the view is as it is
             self._last = now, self._over_srs(self.manager.revisit(now, *self._arrivals(now, mappings.joined)))
         self.errors = self._last[1].record.errors
-        return self._joined(self._last[1], mappings, now)
+        return self._joined(self._last[1], mappings)
 
     def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
         """An evaluation that an earlier run answered: the last one of the view tells what is in its window."""
@@ -92,7 +92,7 @@ class FromView:
         at = np.array([end - span for _, end in new], dtype=np.int64)
         return at, slots, [m.identity for m, _ in new]
 
-    def _joined(self, evaluation: Evaluation, mappings: Mappings, now: int) -> ServiceRows:
+    def _joined(self, evaluation: Evaluation, mappings: Mappings) -> ServiceRows:
         """One copy per SR, or per edge where edges are refreshed; of an aggregate, one per SN."""
         rows: list[Row] = []
         copies: list[int] = []
@@ -100,14 +100,14 @@ class FromView:
         parts: list[list[Freshness]] = []
         complete: dict[Row, list[Freshness]] = {mapping.sn: [] for mapping in mappings.joined}
         for answer in evaluation.answers or ():
-            fresh = Freshness(answer.fresh, now - answer.refreshed)
-            number = numbers.setdefault(self._owner(answer.sn, answer.sr), len(numbers))
+            fresh = Freshness(answer.freshness, answer.age)
+            number = numbers.setdefault(self._owner(answer.key, answer.entry), len(numbers))
             if number == len(parts):
                 parts.append([])
             parts[number].append(fresh)
-            assert isinstance(answer.sn, tuple)
-            complete.setdefault(answer.sn, []).append(fresh)
-            found = self.endpoint.rows(answer.sn, answer.sr, answer.value)
+            assert isinstance(answer.key, tuple)
+            complete.setdefault(answer.key, []).append(fresh)
+            found = self.endpoint.rows(answer.key, answer.entry, answer.value)
             rows += found
             copies += [number] * len(found)
         freshness = [_same(each) for each in parts]

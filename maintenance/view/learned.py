@@ -74,7 +74,7 @@ class Poisson(Dumped):
         bad = ~(np.isfinite(rates) & (rates >= 0))
         if bad.any():
             worst = int(bad.argmax())
-            raise InputError(f"SR {worst} has the rate {rates[worst]} per ms; a rate is finite and not below 0")
+            raise InputError(f"entry {worst} has the rate {rates[worst]} per ms; a rate is finite and not below 0")
         self._rates = np.append(rates, 0.0)
         self._numbering = Numbering(rates.size, numbers)
 

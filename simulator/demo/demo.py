@@ -103,7 +103,7 @@ class Contest:
     def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
         record = evaluation.record
         current = self._truth.at(record.t_ms)
-        fresh = sum(answer.weight for answer in evaluation.answers or () if answer.value == current[answer.sr])
+        fresh = sum(answer.weight for answer in evaluation.answers or () if answer.value == current[answer.entry])
         standing.evaluations += 1
         standing.answers += record.results
         standing.fresh += fresh

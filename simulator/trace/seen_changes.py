@@ -33,7 +33,7 @@ def seen_by_refreshes(answers: Table, refreshes: Table | None) -> tuple[Table, s
     known = np.unique(asked[seen]).size
     return Table(refreshes.path, pa.table({"sr": words, "t_ms": pa.array(at)})), (
         "Changes are known only where a refresh saw one, and taken to be halfway since the copy before: "
-        f"{at.size} changes of {known} SRs. All others stay as they are, so a replay is fresher than life would be."
+        f"{at.size} changes of {known} entries. All others stay as they are, so a replay is fresher than life would be."
     )
 
 

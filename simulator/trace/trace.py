@@ -148,7 +148,7 @@ def read_trace(directory: Path) -> Trace:
     joined = distinct_edges(sn, sr)
     if not np.isin(arrived, joined.sn).any():
         seen = f"arrivals have sn {sn_labels[arrived[0]]}, edges have sn {sn_labels[sn[0]]}"
-        raise InputError(f"{directory}: nothing joins, {seen}; the same SN must have the same id in both")
+        raise InputError(f"{directory}: nothing joins, {seen}; the same lookup key must have the same id in both")
     trace = Trace(
         Arrivals(arrivals.times(), arrived),
         joined,

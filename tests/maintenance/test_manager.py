@@ -16,7 +16,7 @@ USERS = ("ann", "bob", "cyd", "dan")
 
 
 def rows(evaluation):
-    return sorted((a.sn, a.sr, a.value, a.weight, a.refreshed, a.fresh) for a in evaluation.answers)
+    return sorted((a.key, a.entry, a.value, a.weight, a.refreshed, a.freshness) for a in evaluation.answers)
 
 
 def test_a_stale_copy_is_fetched_and_its_answers_are_fresh(keeper, source):
@@ -36,10 +36,18 @@ def test_a_stale_copy_is_fetched_and_its_answers_are_fresh(keeper, source):
 def test_an_aggregate_is_fresh_only_when_all_its_inputs_are(keeper):
     manager = keeper(policy="sbm", budget=1, case=Case.AGGREGATE)
     evaluation = manager.evaluate(1000, [(900, "jazz"), (950, "folk")])
-    assert [(a.sn, a.sr, a.fresh) for a in evaluation.answers] == [
+    assert [(a.key, a.entry, a.freshness) for a in evaluation.answers] == [
         ("jazz", "ann", 0.0), ("jazz", "bob", 0.0), ("folk", "dan", 1.0),
     ]  # fmt: skip
     assert (evaluation.record.results, evaluation.record.expected_fresh) == (2, 1)
+
+
+def test_an_answer_says_how_long_before_the_evaluation_its_copy_was_fetched(keeper, source):
+    manager = keeper(budget=1)
+    source.values["bob"] = 150
+    answers = manager.evaluate(1000, [(900, "jazz"), (950, "rock")]).answers
+    assert sorted({(a.entry, a.age) for a in answers}) == [("ann", 1000), ("bob", 0), ("cyd", 1000)]
+    assert answers.age.tolist() == [a.age for a in answers]
 
 
 def test_what_is_out_of_the_window_is_no_candidate(keeper):
@@ -68,7 +76,7 @@ def test_an_sn_that_the_view_lacks_is_a_miss_that_a_policy_may_fetch(keeper, sou
 def test_two_misses_at_once_share_their_srs(keeper):
     manager = keeper(budget=2, warm=False)
     evaluation = manager.evaluate(1000, [(900, "jazz"), (950, "rock")])
-    assert [(a.sn, a.sr) for a in sorted(evaluation.answers)] == [
+    assert [(a.key, a.entry) for a in sorted(evaluation.answers)] == [
         ("jazz", "ann"), ("jazz", "bob"), ("rock", "bob"), ("rock", "cyd"),
     ]  # fmt: skip
     assert len(manager.view.srs) == 3
@@ -82,7 +90,7 @@ def test_a_full_view_lets_go_of_what_no_window_needs(keeper):
     assert sorted(manager.view.srs.numbers) == ["bob", "cyd"] or len(manager.view.srs) <= 3
     assert "rock" in manager.view.sns.numbers
     again = manager.evaluate(6000, [(6000, "jazz")])
-    assert {a.sr for a in again.answers if a.sn == "jazz"} == {"ann", "bob"}
+    assert {a.entry for a in again.answers if a.key == "jazz"} == {"ann", "bob"}
 
 
 def test_the_least_demanded_goes_first(keeper):
@@ -201,11 +209,11 @@ class Wrong(Random):
 @pytest.mark.parametrize(
     ("chosen", "error", "said"),
     [
-        ([0, 1, 2], OverspentError, "chose 3 SRs for 3 cost units; the budget of this evaluation is 1"),
-        ([0, 0], BadSelectionError, "chose SR 0 more than once"),
-        ([7], BadSelectionError, "chose SR 7, but the round has SRs 0 to 3"),
-        ([-1], BadSelectionError, "chose SR -1"),
-        ([0.5], BadSelectionError, "must choose SR numbers"),
+        ([0, 1, 2], OverspentError, "chose 3 entries for 3 cost units; the budget of this evaluation is 1"),
+        ([0, 0], BadSelectionError, "chose entry 0 more than once"),
+        ([7], BadSelectionError, "chose entry 7, the round has 0 to 3"),
+        ([-1], BadSelectionError, "chose entry -1"),
+        ([0.5], BadSelectionError, "must choose entry numbers"),
     ],
 )
 def test_a_policy_that_breaks_its_contract_is_stopped_before_anything_is_fetched(keeper, source, chosen, error, said):

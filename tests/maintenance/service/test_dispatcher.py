@@ -120,7 +120,7 @@ def test_evaluations_keep_their_step_and_stay_honest_while_the_source_fails(faul
     proxy = proxied()
     keeper = keep(courier_to(proxy.url), budget=5)
     first, _ = keeper.evaluate("jazz", "rock")
-    assert {(answer.refreshed, answer.fresh) for answer in first.answers} == {(1000, 1.0)}
+    assert {(answer.refreshed, answer.freshness) for answer in first.answers} == {(1000, 1.0)}
     proxy.fault, proxy.delay = fault, 0.8
     errors = set()
     for _ in range(3):
@@ -128,7 +128,7 @@ def test_evaluations_keep_their_step_and_stay_honest_while_the_source_fails(faul
         assert taken < DEADLINE + MARGIN
         assert len(found.answers) == 4, "the view answers whatever the source does"
         for answer in found.answers:
-            assert answer.refreshed == keeper.now or answer.fresh < 1.0, "what was not read now is not surely fresh"
+            assert answer.refreshed == keeper.now or answer.freshness < 1.0, "what was not read now is not surely fresh"
             assert answer.refreshed < keeper.now
         errors |= {error for error in found.refreshes.errors if error}
     assert any(error.startswith(FAULTS[fault]) for error in errors), errors
@@ -362,7 +362,7 @@ def test_a_copy_that_comes_late_is_as_fresh_as_when_it_was_asked_for(proxied, ke
     keeper.manager.ledger.rule = BudgetRule.of(0)
     found, _ = keeper.evaluate()
     assert {answer.refreshed for answer in found.answers} == {2000}
-    assert all(0 < answer.fresh < 1 for answer in found.answers)
+    assert all(0 < answer.freshness < 1 for answer in found.answers)
     assert eventually(lambda: keeper.spent == proxy.count)
 
 
