@@ -70,7 +70,14 @@ class Refreshes:
 
 
 class Answer(NamedTuple):
-    """A lookup key of the window joined with one cached entry that it needs; of an aggregate, one of its inputs."""
+    """A lookup key of the window joined with one cached entry that it needs; of an aggregate, one of its inputs.
+
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann"]}, {"ann": 10})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> next(iter(manager.evaluate(1000, [(900, "jazz"), (950, "jazz")]).answers))
+    Answer(key='jazz', entry='ann', value=10, weight=2, refreshed=1000, freshness=1.0, age=0)
+    """
 
     key: Hashable
     """the lookup key, what the window looked up"""
@@ -100,7 +107,15 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The join of the window with the view, in columns; iterate for rows."""
+    """The join of the window with the view, in columns; iterate for rows.
+
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> answers = manager.evaluate(1000, [(900, "jazz")]).answers
+    >>> sorted(zip(answers.entries, answers.values, answers.age.tolist()))
+    [('ann', 10, 0), ('bob', 20, 0)]
+    """
 
     now: int
     """the evaluation's instant"""
@@ -144,7 +159,15 @@ class Answers:
 
 @dataclass(frozen=True)
 class Record:
-    """One row of the journal's evaluations: what can be said without knowing the truth."""
+    """One row of the journal's evaluations: what can be said without knowing the truth.
+
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> record = manager.evaluate(1000, [(900, "jazz")]).record
+    >>> record.results, record.spent, record.expected_freshness
+    (2.0, 1.0, 1.0)
+    """
 
     k: int
     t_ms: int
@@ -168,7 +191,15 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """One evaluation from end to end."""
+    """One evaluation from end to end.
+
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> evaluation = manager.evaluate(1000, [(900, "jazz")])
+    >>> evaluation.refreshes.keys, len(evaluation.answers)
+    (['jazz'], 2)
+    """
 
     record: Record
     refreshes: Refreshes

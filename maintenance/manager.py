@@ -32,7 +32,14 @@ from freshkeeper.policies.errors import InputError, TimeError
 
 @dataclass(eq=False)
 class Manager:
-    """Keeps a local view of one source fresh for one window, within a budget."""
+    """Keeps a local view of one source fresh for one window, within a budget.
+
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> sorted((answer.entry, answer.value) for answer in manager.evaluate(1000, [(900, "jazz")]).answers)
+    [('ann', 10), ('bob', 20)]
+    """
 
     window: WindowSpec
     endpoint: Endpoint | Remote

@@ -19,6 +19,11 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
     """Run every check on one round; the first that fails is an error that says what is wrong.
 
     The policy itself is left as it was: what has state chooses on copies.
+
+    >>> from freshkeeper import Budget, check_policy, policy, round_of
+    >>> round = round_of([(0, 0), (0, 1), (1, 1)], counts=[[1], [2]], life=[1, 1])
+    >>> check_policy(policy("gain"), round, Budget(1, 1)).chosen.tolist()
+    [1]
     """
     before = fingerprint(round)
     selection = deepcopy(policy).select(round, budget, np.random.default_rng(SEED))

@@ -59,7 +59,14 @@ class Numbering(Dumped):
 
 
 class FixedSchedule(Dumped):
-    """SR j changes at phase_j + n·interval_j for every integer n, negative ones too: a schedule has no beginning."""
+    """SR j changes at phase_j + n·interval_j for every integer n, negative ones too: a schedule has no beginning.
+
+    >>> import numpy as np
+    >>> from freshkeeper import FixedSchedule
+    >>> schedule = FixedSchedule(interval=np.array([4000, 10_000]), phase=np.array([1000, 0]))
+    >>> schedule.last_change(6000).tolist(), schedule.next_change(6000).tolist()
+    ([5000, 0], [9000, 10000])
+    """
 
     LEARNED: ClassVar = ("_numbering",)
     knowledge: ClassVar[Knowledge] = Knowledge.EXACT
@@ -140,6 +147,12 @@ class RecordedChanges(Dumped):
     Time may go back (another run over the same trace): the cursor then starts again from the beginning.
     Past the next change of an SR nothing is promised to a policy, so `change` there is 1 − exp(−λ·gap) with
     λ = (n + 1)/(T + 1/λ̄): n changes of the SR in the time T since `start`, and one interval of the mean rate λ̄ of all.
+
+    >>> import numpy as np
+    >>> from freshkeeper import RecordedChanges
+    >>> recorded = RecordedChanges(sr=np.array([0, 1, 0]), t_ms=np.array([1000, 2000, 5000]))
+    >>> recorded.last_change(4000).tolist()
+    [1000, 2000]
     """
 
     LEARNED: ClassVar = ("_numbering",)
