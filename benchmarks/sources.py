@@ -105,7 +105,7 @@ def evaluated(url: str, fetch: str, budget: int, **more: object) -> tuple[list[i
     for result in run(query, {f"{E}s": posts()}, drain=True):
         if result.answers:
             assert len(result.answers) == ROWS or budget < TOPICS
-            sent.append(asked.transport.gate.sent)
+            sent.append(asked.transport.limiter.sent)
     taken = time.perf_counter() - began
     asked.transport.close()
     return [after - before for before, after in pairwise(sent)], taken

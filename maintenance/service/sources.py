@@ -155,17 +155,17 @@ def _transport(config: SourceConfig) -> Transport:
         named = config.annotations is Annotation.GRAPH
         return AtOnce(EmbeddedSource(load_graph(config.data, named), changes))
     credentials = config.auth.read().hiding(config.addresses)
-    wire, dated = ConnectionPool(config.max_size), config.knowledge == "published"
+    pool, dated = ConnectionPool(config.max_size), config.knowledge == "published"
     carrier: Carrier
     if config.sparql is not None:
-        carrier = SparqlOverHttp(config.sparql, credentials, config.method, wire, dated)
+        carrier = SparqlOverHttp(config.sparql, credentials, config.method, pool, dated)
     else:
-        carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, wire, dated)
+        carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, pool, dated)
     breaker = Breaker(config.failures, config.cool_down / 1000)
-    gate = RateLimiter([Limit(Rate.of(written)) for written in config.limits], breaker)
+    limiter = RateLimiter([Limit(Rate.of(written)) for written in config.limits], breaker)
     deadline = math.inf if config.deadline is None else config.deadline / 1000
-    manners = RequestOptions(config.concurrency, config.timeout / 1000, deadline, config.retries)
-    return Dispatcher(carrier, gate, manners, credentials.mask)
+    options = RequestOptions(config.concurrency, config.timeout / 1000, deadline, config.retries)
+    return Dispatcher(carrier, limiter, options, credentials.mask)
 
 
 def _changes(path: Path) -> list[tuple[int, Quad]]:
