@@ -44,7 +44,7 @@ def continuous_query(
     if fetch not in known:
         raise ConfigError(f"fetch={fetch!r} is no way to ask sources: {nearest(fetch, known)}")
     rule = budget if isinstance(budget, SharedBudget) else BudgetRule.of(budget, bank)
-    upkeep = MaintenanceSettings(
+    settings = MaintenanceSettings(
         lambda case: make(policy or DEFAULTS[case]), rule, fetch=Fetch(fetch), edges=edges, shares=shares
     )
-    return build(parse(text), graphs, sources=sources, upkeep=upkeep)
+    return build(parse(text), graphs, sources=sources, settings=settings)

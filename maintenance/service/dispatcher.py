@@ -87,8 +87,7 @@ class Dispatcher:
         until = self.clock() + min(within, self.options.deadline)
         batch = _Batch(until, max(0.0, allowance - len(requests)))
         jobs = [
-            _Job(self, batch, request, now, owner) if n + 1 <= allowance else None
-            for n, request in enumerate(requests)
+            _Job(self, batch, request, now, owner) if n + 1 <= allowance else None for n, request in enumerate(requests)
         ]
         for job in jobs:
             if job is not None:

@@ -30,7 +30,7 @@ class FromView:
     edges: KeepingEdges | None = None
     """what keeps edges up to date, where that is wanted"""
     observe: Callable[[Evaluation], None] = field(default=lambda _: None)
-    keeper: ViewStore = field(default_factory=NoStore)
+    store: ViewStore = field(default_factory=NoStore)
     errors: int = 0
     _fed: dict[Row, int] = field(default_factory=dict)
     _last: tuple[int, Evaluation] | None = None
@@ -49,25 +49,25 @@ class FromView:
 
     def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
         """An evaluation that an earlier run answered: the last one of the view tells what is in its window."""
-        if now == self.keeper.last:
+        if now == self.store.last:
             self._evaluate(now, self.part.read(evaluator, functions).joined)
 
     def _evaluate(self, now: int, mappings: Sequence[WindowMapping]) -> Evaluation:
         at, slots, identity = self._arrivals(now, mappings)
-        keeper, doubt = self.keeper, self.keeper.doubt
-        if keeper.last is not None and now <= keeper.last:
+        store, doubt = self.store, self.store.doubt
+        if store.last is not None and now <= store.last:
             return self._over_srs(self.manager.revisit(now, at, slots, identity))
         if doubt is not None and now == doubt.t:
             evaluation = self.manager.revisit(now, at, slots, identity, doubt.available, doubt.spent)
         else:
             evaluation = self._refresh(self.manager.decide(now, at, slots, identity))
         evaluation = self._over_srs(evaluation)
-        with keeper.commit(evaluation, slots):
+        with store.commit(evaluation, slots):
             self.observe(evaluation)
         return evaluation
 
     def _refresh(self, decision: Decision) -> Evaluation:
-        self.keeper.intend(decision)
+        self.store.intend(decision)
         refreshes = self.manager.fetch(decision)
         if self.edges is not None:
             self.edges.rewire(self.manager)

@@ -92,13 +92,13 @@ class Contest:
         self._journal.close()
 
     def _query(self, name: str, scene: Scene) -> ContinuousQuery:
-        upkeep = MaintenanceSettings(
+        settings = MaintenanceSettings(
             lambda _: make(name),
             BudgetRule.of(self.budget, STEPS_BANKED * self.budget),
             seed=self.seed,
             observe=partial(self._observe, self.standings[name]),
         )
-        return build(parse(QUERY), name=name, sources={BLOG: load_source(str(scene.blog))}, upkeep=upkeep)
+        return build(parse(QUERY), name=name, sources={BLOG: load_source(str(scene.blog))}, settings=settings)
 
     def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
         record = evaluation.record

@@ -45,7 +45,7 @@ class Arrivals:
     sn: Ids
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.t_ms.size
 
 
@@ -58,7 +58,7 @@ class Edges:
     repeated: int = 0
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.sn.size
 
 
@@ -71,7 +71,7 @@ class Changes:
     value: Labels | None = None
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.t_ms.size
 
 

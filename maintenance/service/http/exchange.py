@@ -23,7 +23,7 @@ MAX_ERROR = 64_000
 
 @dataclass(frozen=True)
 class Call:
-    """What is sent."""
+    """One request as it is sent: method, address, headers and body."""
 
     method: str
     url: str

@@ -99,7 +99,7 @@ class _Reading:
             answer = self.source.get(url, self.deadline)
             if answer.status not in GONE:
                 check(answer, self.source.wall)
-                self.store.extend(_triples(resource, term, _document(answer, self.source.wire.max_bytes)))
+                self.store.extend(_triples(resource, term, _document(answer, self.source.pool.max_bytes)))
             if self.source.dated:
                 self.validities.append(of_headers(answer.headers, self.now, self.source.wall()))
             self.known.add(term)
@@ -116,7 +116,7 @@ class _Reading:
         except (SyntaxError, OSError) as error:
             raise FetchError(f"malformed: the pattern cannot be asked of documents: {error}") from None
         assert isinstance(found, QuerySolutions)
-        return bounded(found, self.source.wire.max_bytes)
+        return bounded(found, self.source.pool.max_bytes)
 
 
 def _triples(resource: Resource, subject: NamedNode, document: object) -> list[Quad]:

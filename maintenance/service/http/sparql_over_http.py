@@ -62,7 +62,7 @@ class SparqlOverHttp:
         check(answer, self.wall)
         told = of_headers(answer.headers, now, self.wall()) if self.dated else Validity()
         modified = told.modified if len(request.keys) == 1 else UNKNOWN  # one date says nothing of several keys
-        return Reply(rows_of(answer, self.wire.max_bytes), modified=modified, expires=told.expires)
+        return Reply(rows_of(answer, self.pool.max_bytes), modified=modified, expires=told.expires)
 
     def close(self) -> None:
         """Close connections."""

@@ -278,8 +278,8 @@ def test_what_a_sub_query_computes_is_looked_at_from_outside_as_sparql_does(
     body = f"{head} @ {{ {WINDOW} {{ {shown.replace('@', f'{{ {holding} }}')} }} {looked} }}"
     elements, data, changes = world(seed)
     blog = Source.embedded(data, volatile=[E + "followers"], changes=changes)
-    upkeep = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=fetch)
-    running = build(parse(query(body)), sources={E + "b": blog}, upkeep=upkeep)
+    settings = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=fetch)
+    running = build(parse(query(body)), sources={E + "b": blog}, settings=settings)
     for result in run(running, {E + "s": elements}):
         answers = list(said(result))
         assert Counter(answer for answer, _ in answers) == truth(body, seed, result.t), result.t
@@ -292,8 +292,8 @@ def test_without_a_view_every_shape_is_answered(name: str) -> None:
     for seed in range(3):
         elements, data, changes = world(seed)
         sources = {E + "b": Source.embedded(data, volatile=[E + "followers"], changes=changes)}
-        upkeep = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=Fetch.ALWAYS)
-        running = build(parse(query(body)), {}, sources=sources, upkeep=upkeep)
+        settings = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=Fetch.ALWAYS)
+        running = build(parse(query(body)), {}, sources=sources, settings=settings)
         for result in run(running, {E + "s": elements}):
             assert Counter(answer for answer, _ in said(result)) == truth(body, seed, result.t), (seed, result.t)
 
