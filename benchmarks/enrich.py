@@ -95,7 +95,7 @@ def single(scene: Scene, policy: Policy, until: int) -> tuple[float, float, floa
         slots = manager.view.sn_slots(arrivals.sn.tolist())
         answers = manager.evaluate_slots(now, arrivals.t_ms, slots).answers
         assert answers is not None
-        sr = np.array(answers.sr_keys, np.int64)
+        sr = np.array(answers.entries, np.int64)
         good = schedule.last_change(now)[sr] <= answers.refreshed
         fresh.append(float(answers.weight[good].sum() / answers.weight.sum()))
     return float(np.mean(fresh)), float(manager.ledger.spent), time.perf_counter() - began

@@ -99,13 +99,13 @@ def evaluated(url: str, fetch: str, budget: int, **more: object) -> tuple[list[i
     """The requests of two evaluations, and the seconds that both took."""
     asked, sent = source(url, **more), [0]
     assert isinstance(asked.transport, Dispatcher)
-    upkeep = MaintenanceSettings(lambda _: make("gain"), BudgetRule.of(budget), fetch=Fetch(fetch))
-    query = build(parse(QUERY), sources={f"{E}blog": asked}, upkeep=upkeep)
+    settings = MaintenanceSettings(lambda _: make("gain"), BudgetRule.of(budget), fetch=Fetch(fetch))
+    query = build(parse(QUERY), sources={f"{E}blog": asked}, settings=settings)
     began = time.perf_counter()
     for result in run(query, {f"{E}s": posts()}, drain=True):
         if result.answers:
             assert len(result.answers) == ROWS or budget < TOPICS
-            sent.append(asked.transport.gate.sent)
+            sent.append(asked.transport.limiter.sent)
     taken = time.perf_counter() - began
     asked.transport.close()
     return [after - before for before, after in pairwise(sent)], taken

@@ -25,13 +25,11 @@ WAITS = "PRAGMA synchronous=FULL"
 
 def write(place: Path, topics: int, users: int, degree: int) -> None:
     """A stream of five posts per second, and a blog of some size."""
-    lots = random.Random(1)
-    times = sorted(lots.randrange(1, EVALUATIONS * 1000) for _ in range(5 * EVALUATIONS))
-    posts = [f"{at}\t<{E}p{n}> <{E}topic> <{E}t{lots.randrange(topics)}> ." for n, at in enumerate(times)]
+    rng = random.Random(1)
+    times = sorted(rng.randrange(1, EVALUATIONS * 1000) for _ in range(5 * EVALUATIONS))
+    posts = [f"{at}\t<{E}p{n}> <{E}topic> <{E}t{rng.randrange(topics)}> ." for n, at in enumerate(times)]
     (place / "posts.nq").write_text("\n".join(posts) + "\n")
-    edges = [
-        f"<{E}t{t}> <{E}discussedBy> <{E}u{u}> ." for t in range(topics) for u in lots.sample(range(users), degree)
-    ]
+    edges = [f"<{E}t{t}> <{E}discussedBy> <{E}u{u}> ." for t in range(topics) for u in rng.sample(range(users), degree)]
     values = [f"<{E}u{u}> <{E}followers> {u} ." for u in range(users)]
     (place / "blog.ttl").write_text("\n".join([*edges, *values]))
 

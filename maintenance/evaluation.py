@@ -70,50 +70,104 @@ class Refreshes:
 
 
 class Answer(NamedTuple):
-    """One edge of the join: an SN in the window with one of its SRs; in case 2 one input of the SN's aggregate."""
+    """A lookup key of the window joined with one cached entry that it needs; of an aggregate, one of its inputs.
 
-    sn: Hashable
-    sr: Hashable
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann"]}, {"ann": 10})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> next(iter(manager.evaluate(1000, [(900, "jazz"), (950, "jazz")]).answers))
+    Answer(key='jazz', entry='ann', value=10, weight=2, refreshed=1000, freshness=1.0, age=0)
+    """
+
+    key: Hashable
+    """the lookup key, what the window looked up"""
+    entry: Hashable
+    """the key of the cached entry"""
     value: object
+    """what the entry held when it was fetched"""
     weight: int
-    """how many window mappings of the SN there are"""
+    """how many window mappings have this lookup key"""
     refreshed: int
     """when the copy used was fetched"""
-    fresh: float
-    """the probability that the answer (case 2: the whole aggregate) is fresh"""
+    freshness: float
+    """the probability that the answer (of an aggregate: all of it) is fresh"""
+    age: int
+    """how long before the evaluation the copy was fetched"""
+
+    @property
+    def sn(self) -> Hashable:
+        """The lookup key in the paper's letters, for the journal's columns."""
+        return self.key
+
+    @property
+    def sr(self) -> Hashable:
+        """The cached entry in the paper's letters, for the journal's columns."""
+        return self.entry
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The join of the window with the view, in columns; iterate for rows."""
+    """The join of the window with the view, in columns; iterate for rows.
 
-    sn: Ints
-    sr: Ids
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> answers = manager.evaluate(1000, [(900, "jazz")]).answers
+    >>> sorted(zip(answers.entries, answers.values, answers.age.tolist()))
+    [('ann', 10, 0), ('bob', 20, 0)]
+    """
+
+    now: int
+    """the evaluation's instant"""
+    key_slots: Ints
+    entry_slots: Ids
     weight: Ints
     refreshed: Ints
-    fresh: Floats
+    freshness: Floats
     kinds: Kinds
     """copies, and edges where those are refreshed"""
-    sn_keys: list[Hashable]
-    sr_keys: list[Hashable]
+    keys: list[Hashable]
+    """the lookup keys"""
+    entries: list[Hashable]
+    """the keys of the cached entries"""
     values: list[object]
 
+    @property
+    def age(self) -> Ints:
+        """How long before the evaluation each copy was fetched."""
+        return self.now - self.refreshed
+
+    @property
+    def sn_keys(self) -> list[Hashable]:
+        """The lookup keys in the paper's letters, for the journal's columns."""
+        return self.keys
+
+    @property
+    def sr_keys(self) -> list[Hashable]:
+        """The cached entries in the paper's letters, for the journal's columns."""
+        return self.entries
+
     def __len__(self) -> int:
-        """How many rows."""
-        return self.sn.size
+        """One for each lookup key and cached entry that join."""
+        return len(self.keys)
 
     def __iter__(self) -> Iterator[Answer]:
-        """Row by row."""
-        numbers = zip(self.weight.tolist(), self.refreshed.tolist(), self.fresh.tolist(), strict=True)
-        for sn, sr, value, (weight, refreshed, fresh) in zip(
-            self.sn_keys, self.sr_keys, self.values, numbers, strict=True
-        ):
-            yield Answer(sn, sr, value, weight, refreshed, fresh)
+        """One `Answer` after the other, in the order of the columns."""
+        numbers = (column.tolist() for column in (self.weight, self.refreshed, self.freshness, self.age))
+        yield from map(Answer, self.keys, self.entries, self.values, *numbers)
 
 
 @dataclass(frozen=True)
 class Record:
-    """One row of the journal's evaluations: what can be said without knowing the truth."""
+    """One row of the journal's evaluations: what can be said without knowing the truth.
+
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> record = manager.evaluate(1000, [(900, "jazz")]).record
+    >>> record.results, record.spent, record.expected_freshness
+    (2.0, 1.0, 1.0)
+    """
 
     k: int
     t_ms: int
@@ -137,7 +191,15 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """One evaluation from end to end."""
+    """One evaluation from end to end.
+
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> evaluation = manager.evaluate(1000, [(900, "jazz")])
+    >>> evaluation.refreshes.keys, len(evaluation.answers)
+    (['jazz'], 2)
+    """
 
     record: Record
     refreshes: Refreshes

@@ -32,7 +32,14 @@ from freshkeeper.policies.errors import InputError, TimeError
 
 @dataclass(eq=False)
 class Manager:
-    """Keeps a local view of one source fresh for one window, within a budget."""
+    """Keeps a local view of one source fresh for one window, within a budget.
+
+    >>> from freshkeeper import BudgetRule, InMemory, Learned, Manager, WindowSpec, policy
+    >>> source = InMemory({"jazz": ["ann", "bob"]}, {"ann": 10, "bob": 20})
+    >>> manager = Manager(WindowSpec(4000, 1000), source, policy("gain"), BudgetRule.of(1), Learned())
+    >>> sorted((answer.entry, answer.value) for answer in manager.evaluate(1000, [(900, "jazz")]).answers)
+    [('ann', 10), ('bob', 20)]
+    """
 
     window: WindowSpec
     endpoint: Endpoint | Remote
@@ -173,7 +180,7 @@ class Manager:
             decision.budget.available + decision.draws.cost, refreshes.spent, float(self.ledger.available),
             decision.decide_us, refreshes.fetch_ms, refreshes.failed,
         )  # fmt: skip
-        answers = self._answers(sn, sr, weight, fresh) if self.answers else None
+        answers = self._answers(decision.now, sn, sr, weight, fresh) if self.answers else None
         self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()
         return Evaluation(record, refreshes, answers, decision.sns, decision.counts, audits)
@@ -289,7 +296,7 @@ class Manager:
 
     def _advance(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None) -> None:
         if sns.size and (int(sns.max()) >= self.view.sns.width or int(sns.min()) < 0):
-            raise InputError(f"an arrival names SN slot {int(sns.max())}; the view has {self.view.sns.width} slots")
+            raise InputError(f"an arrival names lookup key {int(sns.max())}; the view has {self.view.sns.width} slots")
         self.graph.extend(self.view.sns.width, self.view.srs.width)
         self.content.insert(at, sns, identity)
         self._k = self.content.due() if self.window.count else self.window.index(now)
@@ -334,12 +341,12 @@ class Manager:
         counts = decision.counts[connected]
         return np.repeat(whole, degrees), float(counts.sum()), float(counts @ whole[connected])
 
-    def _answers(self, sn: Ints, sr: Ids, weight: Ints, fresh: Floats) -> Answers:
+    def _answers(self, now: int, sn: Ints, sr: Ids, weight: Ints, fresh: Floats) -> Answers:
         held = self.view.last_refresh[sr] != NEVER
         sn, sr = sn[held], sr[held]
         sns, srs, values = self.view.sns.keys, self.view.srs.keys, self.view.values
         numbers = sr.tolist()
         return Answers(
-            sn, sr, weight[held], self.view.last_refresh[sr], fresh[held], self.view.kinds[sr],
+            now, sn, sr, weight[held], self.view.last_refresh[sr], fresh[held], self.view.kinds[sr],
             [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], [values[n] for n in numbers],
         )  # fmt: skip

@@ -8,7 +8,7 @@
 # # One round, looked at from all sides
 #
 # A round is what a policy is asked at one evaluation: who needs what, how often, and how long it would stay fresh.
-# This is the example of Figure 1 of *Planning Ahead*: three SNs in the window, three SRs, six edges. Open it with
+# This is the example of Figure 1 of *Planning Ahead*: three lookup keys in the window, three cached entries, six edges. Open it with
 # jupytext (`jupytext --to notebook notebooks/00-one-round.py`) or run it as a program.
 
 # %%
@@ -19,19 +19,19 @@ from freshkeeper import Budget, Case, policy, round_of, to_networkx
 
 edges = [(0, 0), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)]
 counts = [[1, 1], [2, 2], [1, 1]]
-"""c_i(m): window mappings of each SN now and at the next evaluation"""
+"""c_i(m): window mappings of each lookup key now and at the next evaluation"""
 
 round = round_of(edges, counts, life=[1, 2, 2])
 
 # %% [markdown]
-# Demand is adjacency times profile: how many answers each SR takes part in, now and at the next evaluation.
+# Demand is adjacency times profile: how many answers each cached entry takes part in, now and at the next evaluation.
 
 # %%
 print(round.demand)
 
 # %% [markdown]
-# What each policy refreshes with one request, and with two. SR 0 is the most popular but changes before the next
-# evaluation; SR 2 lasts.
+# What each policy refreshes with one request, and with two. Cached entry 0 is the most popular but changes before the next
+# evaluation; cached entry 2 lasts.
 
 # %%
 for name in ("sbm", "ibm", "gain", "oracle"):
@@ -39,7 +39,7 @@ for name in ("sbm", "ibm", "gain", "oracle"):
     print(f"{name:7s} one request: {picks[0]}   two: {picks[1]}")
 
 # %% [markdown]
-# The same round as aggregates: an answer is fresh only when all inputs of its SN are.
+# The same round as aggregates: an answer is fresh only when all inputs of its lookup key are.
 
 # %%
 sums = round_of(edges, counts, life=[1, 2, 2], case=Case.AGGREGATE)

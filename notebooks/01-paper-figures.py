@@ -40,7 +40,7 @@ figure(runs.of("fig2a"), "by-edges")
 freshness(runs.of("fig2a"))
 
 # %% [markdown]
-# ## Figure 2(b): skew of the SRs' degrees
+# ## Figure 2(b): skew of the cached entries' degrees
 #
 # > The more skewed the degrees, the more a good choice gains. (The paper's s is 1 − `degree_skew`.)
 
@@ -82,9 +82,9 @@ for policy in ("sbm", "ibm"):
     print(f"{policy}: least {min(gains):.0%}, mean {sum(gains) / len(gains):.0%}, most {max(gains):.0%}")
 
 # %% [markdown]
-# ## Figure 3(a): aggregates, skew of the SRs' degrees
+# ## Figure 3(a): aggregates, skew of the cached entries' degrees
 #
-# > An aggregate is fresh only if all its inputs are; choosing whole SNs pays. With 20 inputs per SN next to nothing
+# > An aggregate is fresh only if all its inputs are; choosing whole lookup keys pays. With 20 inputs per lookup key next to nothing
 # > is complete here, whatever the policy.
 
 # %%

@@ -77,7 +77,7 @@ told(analysis, "budget", "setting", "policy", "spent_per_evaluation", "used", "s
 told(analysis, "calibration", "setting", "policy", "basis", "tenth", "evaluations", "expected", "freshness", "bias")
 
 # %% [markdown]
-# Where do stale answers come from? Deciles of entries by how often they change, and by how many SNs they have.
+# Where do stale answers come from? Deciles of entries by how often they change, and by how many lookup keys they have.
 
 # %%
 told(analysis, "by_change_rate", "setting", "policy", "decile", "least", "most", "answers", "freshness")

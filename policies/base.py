@@ -20,14 +20,24 @@ NEVER = -(2**62)
 
 
 class Case(StrEnum):
-    """What an answer is made of: one edge (BGP), or all inputs of an SN (aggregate)."""
+    """What an answer is made of: one edge (BGP), or all inputs of an SN (aggregate).
+
+    >>> from freshkeeper import Case
+    >>> [case.value for case in Case]
+    ['bgp', 'aggregate']
+    """
 
     BGP = "bgp"
     AGGREGATE = "aggregate"
 
 
 class Knowledge(StrEnum):
-    """How much is known of changes; a table or plot never mixes the levels."""
+    """How much is known of changes; a table or plot never mixes the levels.
+
+    >>> from freshkeeper import Knowledge, Learned
+    >>> Learned().knowledge is Knowledge.LEARNED
+    True
+    """
 
     EXACT = "exact"
     PUBLISHED = "published"
@@ -44,7 +54,13 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """The bipartite maintenance graph in CSR both ways; an edge (i, j) says that SN i needs SR j."""
+    """The bipartite maintenance graph in CSR both ways; an edge (i, j) says that SN i needs SR j.
+
+    >>> from freshkeeper import Graph
+    >>> graph = Graph.from_edges([0, 0, 1], [0, 1, 1], sns=2, srs=2)
+    >>> graph.inputs(0).tolist(), graph.dependants(1).tolist()
+    ([0, 1], [0, 1])
+    """
 
     sn_start: Ints
     sn_neighbours: Ids
@@ -121,6 +137,11 @@ class Round:
     many new answers SR j is expected to take part in per evaluation, each for `span` of them. `change[j, m]` is the
     probability that SR j changes between the evaluations m − 1 and m whatever happened before, for policies that look
     past the first change. It and the structure are made when a policy first looks at them, within `select`.
+
+    >>> from freshkeeper import round_of
+    >>> round = round_of([(0, 0), (0, 1), (1, 1)], counts=[[1], [2]], life=[1, 1], fresh=[0])
+    >>> round.demand[:, 0].tolist(), round.stale.tolist()
+    ([1.0, 3.0], [False, True])
     """
 
     demand: Floats
@@ -215,7 +236,12 @@ class Round:
 
 @dataclass(frozen=True)
 class Budget:
-    """What one evaluation may spend, in cost units: `available` now, γ at every one, a bank of capacity `bank`."""
+    """What one evaluation may spend, in cost units: `available` now, γ at every one, a bank of capacity `bank`.
+
+    >>> from freshkeeper import Budget
+    >>> Budget(available=3, per_evaluation=2, bank=1).lost_if_unspent
+    2
+    """
 
     available: float
     per_evaluation: float
@@ -229,7 +255,13 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The SRs to fetch again, best first, each with its score, and why in words."""
+    """The SRs to fetch again, best first, each with its score, and why in words.
+
+    >>> import numpy as np
+    >>> from freshkeeper import Selection
+    >>> Selection(chosen=np.array([3, 1]), scores=np.array([0.9, 0.4]), reason="most demanded").chosen.tolist()
+    [3, 1]
+    """
 
     chosen: Ids
     scores: Floats
@@ -279,7 +311,18 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class BasePolicy:
-    """What most policies declare: both cases, every knowledge level, within the budget, no look past the window."""
+    """What most policies declare: both cases, every knowledge level, within the budget, no look past the window.
+
+    >>> import numpy as np
+    >>> from freshkeeper import BasePolicy, Budget, Selection, check_policy, round_of
+    >>> class First(BasePolicy):
+    ...     name = "first"
+    ...     def select(self, round, budget, rng):
+    ...         chosen = np.flatnonzero(round.stale_candidates)[: int(budget.available)]
+    ...         return Selection(chosen, np.ones(chosen.size))
+    >>> check_policy(First(), round_of([(0, 0), (0, 1)], counts=[[1]], life=[1, 1]), Budget(1, 1)).chosen.tolist()
+    [0]
+    """
 
     name: ClassVar[str] = ""
 

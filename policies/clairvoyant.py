@@ -92,6 +92,6 @@ class Clairvoyant(BasePolicy):
             )
         if round.srs < future.srs:
             raise PolicyError(
-                f"clairvoyant was told of {future.srs} SRs and the round has {round.srs}; "
-                "right would be rounds whose SRs are numbered as the future's"
+                f"clairvoyant was told of {future.srs} entries and the round has {round.srs}; "
+                "right would be rounds whose entries are numbered as the future's"
             )

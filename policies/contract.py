@@ -22,13 +22,18 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
     """Run every check on one round; the first that fails is an error that says what is wrong.
 
     The policy itself is left as it was: what has state chooses on copies.
+
+    >>> from freshkeeper import Budget, check_policy, policy, round_of
+    >>> round = round_of([(0, 0), (0, 1), (1, 1)], counts=[[1], [2]], life=[1, 1])
+    >>> check_policy(policy("gain"), round, Budget(1, 1)).chosen.tolist()
+    [1]
     """
     before = fingerprint(round)
     selection = deepcopy(policy).select(round, budget, np.random.default_rng(SEED))
     chosen = selection.chosen
     checks: tuple[tuple[str, Callable[[], bool]], ...] = (
-        ("chose an SR twice", lambda: np.unique(chosen).size != chosen.size),
-        ("chose an SR that the round does not have", lambda: bool(((chosen < 0) | (chosen >= round.srs)).any())),
+        ("chose an entry twice", lambda: np.unique(chosen).size != chosen.size),
+        ("chose an entry that the round does not have", lambda: bool(((chosen < 0) | (chosen >= round.srs)).any())),
         ("spent more than the budget", lambda: policy.honest and round.cost[chosen].sum() > budget.available + SLACK),
         ("did not give one score per choice", lambda: len(selection.scores) != chosen.size),
         ("chose what is certainly fresh", lambda: bool((round.fresh_if_kept[chosen, 0] >= 1).any())),

@@ -22,7 +22,15 @@ from difflib import get_close_matches
 
 
 class FreshkeeperError(Exception):
-    """The root: catch this to catch all that freshkeeper raises on purpose."""
+    """The root: catch this to catch all that freshkeeper raises on purpose.
+
+    >>> from freshkeeper import BudgetRule, FreshkeeperError
+    >>> try:
+    ...     BudgetRule.of(-1)
+    ... except FreshkeeperError as error:
+    ...     print(error)
+    a budget per evaluation must be zero or more cost units, not -1
+    """
 
     exit_code = 1
 

@@ -73,7 +73,12 @@ def find(name: str) -> type[Policy]:
 
 
 def make(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
-    """A policy by name with its settings, each a field of its class."""
+    """A policy by name with its settings, each a field of its class.
+
+    >>> from freshkeeper import policy
+    >>> policy("gain").name, policy("random").honest
+    ('gain', True)
+    """
     policy, settings = find(name), dict(settings or {})
     _check_settings(name, policy, settings)
     try:

@@ -20,6 +20,11 @@ def round_of(
 
     `counts[i][m]` is c_i(m); SR j changes next after `life[j]` evaluations (B_j), and then as often again; the SRs in
     `fresh` hold good copies, all others are stale.
+
+    >>> from freshkeeper import round_of
+    >>> round = round_of([(0, 0), (0, 1), (1, 1)], counts=[[1, 1], [2, 0]], life=[1, 2])
+    >>> round.demand.tolist()
+    [[1.0, 1.0], [3.0, 1.0]]
     """
     profile = np.array(counts, dtype=np.float64)
     profile = profile[:, None] if profile.ndim == 1 else profile

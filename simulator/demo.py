@@ -192,18 +192,18 @@ class Contest:
         self._journal.close()
 
     def _query(self, name: str, scene: Scene) -> ContinuousQuery:
-        upkeep = MaintenanceSettings(
+        settings = MaintenanceSettings(
             lambda _: make(name),
             BudgetRule.of(self.budget, STEPS_BANKED * self.budget),
             seed=self.seed,
             observe=partial(self._observe, self.standings[name]),
         )
-        return build(parse(QUERY), name=name, sources={BLOG: load_source(str(scene.blog))}, upkeep=upkeep)
+        return build(parse(QUERY), name=name, sources={BLOG: load_source(str(scene.blog))}, settings=settings)
 
     def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
         record = evaluation.record
         current = self._truth.at(record.t_ms)
-        fresh = sum(answer.weight for answer in evaluation.answers or () if answer.value == current[answer.sr])
+        fresh = sum(answer.weight for answer in evaluation.answers or () if answer.value == current[answer.entry])
         standing.evaluations += 1
         standing.answers += record.results
         standing.fresh += fresh

@@ -25,7 +25,13 @@ def exact(amount: Amount, name: str = "amount") -> Fraction:
 
 @dataclass(frozen=True)
 class BudgetRule:
-    """γ of every evaluation, the capacity of the bank, what it holds at first, and the unit that is paid out whole."""
+    """γ of every evaluation, the capacity of the bank, what it holds at first, and the unit that is paid out whole.
+
+    >>> from freshkeeper import BudgetRule
+    >>> rule = BudgetRule.of(0.5, bank=2)
+    >>> [int(rule.paid(evaluations)) for evaluations in (1, 2, 3, 4)]
+    [0, 1, 1, 2]
+    """
 
     per_evaluation: Fraction
     bank: Fraction = Fraction(0)
@@ -54,7 +60,16 @@ class BudgetRule:
 
 @dataclass(eq=False)
 class Ledger:
-    """What was paid in, what was spent, what is carried. Overdrafts only for policies that are marked for it."""
+    """What was paid in, what was spent, what is carried. Overdrafts only for policies that are marked for it.
+
+    >>> from freshkeeper import BudgetRule, Ledger
+    >>> ledger = Ledger(BudgetRule.of(2, bank=1))
+    >>> ledger.open().available
+    2.0
+    >>> ledger.spend(1)
+    >>> ledger.open().available
+    3.0
+    """
 
     rule: BudgetRule
     overdraft: bool = False

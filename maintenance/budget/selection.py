@@ -23,15 +23,15 @@ def check_selection(policy: Policy, round: Round, selection: Selection, budget: 
     """Refuse strangers, duplicates, scores that do not fit, and spending beyond the budget."""
     chosen = np.asarray(selection.chosen)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
-        raise BadSelectionError(f"the policy {policy.name!r} must choose SR numbers, not {selection.chosen!r}")
+        raise BadSelectionError(f"the policy {policy.name!r} must choose entry numbers, not {selection.chosen!r}")
     strangers = chosen[(chosen < 0) | (chosen >= round.srs)]
     if strangers.size:
         raise BadSelectionError(
-            f"the policy {policy.name!r} chose SR {int(strangers[0])}, but the round has SRs 0 to {round.srs - 1}"
+            f"the policy {policy.name!r} chose entry {int(strangers[0])}, the round has 0 to {round.srs - 1}"
         )
     numbers, times = np.unique(chosen, return_counts=True)
     if (times > 1).any():
-        raise BadSelectionError(f"the policy {policy.name!r} chose SR {int(numbers[times > 1][0])} more than once")
+        raise BadSelectionError(f"the policy {policy.name!r} chose entry {int(numbers[times > 1][0])} more than once")
     if len(selection.scores) != chosen.size:
         raise BadSelectionError(
             f"the policy {policy.name!r} gave {len(selection.scores)} scores for {chosen.size} choices"
@@ -39,7 +39,7 @@ def check_selection(policy: Policy, round: Round, selection: Selection, budget: 
     cost = float(round.cost[chosen].sum())
     if policy.honest and cost > budget.available + SLACK:
         raise OverspentError(
-            f"the policy {policy.name!r} chose {chosen.size} SRs for {cost:g} cost units; "
+            f"the policy {policy.name!r} chose {chosen.size} entries for {cost:g} cost units; "
             f"the budget of this evaluation is {budget.available:g}"
         )
 

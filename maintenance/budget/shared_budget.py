@@ -20,7 +20,17 @@ from freshkeeper.policies.errors import BudgetError, ConfigError
 
 @dataclass(eq=False)
 class SharedBudget:
-    """γ per period of event time, for all members together."""
+    """γ per period of event time, for all members together.
+
+    >>> from freshkeeper import BudgetRule, SharedBudget
+    >>> shared = SharedBudget(BudgetRule.of(4), period=1000)
+    >>> news, blogs = shared.member("news"), shared.member("blogs", weight=3)
+    >>> news.open(1000).available
+    1.0
+    >>> news.spend(1)
+    >>> blogs.open(1000).available
+    3.0
+    """
 
     rule: BudgetRule
     period: int

@@ -10,6 +10,11 @@ def to_networkx(round: Round, selection: Selection | None = None) -> "nx.Graph[t
 
     An SN has its `mappings` in the window, an SR its `demand`, whether it is `stale`, how many evaluations it would
     stay fresh (`life`) and whether the selection has `chosen` it.
+
+    >>> from freshkeeper import round_of, to_networkx
+    >>> graph = to_networkx(round_of([(0, 0), (0, 1), (1, 1)], counts=[[1], [2]], life=[1, 1]))
+    >>> graph.nodes["sr", 1]["demand"], sorted(graph["sr", 1])
+    (3.0, [('sn', 0), ('sn', 1)])
     """
     drawn: nx.Graph[tuple[str, int]] = nx.Graph()
     chosen = set() if selection is None else set(selection.chosen.tolist())

@@ -88,7 +88,7 @@ class Keys(Sequence[object]):
     slots: Ints
 
     def __len__(self) -> int:
-        """How many."""
+        """One key for every slot."""
         return self.slots.size
 
     @overload

@@ -22,7 +22,13 @@ from freshkeeper.policies.errors import ConfigError, TimeError
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """Range ω, step β and start t0 in milliseconds; or, with `count`, ω and β in elements."""
+    """Range ω, step β and start t0 in milliseconds; or, with `count`, ω and β in elements.
+
+    >>> from freshkeeper import WindowSpec
+    >>> window = WindowSpec(range=4000, step=1000)
+    >>> window.span, window.instant(3)
+    (4, 3000)
+    """
 
     range: int
     step: int

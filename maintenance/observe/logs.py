@@ -19,7 +19,7 @@ class Json(logging.Formatter):
     """A record as one line of JSON: time, level, what happened, and its numbers."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """The record as one line of JSON."""
         said = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"), "level": record.levelname.lower()}
         told = getattr(record, "told", {})
         return json.dumps(shown_in({**said, "event": record.getMessage(), **told}), ensure_ascii=False)

@@ -140,7 +140,17 @@ def run(
     drain: bool = False,
     gap: int = LONGEST_GAP,
 ) -> Iterator[Result]:
-    """One query over its streams; `gap` is the longest plausible step of their time, in milliseconds."""
+    """One query over its streams; `gap` is the longest plausible step of their time, in milliseconds.
+
+    >>> from pyoxigraph import NamedNode, Triple
+    >>> from freshkeeper import continuous_query, run
+    >>> text = '''PREFIX : <urn:>
+    ... SELECT ?topic FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S] { WINDOW :w { ?post :topic ?topic } }'''
+    >>> post = Triple(NamedNode("urn:p"), NamedNode("urn:topic"), NamedNode("urn:jazz"))
+    >>> results = run(continuous_query(text), {"urn:s": [(500, post), (2500, post)]})
+    >>> [(result.t, len(result.answers)) for result in results]
+    [(1000, 1), (2000, 1)]
+    """
     engine = Engine([query], drain, Inputs(gap))
     for name, feed in streams.items():
         engine.listen(name, feed if isinstance(feed, Stream) else Elements(feed, steps=Steps(gap)), delay)

@@ -52,11 +52,11 @@ class LazyRows(Sequence[Row]):
         return self._rows
 
     def __len__(self) -> int:
-        """How many."""
+        """How many rows there are, none of them decoded."""
         return len(self._read())
 
     def __iter__(self) -> Iterator[Row]:
-        """Row by row."""
+        """The rows in order, each decoded when it is reached."""
         return iter(self._read())
 
     @overload
@@ -86,7 +86,7 @@ class Evaluator(Protocol):
     """One dataset that changes, and queries over it as it is now."""
 
     def apply(self, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
-        """Change the dataset."""
+        """Take quads out of the dataset and put others in."""
         ...
 
     def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:

@@ -29,7 +29,7 @@ class Terms:
     known: dict[Term, str] = field(default_factory=dict)
 
     def text(self, term: Term) -> str:
-        """One term."""
+        """A term as JSON, remembered for the next time."""
         found = self.known.get(term)
         if found is None:
             if len(self.known) >= REMEMBERED:

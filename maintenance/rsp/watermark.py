@@ -81,7 +81,7 @@ class Inputs:
         self.inputs.append(Input(name, stream, Order(delay), background))
 
     def __iter__(self) -> Iterator[Input]:
-        """One by one."""
+        """The streams in the order in which they were added."""
         return iter(self.inputs)
 
     def named(self, name: str) -> Input:

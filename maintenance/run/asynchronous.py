@@ -30,6 +30,20 @@ async def run_async(
 
     With `idle`, a stream that is silent for so many seconds holds the others back no longer. `gap` is the longest
     plausible step of a stream's time, in milliseconds: an element that is further ahead is an error.
+
+    >>> import asyncio
+    >>> from pyoxigraph import NamedNode, Triple
+    >>> from freshkeeper import continuous_query, run_async
+    >>> text = '''PREFIX : <urn:>
+    ... SELECT ?topic FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S] { WINDOW :w { ?post :topic ?topic } }'''
+    >>> async def posts():
+    ...     for t in (500, 2500):
+    ...         yield t, Triple(NamedNode("urn:p"), NamedNode("urn:topic"), NamedNode("urn:jazz"))
+    >>> async def answered():
+    ...     results = run_async(continuous_query(text), {"urn:s": posts()})
+    ...     return [(result.t, len(result.answers)) async for result in results]
+    >>> asyncio.run(answered())
+    [(1000, 1), (2000, 1)]
     """
     engine = Engine([query], drain, Inputs(gap))
     for name in streams:

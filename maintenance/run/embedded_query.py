@@ -30,12 +30,21 @@ def continuous_query(
     `policy` is a name, "" the best that handles the case; `budget` is per evaluation and SERVICE pattern, or one that
     other queries share, with this query's `shares` of it; `edges` says whether they change over time; `fetch` is view,
     or always or once for no view. A source in which nothing changes needs no volatile predicates.
+
+    >>> from freshkeeper import Source, continuous_query
+    >>> text = '''PREFIX : <urn:>
+    ... SELECT ?topic ?n FROM NAMED WINDOW :posts ON :stream [RANGE PT4S STEP PT1S]
+    ... { WINDOW :posts { ?post :topic ?topic } SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n } }'''
+    >>> blog = Source.embedded("PREFIX : <urn:> :jazz :discussedBy :ann . :ann :followers 10 .", ["urn:followers"])
+    >>> query = continuous_query(text, {"urn:blog": blog}, budget=1)
+    >>> [window.stream for window in query.query.windows]
+    ['urn:stream']
     """
     known = [each.value for each in Fetch]
     if fetch not in known:
         raise ConfigError(f"fetch={fetch!r} is no way to ask sources: {nearest(fetch, known)}")
     rule = budget if isinstance(budget, SharedBudget) else BudgetRule.of(budget, bank)
-    upkeep = MaintenanceSettings(
+    settings = MaintenanceSettings(
         lambda case: make(policy or DEFAULTS[case]), rule, fetch=Fetch(fetch), edges=edges, shares=shares
     )
-    return build(parse(text), graphs, sources=sources, upkeep=upkeep)
+    return build(parse(text), graphs, sources=sources, settings=settings)

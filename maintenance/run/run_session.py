@@ -66,8 +66,8 @@ class Session:
         self._opened = self._sources()
         for source in self._opened.values():
             self._held.callback(source.transport.close)
-        upkeep = self._upkeep([self._journal.observe, *self.observers])
-        self._query = build(self.query, graphs, self.config.t0, sources=self._opened, upkeep=upkeep)
+        settings = self._maintenance([self._journal.observe, *self.observers])
+        self._query = build(self.query, graphs, self.config.t0, sources=self._opened, settings=settings)
         if self._state is not None:
             self._state.settle()
             self._query.done = self._state.answered
@@ -150,7 +150,7 @@ class Session:
             sources[name] = replace(sources[name], volatile=tuple(predicates))
         return sources
 
-    def _upkeep(self, observers: Sequence[Observer]) -> MaintenanceSettings:
+    def _maintenance(self, observers: Sequence[Observer]) -> MaintenanceSettings:
         if self.config.audit and self.config.fetch != Fetch.VIEW:
             raise ConfigError(f"--audit checks answers of a view, and --fetch {self.config.fetch} has none")
         return MaintenanceSettings(

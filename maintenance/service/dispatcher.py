@@ -1,8 +1,9 @@
 """Requests to a remote source: several at once, within limits, with second tries, back by the deadline.
 
 What is not there by the deadline stays on its way and comes with a later send. A request counts as sent from the moment
-when there is a connection for it and the gate lets it through, every try anew; after the deadline nothing more is sent
-for it, because what was sent is paid by then. Every request of an order is sure of one try before any has a second.
+when there is a connection for it and the rate limiter lets it through, every try anew; after the deadline nothing more
+is sent for it, because what was sent is paid by then. Every request of an order is sure of one try before any has a
+second.
 """
 
 import math
@@ -20,7 +21,7 @@ from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
 from freshkeeper.maintenance.service.transport import NOT_SENT, LateReply, Reply, Request, Sent
 
 PATIENCE = 0.1
-"""Seconds that a request may wait for the gate: as many as an evaluation may begin too early for a limit per step."""
+"""Seconds to wait for the rate limiter: as many as an evaluation may begin too early for a limit per step."""
 LONGEST_ERROR = 240
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
 """Seconds before a second try: drawn between none and this, twice as many each time."""
@@ -29,7 +30,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
 class Carrier(Protocol):
     """How one request reaches the source."""
 
-    def carry(self, request: Request, now: int, trip: Deadline) -> Reply:
+    def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
         """One try; FetchError or NotSentError says why there is no reply."""
         ...
 
@@ -53,8 +54,8 @@ class Dispatcher:
     """The transport of one source, shared by all who ask it, from any thread."""
 
     carrier: Carrier
-    gate: RateLimiter = field(default_factory=RateLimiter)
-    manners: RequestOptions = field(default_factory=RequestOptions)
+    limiter: RateLimiter = field(default_factory=RateLimiter)
+    options: RequestOptions = field(default_factory=RequestOptions)
     mask: Callable[[str], str] = str
     """takes secrets out of what is shown"""
     clock: Callable[[], float] = time.monotonic
@@ -66,12 +67,12 @@ class Dispatcher:
     def __post_init__(self) -> None:
         """Threads start when they are needed."""
         self._closed = Event()
-        self._threads = ThreadPoolExecutor(self.manners.concurrency, "source")
+        self._threads = ThreadPoolExecutor(self.options.concurrency, "source")
 
     def room(self, now: int) -> float:
-        """What the gate lets through; nothing while every thread waits for an answer that is late."""
+        """What the rate limiter lets through; nothing while every thread waits for an answer that is late."""
         del now
-        return 0 if self.busy >= self.manners.concurrency else self.gate.room(PATIENCE)
+        return 0 if self.busy >= self.options.concurrency else self.limiter.room(PATIENCE)
 
     @property
     def busy(self) -> int:
@@ -83,11 +84,10 @@ class Dispatcher:
         self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
     ) -> Sent:
         """Send all, wait until all are back or time is up."""
-        until = self.clock() + min(within, self.manners.deadline)
-        errand = _Errand(until, max(0.0, allowance - len(requests)))
+        until = self.clock() + min(within, self.options.deadline)
+        batch = _Batch(until, max(0.0, allowance - len(requests)))
         jobs = [
-            _Job(self, errand, request, now, owner) if n + 1 <= allowance else None
-            for n, request in enumerate(requests)
+            _Job(self, batch, request, now, owner) if n + 1 <= allowance else None for n, request in enumerate(requests)
         ]
         for job in jobs:
             if job is not None:
@@ -99,11 +99,11 @@ class Dispatcher:
 
     def state(self, ahead: int = 0) -> dict[str, Any]:
         """Limits, pause and breaker."""
-        return self.gate.state(ahead)
+        return self.limiter.state(ahead)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """As an earlier run left them."""
-        self.gate.restore(state)
+        self.limiter.restore(state)
 
     def close(self) -> None:
         """Let go of everything; what is under way fails."""
@@ -141,7 +141,7 @@ def _shown(error: str) -> str:
 
 
 @dataclass(eq=False)
-class _Errand:
+class _Batch:
     """What the requests of one order share: the time, and what may be sent beside one try each."""
 
     until: float
@@ -153,8 +153,8 @@ class _Errand:
 class _Job:
     """One request on its way."""
 
-    courier: Dispatcher
-    errand: _Errand
+    dispatcher: Dispatcher
+    batch: _Batch
     request: Request
     now: int
     owner: object
@@ -169,31 +169,31 @@ class _Job:
 
     def run(self) -> Reply:
         """Try until there is an answer, or no more try is worth it."""
-        courier, tries = self.courier, self.courier.manners.retries + 1
+        dispatcher, tries = self.dispatcher, self.dispatcher.options.retries + 1
         error = ""
         for n in range(tries):
             try:
-                trip = Deadline(courier.clock() + courier.manners.timeout, self._may_go)
-                reply = self._carried(trip)
+                deadline = Deadline(dispatcher.clock() + dispatcher.options.timeout, self._may_go)
+                reply = self._carried(deadline)
             except NotSentError as why:
                 return self._failed(error or str(why))
             except FetchError as fault:
                 if fault.refused:
-                    courier.gate.succeeded()
+                    dispatcher.limiter.succeeded()
                     return replace(self._failed(str(fault)), refused=True)
-                courier.gate.failed(fault.wait)
+                dispatcher.limiter.failed(fault.wait)
                 error = str(fault)
                 if not fault.again or n + 1 == tries or not self._rest(n):
                     return self._failed(error)
             else:
-                courier.gate.succeeded()
+                dispatcher.limiter.succeeded()
                 return replace(reply, sent=self.sent)
         raise AssertionError("unreachable")
 
-    def _carried(self, trip: Deadline) -> Reply:
+    def _carried(self, deadline: Deadline) -> Reply:
         """One try; whatever a source answers, and be it a library's panic, is an answer that failed."""
         try:
-            return self.courier.carrier.carry(self.request, self.now, trip)
+            return self.dispatcher.carrier.carry(self.request, self.now, deadline)
         except (FetchError, NotSentError):
             raise
         except BaseException as error:
@@ -201,34 +201,34 @@ class _Job:
 
     def settle(self) -> int:
         """Nothing more is sent; tells how often it was."""
-        with self.errand.lock:
+        with self.batch.lock:
             self.settled = True
             return self.sent
 
     def _failed(self, error: str) -> Reply:
-        return Reply(error=_shown(self.courier.mask(error)), sent=self.sent)
+        return Reply(error=_shown(self.dispatcher.mask(error)), sent=self.sent)
 
     def _may_go(self) -> bool:
-        """Whether a request may be sent now; it waits a little for the gate."""
+        """Whether a request may be sent now; it waits a little for the rate limiter."""
         while True:
-            with self.errand.lock:
+            with self.batch.lock:
                 extra = self.sent > 0
-                if self.settled or (extra and self.errand.spare < 1):
+                if self.settled or (extra and self.batch.spare < 1):
                     return False
-                if self.courier.gate.take():
-                    self.errand.spare -= extra
+                if self.dispatcher.limiter.take():
+                    self.batch.spare -= extra
                     self.sent += 1
                     return True
-            wait = self.courier.gate.wait()
-            late = wait > PATIENCE or self.courier.clock() + wait >= self.errand.until
-            if late or not self.courier.pause(wait):
-                raise NotSentError(f"not sent: {self.courier.gate.why()}")
+            wait = self.dispatcher.limiter.wait()
+            late = wait > PATIENCE or self.dispatcher.clock() + wait >= self.batch.until
+            if late or not self.dispatcher.pause(wait):
+                raise NotSentError(f"not sent: {self.dispatcher.limiter.why()}")
 
     def _rest(self, tries: int) -> bool:
         """Wait before the next try; tells whether there is time for it."""
         longest = min(LONGEST_WAIT, FIRST_WAIT * 2**tries)
-        wait = self.courier.random.uniform(0, longest)
-        in_time = self.courier.clock() + wait < self.errand.until
-        with self.errand.lock:
-            paid = not self.settled and self.errand.spare >= 1
-        return in_time and paid and self.courier.pause(wait)
+        wait = self.dispatcher.random.uniform(0, longest)
+        in_time = self.dispatcher.clock() + wait < self.batch.until
+        with self.batch.lock:
+            paid = not self.settled and self.batch.spare >= 1
+        return in_time and paid and self.dispatcher.pause(wait)

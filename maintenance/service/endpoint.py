@@ -21,7 +21,12 @@ Asked: TypeAlias = tuple[Kind, Key]
 
 @dataclass(frozen=True)
 class Price:
-    """What a source charges, in cost units, and how many keys a request holds."""
+    """What a source charges, in cost units, and how many keys a request holds.
+
+    >>> from freshkeeper import Price
+    >>> Price(per_request=1, per_key=0.1, batch=10).of(25)
+    5.5
+    """
 
     per_request: float = 1.0
     per_key: float = 0.0
@@ -48,7 +53,12 @@ class Price:
 
 @dataclass(frozen=True)
 class Copy:
-    """One SR as the source has it now; a copy without an error is good."""
+    """One SR as the source has it now; a copy without an error is good.
+
+    >>> from freshkeeper import Copy
+    >>> Copy(10, modified=900).value, Copy(error="503 Service Unavailable").error
+    (10, '503 Service Unavailable')
+    """
 
     value: object = None
     modified: int = UNKNOWN
@@ -58,7 +68,12 @@ class Copy:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What came of fetching some SRs: a copy for each key, in the order asked, and what it cost."""
+    """What came of fetching some SRs: a copy for each key, in the order asked, and what it cost.
+
+    >>> from freshkeeper import Copy, Fetched
+    >>> Fetched([Copy(10), Copy(20)], spent=1.0, requests=1).copies[1].value
+    20
+    """
 
     copies: Sequence[Copy]
     spent: float
@@ -67,7 +82,12 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Expanded:
-    """What came of fetching an SN: its SRs with their copies; `error` where that failed."""
+    """What came of fetching an SN: its SRs with their copies; `error` where that failed.
+
+    >>> from freshkeeper import Copy, Expanded
+    >>> list(Expanded({"ann": Copy(10), "bob": Copy(20)}, spent=1.0, requests=1).copies)
+    ['ann', 'bob']
+    """
 
     copies: dict[Key, Copy] = field(default_factory=dict)
     spent: float = 0.0

@@ -8,7 +8,13 @@ from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Ke
 
 @dataclass(eq=False)
 class InMemory:
-    """One request per key; a key that is not there has the value None."""
+    """One request per key; a key that is not there has the value None.
+
+    >>> from freshkeeper import InMemory
+    >>> source = InMemory({"jazz": ["ann"]}, {"ann": 10})
+    >>> source.expand("jazz", now=0).copies["ann"].value, source.fetch(["ann"], now=0).spent
+    (10, 1.0)
+    """
 
     edges: Mapping[Key, Iterable[Key]]
     values: dict[Key, object]

@@ -292,7 +292,7 @@ class SourceConfig(BaseModel):
 
     @property
     def addresses(self) -> list[str]:
-        """Where it is."""
+        """The addresses of its endpoint and of its resources."""
         return [*([self.sparql] if self.sparql else ()), *(each.url for each in self.resources)]
 
     @property

@@ -37,7 +37,14 @@ from freshkeeper.policies.errors import EndpointError
 
 @dataclass(eq=False)
 class EmbeddedSource:
-    """A source inside the process: its data, and the changes that come; threads may share it."""
+    """A source inside the process: its data, and the changes that come; threads may share it.
+
+    >>> from pyoxigraph import Literal, NamedNode, Quad
+    >>> from freshkeeper import EmbeddedSource
+    >>> source = EmbeddedSource([Quad(NamedNode("urn:ann"), NamedNode("urn:followers"), Literal(10))])
+    >>> [row["n"].value for row in source("SELECT ?n { ?user <urn:followers> ?n }", now=0)]
+    ['10']
+    """
 
     data: list[Quad]
     changes: list[tuple[int, Quad]] = field(default_factory=list)
@@ -76,7 +83,13 @@ class EmbeddedSource:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A source with what the operator says of it."""
+    """A source with what the operator says of it.
+
+    >>> from freshkeeper import Source
+    >>> blog = Source.embedded("PREFIX : <urn:> :ann :followers 10 .", volatile=["urn:followers"])
+    >>> blog.volatile, blog.price.per_request
+    (('urn:followers',), 1.0)
+    """
 
     transport: Transport
     volatile: tuple[str, ...] = ()
@@ -105,7 +118,12 @@ class Source:
 
 
 def load_source(written: str) -> Source:
-    """A source from a file or directory of RDF, the address of a SPARQL endpoint, or a YAML file that says more."""
+    """A source from a file or directory of RDF, the address of a SPARQL endpoint, or a YAML file that says more.
+
+    >>> from freshkeeper import load_source
+    >>> load_source("https://example.org/sparql").price
+    Price(per_request=1.0, per_key=0.0, batch=1)
+    """
     if written.lower().startswith(("http://", "https://")):
         return source_of(config_of({"sparql": written}, "the source"))
     path = Path(written)
@@ -137,17 +155,17 @@ def _transport(config: SourceConfig) -> Transport:
         named = config.annotations is Annotation.GRAPH
         return AtOnce(EmbeddedSource(load_graph(config.data, named), changes))
     credentials = config.auth.read().hiding(config.addresses)
-    wire, dated = ConnectionPool(config.max_size), config.knowledge == "published"
+    pool, dated = ConnectionPool(config.max_size), config.knowledge == "published"
     carrier: Carrier
     if config.sparql is not None:
-        carrier = SparqlOverHttp(config.sparql, credentials, config.method, wire, dated)
+        carrier = SparqlOverHttp(config.sparql, credentials, config.method, pool, dated)
     else:
-        carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, wire, dated)
+        carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, pool, dated)
     breaker = Breaker(config.failures, config.cool_down / 1000)
-    gate = RateLimiter([Limit(Rate.of(written)) for written in config.limits], breaker)
+    limiter = RateLimiter([Limit(Rate.of(written)) for written in config.limits], breaker)
     deadline = math.inf if config.deadline is None else config.deadline / 1000
-    manners = RequestOptions(config.concurrency, config.timeout / 1000, deadline, config.retries)
-    return Dispatcher(carrier, gate, manners, credentials.mask)
+    options = RequestOptions(config.concurrency, config.timeout / 1000, deadline, config.retries)
+    return Dispatcher(carrier, limiter, options, credentials.mask)
 
 
 def _changes(path: Path) -> list[tuple[int, Quad]]:

@@ -91,16 +91,16 @@ def build(
     start: int = 0,
     name: str = "",
     sources: Mapping[str, Source] | None = None,
-    upkeep: MaintenanceSettings | None = None,
+    settings: MaintenanceSettings | None = None,
 ) -> ContinuousQuery:
-    """A query that runs over its graphs; its SERVICE patterns are answered from `sources` as `upkeep` says.
+    """A query that runs over its graphs; its SERVICE patterns are answered from `sources` as `settings` say.
 
     `start` is t0 of windows that do not say theirs.
     """
     contents = [content_of(window, start) for window in query.windows]
-    if upkeep is None or not query.services:
+    if settings is None or not query.services:
         return ContinuousQuery(query, contents, LocalQuery(query), graphs or {}, start, name)
-    answering = _Services(query, contents, start, sources or {}, upkeep).joined()
+    answering = _Services(query, contents, start, sources or {}, settings).joined()
     return ContinuousQuery(query, contents, answering, graphs or {}, start, name)
 
 
@@ -112,7 +112,7 @@ class _Services:
     contents: Sequence[Content]
     start: int
     sources: Mapping[str, Source]
-    upkeep: MaintenanceSettings
+    settings: MaintenanceSettings
 
     def joined(self) -> FederatedQuery:
         """All of them together."""
@@ -124,10 +124,10 @@ class _Services:
 
     def _budgets(self) -> list[BudgetRule | Ledger]:
         """One for each SERVICE pattern; a shared one is paid as often as the query is evaluated."""
-        patterns, budget = self.query.outer_services, self.upkeep.budget
-        if self.upkeep.shares is None and isinstance(budget, BudgetRule):
+        patterns, budget = self.query.outer_services, self.settings.budget
+        if self.settings.shares is None and isinstance(budget, BudgetRule):
             return [budget] * len(patterns)
-        shares, grid = self.upkeep.shares or Shares(), self._grid
+        shares, grid = self.settings.shares or Shares(), self._grid
         shared = SharedBudget(budget, SECOND if grid is None else grid[0]) if isinstance(budget, BudgetRule) else budget
         names = [pattern.endpoint or "" for pattern in patterns]
         return [
@@ -136,52 +136,52 @@ class _Services:
         ]
 
     def _service(self, number: int, pattern: ServicePattern, budget: BudgetRule | Ledger) -> Service:
-        upkeep, source = self.upkeep, self.sources.get(pattern.endpoint or "")
-        keep, parts = upkeep.fetch is Fetch.ONCE, _split(self.query, pattern, source, upkeep.fetch)
+        settings, source = self.settings, self.sources.get(pattern.endpoint or "")
+        keep, parts = settings.fetch is Fetch.ONCE, _split(self.query, pattern, source, settings.fetch)
         if parts is None or source is None:
             transports = {name: one.transport for name, one in self.sources.items()}
             return Whole(pattern, transports, keep, self._patience)
         part = WindowPart.of(self.query, pattern, parts.sn, self.contents)
         endpoint = PatternEndpoint(parts, source.transport, source.price, self._patience)
-        if upkeep.fetch is not Fetch.VIEW:
+        if settings.fetch is not Fetch.VIEW:
             return Directly(part, endpoint, pattern.silent, keep)
         return self._view(number, part, endpoint, source, budget)
 
     def _view(
         self, number: int, part: WindowPart, endpoint: PatternEndpoint, source: Source, budget: BudgetRule | Ledger
     ) -> FromView:
-        query, upkeep = self.query, self.upkeep
+        query, settings = self.query, self.settings
         case = Case.AGGREGATE if aggregated(query) and not trace(query).hidden else Case.BGP
-        edges = KeepingEdges(endpoint) if upkeep.edges and not endpoint.split.one_to_one else None
-        if edges is not None and upkeep.audit:
+        edges = KeepingEdges(endpoint) if settings.edges and not endpoint.split.one_to_one else None
+        if edges is not None and settings.audit:
             raise ConfigError(
                 "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
             )
-        known = Unchanging() if source.changing is None else (source.model or upkeep.model)()
-        recorded = None if upkeep.state is None else EvidenceLog(known)
+        known = Unchanging() if source.changing is None else (source.model or settings.model)()
+        recorded = None if settings.state is None else EvidenceLog(known)
         manager = Manager(
             spec_of(self.contents, self._grid),
             edges or endpoint,
-            upkeep.policy(case),
+            settings.policy(case),
             budget,
             recorded or known,
             case,
-            upkeep.capacity,
-            upkeep.seed,
-            audit=upkeep.audit,
+            settings.capacity,
+            settings.seed,
+            audit=settings.audit,
         )
         where = query.outer_services[number].endpoint or ""
-        keeper: ViewStore = NoStore()
-        if upkeep.state is not None and recorded is not None:
-            keeper = upkeep.state.keeper(number, where, manager, endpoint, recorded)
-        return FromView(part, endpoint, manager, edges, partial(upkeep.observe, where, manager), keeper)
+        store: ViewStore = NoStore()
+        if settings.state is not None and recorded is not None:
+            store = settings.state.store(number, where, manager, endpoint, recorded)
+        return FromView(part, endpoint, manager, edges, partial(settings.observe, where, manager), store)
 
     @property
     def _patience(self) -> float:
         """Seconds that an evaluation waits for one pattern: together they leave a tenth of the step for the rest."""
         grid = self._grid
         step = math.inf if grid is None else PATIENCE * grid[0] / 1000 / len(self.query.outer_services)
-        return step / self.upkeep.speed
+        return step / self.settings.speed
 
     @property
     def _grid(self) -> tuple[int, int] | None:

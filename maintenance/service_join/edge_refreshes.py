@@ -114,11 +114,11 @@ class KeepingEdges:
 
 def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
     """How sure the edges of each SN are."""
-    now, answers = evaluation.record.t_ms, evaluation.answers
+    answers = evaluation.answers
     if answers is None:
         return {}
     edges = (answers.kinds == Kind.EDGES).tolist()
-    return {a.sr: Freshness(a.fresh, now - a.refreshed) for a in compress(answers, edges)}
+    return {a.entry: Freshness(a.freshness, a.age) for a in compress(answers, edges)}
 
 
 def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
@@ -127,21 +127,22 @@ def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
     if answers is None or not len(answers):
         return evaluation
     edges = answers.kinds == Kind.EDGES
-    width = int(answers.sn.max()) + 1
+    width = int(answers.key_slots.max()) + 1
     fresh, read = np.ones(width), np.full(width, np.iinfo(np.int64).max)
-    fresh[answers.sn[edges]], read[answers.sn[edges]] = answers.fresh[edges], answers.refreshed[edges]
-    sns = answers.sn[~edges]
+    with_edges, sns = answers.key_slots[edges], answers.key_slots[~edges]
+    fresh[with_edges], read[with_edges] = answers.freshness[edges], answers.refreshed[edges]
     kept = np.flatnonzero(~edges).tolist()
-    own = answers.fresh[~edges] if case is Case.AGGREGATE else answers.fresh[~edges] * fresh[sns]
+    own = answers.freshness[~edges] if case is Case.AGGREGATE else answers.freshness[~edges] * fresh[sns]
     whole = Answers(
+        answers.now,
         sns,
-        answers.sr[~edges],
+        answers.entry_slots[~edges],
         answers.weight[~edges],
         np.minimum(answers.refreshed[~edges], read[sns]),
         own,
         answers.kinds[~edges],
-        _chosen(answers.sn_keys, kept),
-        _chosen(answers.sr_keys, kept),
+        _chosen(answers.keys, kept),
+        _chosen(answers.entries, kept),
         _chosen(answers.values, kept),
     )
     record = evaluation.record

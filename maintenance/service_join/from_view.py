@@ -30,7 +30,7 @@ class FromView:
     edges: KeepingEdges | None = None
     """what keeps edges up to date, where that is wanted"""
     observe: Callable[[Evaluation], None] = field(default=lambda _: None)
-    keeper: ViewStore = field(default_factory=NoStore)
+    store: ViewStore = field(default_factory=NoStore)
     errors: int = 0
     _fed: dict[Row, int] = field(default_factory=dict)
     _last: tuple[int, Evaluation] | None = None
@@ -45,29 +45,29 @@ class FromView:
         else:  # a window of elements closes again within the instant: the view is as it is
             self._last = now, self._over_srs(self.manager.revisit(now, *self._arrivals(now, mappings.joined)))
         self.errors = self._last[1].record.errors
-        return self._joined(self._last[1], mappings, now)
+        return self._joined(self._last[1], mappings)
 
     def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
         """An evaluation that an earlier run answered: the last one of the view tells what is in its window."""
-        if now == self.keeper.last:
+        if now == self.store.last:
             self._evaluate(now, self.part.read(evaluator, functions).joined)
 
     def _evaluate(self, now: int, mappings: Sequence[WindowMapping]) -> Evaluation:
         at, slots, identity = self._arrivals(now, mappings)
-        keeper, doubt = self.keeper, self.keeper.doubt
-        if keeper.last is not None and now <= keeper.last:
+        store, doubt = self.store, self.store.doubt
+        if store.last is not None and now <= store.last:
             return self._over_srs(self.manager.revisit(now, at, slots, identity))
         if doubt is not None and now == doubt.t:
             evaluation = self.manager.revisit(now, at, slots, identity, doubt.available, doubt.spent)
         else:
             evaluation = self._refresh(self.manager.decide(now, at, slots, identity))
         evaluation = self._over_srs(evaluation)
-        with keeper.commit(evaluation, slots):
+        with store.commit(evaluation, slots):
             self.observe(evaluation)
         return evaluation
 
     def _refresh(self, decision: Decision) -> Evaluation:
-        self.keeper.intend(decision)
+        self.store.intend(decision)
         refreshes = self.manager.fetch(decision)
         if self.edges is not None:
             self.edges.rewire(self.manager)
@@ -92,7 +92,7 @@ class FromView:
         at = np.array([end - span for _, end in new], dtype=np.int64)
         return at, slots, [m.identity for m, _ in new]
 
-    def _joined(self, evaluation: Evaluation, mappings: Mappings, now: int) -> ServiceRows:
+    def _joined(self, evaluation: Evaluation, mappings: Mappings) -> ServiceRows:
         """One copy per SR, or per edge where edges are refreshed; of an aggregate, one per SN."""
         rows: list[Row] = []
         copies: list[int] = []
@@ -100,14 +100,14 @@ class FromView:
         parts: list[list[Freshness]] = []
         complete: dict[Row, list[Freshness]] = {mapping.sn: [] for mapping in mappings.joined}
         for answer in evaluation.answers or ():
-            fresh = Freshness(answer.fresh, now - answer.refreshed)
-            number = numbers.setdefault(self._owner(answer.sn, answer.sr), len(numbers))
+            fresh = Freshness(answer.freshness, answer.age)
+            number = numbers.setdefault(self._owner(answer.key, answer.entry), len(numbers))
             if number == len(parts):
                 parts.append([])
             parts[number].append(fresh)
-            assert isinstance(answer.sn, tuple)
-            complete.setdefault(answer.sn, []).append(fresh)
-            found = self.endpoint.rows(answer.sn, answer.sr, answer.value)
+            assert isinstance(answer.key, tuple)
+            complete.setdefault(answer.key, []).append(fresh)
+            found = self.endpoint.rows(answer.key, answer.entry, answer.value)
             rows += found
             copies += [number] * len(found)
         freshness = [_same(each) for each in parts]

@@ -16,6 +16,6 @@ def packed(learned: dict[str, NDArray[Any]]) -> bytes:
 
 
 def unpacked(data: bytes) -> dict[str, NDArray[Any]]:
-    """From bytes."""
+    """The arrays that were compressed into these bytes."""
     with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as columns:
         return {name: columns[name].copy() for name in columns.files}

@@ -76,7 +76,7 @@ class State:
         written = self.base.facts.get("streamed")
         return None if written is None else _read(written)
 
-    def keeper(
+    def store(
         self, number: int, name: str, manager: Manager, endpoint: PatternEndpoint, recorded: EvidenceLog
     ) -> StoredView:
         """What keeps one SERVICE's view."""

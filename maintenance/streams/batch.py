@@ -36,7 +36,7 @@ class Batch:
         return all(a <= b for a, b in pairwise(self.times))
 
     def part(self, start: int, stop: int) -> "Batch":
-        """Some of the elements."""
+        """The elements from one position to another."""
         return Batch(self.times[start:stop], self.quads[start:stop], self.graph)
 
 

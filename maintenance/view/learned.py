@@ -24,6 +24,10 @@ class Learned(Dumped):
     No rate is believed to be below `floor` times the pooled one: an entry that was quiet whenever it was looked at
     loses the benefit of the doubt after some 1/floor mean change intervals without a look, and is looked at again.
     With `LastModified()` it reads dates that sources tell, which tables have to call `published`.
+
+    >>> from freshkeeper import Learned
+    >>> Learned(floor=0.1).knowledge.value
+    'learned'
     """
 
     LEARNED: ClassVar = ("_estimator",)
@@ -63,7 +67,15 @@ class Learned(Dumped):
 
 
 class Poisson(Numbered):
-    """Known rates per ms, by SR number; a slot whose key has no number never changes."""
+    """Known rates per ms, by SR number; a slot whose key has no number never changes.
+
+    >>> import numpy as np
+    >>> from freshkeeper import Poisson
+    >>> model = Poisson(np.array([0.001]), numbers={"ann": 0})
+    >>> model.admit(np.array([0], np.int32), ["ann"])
+    >>> model.beliefs(np.array([1000, 2000]), np.array([500]), look_ahead=False).kept.round(2)
+    array([[0.61, 0.22]])
+    """
 
     knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
 
@@ -73,7 +85,7 @@ class Poisson(Numbered):
         bad = ~(np.isfinite(rates) & (rates >= 0))
         if bad.any():
             worst = int(bad.argmax())
-            raise InputError(f"SR {worst} has the rate {rates[worst]} per ms; a rate is finite and not below 0")
+            raise InputError(f"entry {worst} has the rate {rates[worst]} per ms; a rate is finite and not below 0")
         self._rates = np.append(rates, 0.0)
         self._numbering = Numbering(rates.size, numbers)
 

@@ -21,6 +21,10 @@ class Published(Dumped):
     validities seen of this SR, one of the mean length over all SRs added. Where no expiry is told, the rate of the
     last-modified estimator decides, which does without `modified` too. An expiry that is past already when it is
     fetched (`Expires: 0`) says nothing and counts as not told.
+
+    >>> from freshkeeper import Published
+    >>> Published(periodic=True).knowledge.value
+    'published'
     """
 
     LEARNED: ClassVar = (

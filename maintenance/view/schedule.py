@@ -38,7 +38,7 @@ class Numbering(Dumped):
         self._by_slot = np.full(16, STRANGER, np.int64)
         for key, number in self._numbers.items():
             if not 0 <= number < srs:
-                raise InputError(f"key {key!r} has the SR number {number}; the numbers here are 0 to {srs - 1}")
+                raise InputError(f"key {key!r} has the entry number {number}; the numbers here are 0 to {srs - 1}")
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
         """These slots now stand for these keys."""
@@ -77,7 +77,14 @@ class Numbered(Dumped):
 
 
 class FixedSchedule(Numbered):
-    """SR j changes at phase_j + n·interval_j for every integer n, negative ones too: a schedule has no beginning."""
+    """SR j changes at phase_j + n·interval_j for every integer n, negative ones too: a schedule has no beginning.
+
+    >>> import numpy as np
+    >>> from freshkeeper import FixedSchedule
+    >>> schedule = FixedSchedule(interval=np.array([4000, 10_000]), phase=np.array([1000, 0]))
+    >>> schedule.last_change(6000).tolist(), schedule.next_change(6000).tolist()
+    ([5000, 0], [9000, 10000])
+    """
 
     knowledge: ClassVar[Knowledge] = Knowledge.EXACT
 
@@ -85,10 +92,10 @@ class FixedSchedule(Numbered):
         """`interval` and `phase` in ms by SR number, `numbers` the number of each key (default: keys are numbers)."""
         interval, phase = np.asarray(interval, np.int64), np.asarray(phase, np.int64)
         if interval.shape != phase.shape or interval.ndim != 1:
-            raise InputError(f"{interval.size} intervals and {phase.size} phases; give one of each for every SR")
+            raise InputError(f"{interval.size} intervals and {phase.size} phases; give one of each for every entry")
         if (interval < 1).any():
             worst = int(interval.argmin())
-            raise InputError(f"SR {worst} has a change interval of {interval[worst]} ms; the least is 1 ms")
+            raise InputError(f"entry {worst} has a change interval of {interval[worst]} ms; the least is 1 ms")
         # The row for strangers: its one change before any fetch is BEFORE, its next one FOREVER.
         self._interval = np.append(interval, FOREVER - BEFORE)
         self._phase = np.append(phase, BEFORE)
@@ -145,6 +152,12 @@ class RecordedChanges(Numbered):
     Time may go back (another run over the same trace): the cursor then starts again from the beginning.
     Past the next change of an SR nothing is promised to a policy, so `change` there is 1 − exp(−λ·gap) with
     λ = (n + 1)/(T + 1/λ̄): n changes of the SR in the time T since `start`, and one interval of the mean rate λ̄ of all.
+
+    >>> import numpy as np
+    >>> from freshkeeper import RecordedChanges
+    >>> recorded = RecordedChanges(sr=np.array([0, 1, 0]), t_ms=np.array([1000, 2000, 5000]))
+    >>> recorded.last_change(4000).tolist()
+    [1000, 2000]
     """
 
     knowledge: ClassVar[Knowledge] = Knowledge.EXACT
@@ -164,10 +177,12 @@ class RecordedChanges(Numbered):
         """
         sr, t_ms = np.asarray(sr, np.int64), np.asarray(t_ms, np.int64)
         if sr.shape != t_ms.shape or sr.ndim != 1:
-            raise InputError(f"{sr.size} SRs and {t_ms.size} times of change; give one of each for every change")
+            raise InputError(f"{sr.size} entries and {t_ms.size} times of change; give one of each for every change")
         self._srs = int(sr.max(initial=-1)) + 1 if srs is None else srs
         if sr.size and not 0 <= sr.min() <= sr.max() < self._srs:
-            raise InputError(f"changes of the SRs {sr.min()} to {sr.max()}; the numbers here are 0 to {self._srs - 1}")
+            raise InputError(
+                f"changes of the entries {sr.min()} to {sr.max()}; the numbers here are 0 to {self._srs - 1}"
+            )
         order = np.lexsort((sr, t_ms))
         self._sr, self._t = sr[order], t_ms[order]
         self._after, self._first = self._successors()

@@ -108,6 +108,13 @@ class Survival(Dumped):
     change on average, given the gap and, if told, the last change in it: the error vanishes as fetches get dense. A
     version whose beginning is not told is dated the same way for learning, but counts as of unknown age in beliefs.
     The last `capacity` intervals are kept, and the curves are fitted anew when a tenth has been added.
+
+    >>> import numpy as np
+    >>> from freshkeeper import Survival
+    >>> model = Survival(prior_interval=10_000)
+    >>> model.admit(np.array([0], np.int32), ["ann"])
+    >>> model.beliefs(np.array([1000, 2000]), np.array([500]), look_ahead=False).kept.round(2)
+    array([[0.95, 0.86]])
     """
 
     LEARNED: ClassVar = (

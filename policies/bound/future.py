@@ -87,8 +87,9 @@ class Future:
         if self.profile is not None and self.graph is not None:
             _require(
                 self.profile.shape == (self.evaluations, self.graph.sns) and self.graph.srs == self.srs,
-                f"profile has the shape {self.profile.shape} and the graph {self.graph.sns} SNs × {self.graph.srs} SRs",
-                f"{self.evaluations} evaluations × SNs and SNs × {self.srs} SRs, as in answers",
+                f"profile has the shape {self.profile.shape}, the graph "
+                f"{self.graph.sns} lookup keys × {self.graph.srs} entries",
+                f"{self.evaluations} evaluations × lookup keys and lookup keys × {self.srs} entries, as in answers",
             )
 
     def _check_shapes(self) -> None:

@@ -47,7 +47,7 @@ class Reach:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The budget that is needed, and whether it is exact, in words."""
         if self.needed is None:
             return "not reached"
         words = "at most " if self.at_least else "about " if self.interpolated else ""

@@ -39,14 +39,14 @@ class ArrivalSource(_Source):
 
     time: str = Field(default="t_ms", description="column of the time")
     unit: Unit = "ms"
-    sn: str = Field(default="sn", description="column of the SN's id")
+    sn: str = Field(default="sn", description="column of the lookup key's id")
 
 
 class EdgeSource(_Source):
     """A row per edge."""
 
-    sn: str = Field(default="sn", description="column of the SN's id")
-    sr: str = Field(default="sr", description="column of the SR's id")
+    sn: str = Field(default="sn", description="column of the lookup key's id")
+    sr: str = Field(default="sr", description="column of the cached entry's id")
 
 
 class ChangeSource(_Source):
@@ -54,7 +54,7 @@ class ChangeSource(_Source):
 
     time: str = Field(default="t_ms", description="column of the time")
     unit: Unit = "ms"
-    sr: str = Field(default="sr", description="column of the SR's id")
+    sr: str = Field(default="sr", description="column of the cached entry's id")
     value: str | None = Field(default=None, description="column of the value")
     observations: bool = Field(default=False, description="rows are observations, changed or not; needs a value")
 

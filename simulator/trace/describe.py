@@ -26,7 +26,10 @@ _ROUND_MS = (
 )
 _UNITS = (("days", _D), ("h", _H), ("min", _MIN), ("s", _S), ("ms", 1))
 _QUANTILES = ("min", "median", "p90", "max")
-_SPELLING = {"sn": "SN", "sns": "SNs", "sr": "SR", "srs": "SRs", "bgp": "(BGP)", "aggregate": "(aggregate)"}
+_SPELLING = {
+    "sn": "lookup key", "sns": "lookup keys", "sr": "cached entry", "srs": "cached entries",
+    "bgp": "(BGP)", "aggregate": "(aggregate)",
+}  # fmt: skip
 
 
 def describe(trace: Trace, window_ms: int | None = None, step_ms: int | None = None) -> Description:

@@ -118,7 +118,7 @@ def seen_by_refreshes(answers: Table, refreshes: Table | None) -> tuple[Table, s
     known = np.unique(asked[seen]).size
     return Table(refreshes.path, pa.table({"sr": words, "t_ms": pa.array(at)})), (
         "Changes are known only where a refresh saw one, and taken to be halfway since the copy before: "
-        f"{at.size} changes of {known} SRs. All others stay as they are, so a replay is fresher than life would be."
+        f"{at.size} changes of {known} entries. All others stay as they are, so a replay is fresher than life would be."
     )
 
 
@@ -165,7 +165,7 @@ def _mask(column: pa.ChunkedArray) -> Bools:
 
 
 NEEDED = ("t_ms", "sn", "sr", "refreshed_ms")
-UNSEEN = "What was never answered is not known: SNs and edges that the view lacked, mappings that join with nothing."
+UNSEEN = "What was never answered is not known: lookup keys and edges that the view lacked, mappings without a join."
 AT_ONCE = "An arrival is taken to have come at the first evaluation that counted it."
 FEW = 0.01
 """The share of arrivals that may leave too early: what the first window holds is of unknown age."""
@@ -229,7 +229,7 @@ def recorded(place: Path, window: int, setting: str = "") -> Recorded:
     if early > FEW * len(arrivals):
         notes.append(
             f"{early} window mappings left earlier than a window of {window} ms allows: "
-            "the view lacked their SNs when they came, or the window is shorter."
+            "the view lacked their lookup keys when they came, or the window is shorter."
         )
     words = {name: _word((evaluations or answers).data, name) for name in ("case", "knowledge")}
     return Recorded(trace, step, (last - trace.t0) // step, words, notes)

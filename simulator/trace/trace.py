@@ -45,7 +45,7 @@ class Arrivals:
     sn: Ids
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.t_ms.size
 
 
@@ -58,7 +58,7 @@ class Edges:
     repeated: int = 0
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.sn.size
 
 
@@ -77,7 +77,7 @@ class Changes:
         return cls(t_ms[order], sr[order], None if value is None else value[order])
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return self.t_ms.size
 
 
@@ -154,7 +154,7 @@ def read_trace(directory: Path) -> Trace:
     joined = distinct_edges(sn, sr)
     if not np.isin(arrived, joined.sn).any():
         seen = f"arrivals have sn {sn_labels[arrived[0]]}, edges have sn {sn_labels[sn[0]]}"
-        raise InputError(f"{directory}: nothing joins, {seen}; the same SN must have the same id in both")
+        raise InputError(f"{directory}: nothing joins, {seen}; the same lookup key must have the same id in both")
     trace = Trace(
         Arrivals(arrivals.times(), arrived),
         joined,

@@ -32,37 +32,39 @@ class Workload(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    sns: int = Field(default=50, ge=1, description="SNs alive at any time")
-    srs: int = Field(default=50, ge=1, description="SRs")
-    edges: int = Field(default=1000, ge=1, description="distinct edges between SNs and SRs, drawn at random")
+    sns: int = Field(default=50, ge=1, description="lookup keys alive at any time")
+    srs: int = Field(default=50, ge=1, description="cached entries")
+    edges: int = Field(
+        default=1000, ge=1, description="distinct edges between lookup keys and entries, drawn at random"
+    )
     degree_skew: float = Field(
         default=0.0,
         ge=0,
         le=10,
-        description="Zipf exponent of the SRs' degrees: 0 is uniform; the paper's s is 1 − this",
+        description="Zipf exponent of the cached entries' degrees: 0 is uniform; the paper's s is 1 − this",
     )
     change_law: Literal["fixed", "poisson", "beta", "gamma"] = Field(
         default="fixed",
-        description="fixed: an interval per SR, uniform in the range; beta: fixed, but most intervals near the range's "
-        "end, as Beta(50, 1); poisson, gamma: random gaps around a mean per SR, uniform in the range",
+        description="fixed: an interval per cached entry, uniform in the range; beta: fixed, but most intervals near "
+        "the range's end, as Beta(50, 1); poisson, gamma: random gaps around a mean per entry, uniform in the range",
     )
     change_interval_ms: tuple[Milliseconds, Milliseconds] = Field(
-        default=(100, 3000), description="least and greatest (mean) change interval of an SR"
+        default=(100, 3000), description="least and greatest (mean) change interval of a cached entry"
     )
     gamma_shape: Positive = Field(
         default=2.0, description="shape of the gaps of the law gamma: 1 is Poisson, larger is more regular"
     )
     phases: Literal["random", "synchronised"] = Field(
-        default="random", description="fixed intervals: a phase per SR, or all counted from one instant"
+        default="random", description="fixed intervals: a phase per cached entry, or all counted from one instant"
     )
     change_degree_correlation: Correlation = Field(
-        default=0.0, description="rank correlation of an SR's change rate with its degree; ±1 is monotone"
+        default=0.0, description="rank correlation of a cached entry's change rate with its degree; ±1 is monotone"
     )
     arrival_interval_ms: tuple[Milliseconds, Milliseconds] = Field(
-        default=(1000, 2000), description="least and greatest mean arrival interval of an SN; arrivals are Poisson"
+        default=(1000, 2000), description="least and greatest mean arrival interval of a lookup key; Poisson arrivals"
     )
     arrival_degree_correlation: Correlation = Field(
-        default=0.0, description="rank correlation of an SN's arrival rate with its degree; ±1 is monotone"
+        default=0.0, description="rank correlation of a lookup key's arrival rate with its degree; ±1 is monotone"
     )
     modulation: tuple[Positive, ...] = Field(
         default=(1.0,),
@@ -73,7 +75,7 @@ class Workload(BaseModel):
         default=1000, description="length of a period of the modulation, from t0 on"
     )
     bursts_per_minute: float = Field(
-        default=0.0, ge=0, allow_inf_nan=False, description="bursts, each of one SN, beside its other arrivals"
+        default=0.0, ge=0, allow_inf_nan=False, description="bursts, each of one lookup key, beside its other arrivals"
     )
     burst_size: int = Field(default=20, ge=1, description="arrivals of a burst")
     burst_ms: Milliseconds = Field(default=1000, description="length of a burst")
@@ -81,7 +83,7 @@ class Workload(BaseModel):
         default=0.0,
         ge=0,
         allow_inf_nan=False,
-        description="share of the SNs replaced by new ones, with new edges, per minute",
+        description="share of the lookup keys replaced by new ones, with new edges, per minute",
     )
     duration_ms: Milliseconds = Field(
         default=50_000, description="time from the first arrival to the end: 50 steps of 1 s"

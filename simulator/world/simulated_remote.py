@@ -61,7 +61,7 @@ class Remote:
 
 @dataclass(eq=False)
 class Limited:
-    """A remote as production's courier and gate let it be asked: a rate limit, and so many requests under way.
+    """A remote as production's dispatcher lets it be asked: a rate limit, and so many requests under way.
 
     Of a rate r at most ⌊r⌋ requests start in any stretch of ⌊r⌋/r seconds; below 1, one in any 1/r seconds.
     """
@@ -84,7 +84,7 @@ class Limited:
         self._started = deque(maxlen=self._most)
 
     def room(self, now: int) -> float:
-        """What a policy may spend: as many requests as may start within a courier's patience."""
+        """What a policy may spend: as many requests as may start within a dispatcher's patience."""
         if self.concurrency is not None and self.busy >= self.concurrency:
             return 0
         if self.requests_per_second is None:
@@ -97,7 +97,7 @@ class Limited:
         return deliver(self.remote, order)
 
     def wait(self, now: float) -> float:
-        """In how many ms the next request may start; more than a courier's patience is for ever."""
+        """In how many ms the next request may start; more than a dispatcher's patience is for ever."""
         if self.requests_per_second is None or len(self._started) < self._most:
             return 0.0
         wait = max(0.0, self._started[0] + self._period - now)

@@ -38,12 +38,12 @@ class Watched:
         return self.model.knowledge
 
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """Both take note."""
+        """The model and the numbering learn which entries these slots stand for."""
         self.numbering.admit(slots, keys)
         self.model.admit(slots, keys)
 
     def evict(self, slots: Ids) -> None:
-        """Both forget."""
+        """The model and the numbering forget these slots."""
         self.numbering.evict(slots)
         self.model.evict(slots)
 

@@ -191,32 +191,32 @@ class World:
 
     def _evaluate(self, decision: Decision) -> Process:
         """Send the requests, wait for them until the deadline, answer with what has come."""
-        errand = RequestBatch.of(self._env, decision, self.settings.deadline_ms, self.manager.window.step)
+        batch = RequestBatch.of(self._env, decision, self.settings.deadline_ms, self.manager.window.step)
         view, chosen = self.manager.view, decision.selection.chosen.tolist()
         wanted: list[Asked] = [(int(view.kinds[slot]), view.srs.keys[slot]) for slot in chosen]
         had = float(self.manager.ledger.available)
         new = {n: what for n, what in enumerate(wanted) if what not in self._under_way}
-        sent = [self._env.process(self._request(errand, n, what)) for n, what in new.items()]
-        yield self._env.all_of(sent) | errand.over
+        sent = [self._env.process(self._request(batch, n, what)) for n, what in new.items()]
+        yield self._env.all_of(sent) | batch.over
         for n, what in enumerate(wanted):
-            if n not in errand.started:
-                errand.came.append(self._unsent(decision, n, what, NOT_SENT if n in new else UNDER_WAY))
-        refreshes = self._refreshes(decision, sorted(errand.came, key=lambda request: request.position))
-        spent = len(errand.started) * self._price
-        evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(errand.started), spent=spent))
+            if n not in batch.started:
+                batch.came.append(self._unsent(decision, n, what, NOT_SENT if n in new else UNDER_WAY))
+        refreshes = self._refreshes(decision, sorted(batch.came, key=lambda request: request.position))
+        spent = len(batch.started) * self._price
+        evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(batch.started), spent=spent))
         self._done.append(replace(evaluation, record=replace(evaluation.record, carried=had - spent)))
 
-    def _request(self, errand: RequestBatch, position: int, what: Asked) -> Process:
+    def _request(self, batch: RequestBatch, position: int, what: Asked) -> Process:
         """Wait for a place and for the rate limit, read, and bring what was read into the view."""
         asked = self._env.now
         with self._places.request() as place:
-            yield place | errand.over
+            yield place | batch.over
             wait = self.limited.wait(self._env.now)
-            if not place.triggered or not errand.may_send(self._env.now, wait):
+            if not place.triggered or not batch.may_send(self._env.now, wait):
                 return
             self.limited.start(self._env.now + wait)
             yield self._env.timeout(wait)
-            self._send(errand, position, what)
+            self._send(batch, position, what)
             read_at = int(self._env.now)
             failed = self.rng.random() < self.settings.failure_rate
             outcome = self._answer(*what, read_at) if not failed else Copy(error="failed")
@@ -224,18 +224,18 @@ class World:
         self._under_way.remove(what)
         self.limited.busy -= 1
         self.events += 1
-        decision = errand.decision
+        decision = batch.decision
         slot = decision.selection.chosen[position : position + 1]
         changed = self.manager.receive(slot, [what[1]], [outcome], read_at)[0]
         request = Request(position, what, outcome.error, read_at, self._env.now - asked, bool(changed))
-        if errand.over.processed:
+        if batch.over.processed:
             self.late.append(Late(decision.k, decision.now, self._refreshes(decision, [request])))
         else:
-            errand.came.append(request)
+            batch.came.append(request)
 
-    def _send(self, errand: RequestBatch, position: int, what: Asked) -> None:
+    def _send(self, batch: RequestBatch, position: int, what: Asked) -> None:
         """From now on it is on its way, and paid for."""
-        errand.started.add(position)
+        batch.started.add(position)
         self._under_way.add(what)
         self.limited.busy += 1
         self.manager.ledger.spend(self._price)

@@ -430,7 +430,7 @@ def test_a_trace_is_generated_described_simulated_and_converted(freshkeeper: Com
     )
     described = json.loads(freshkeeper("trace", "describe", "drawn", "--json").out)
     assert described["edges"] == 90
-    assert "edges per SN" in freshkeeper("trace", "describe", "drawn", "--window", "4s", "--step", "1s").out
+    assert "edges per lookup key" in freshkeeper("trace", "describe", "drawn", "--window", "4s", "--step", "1s").out
     said = freshkeeper("simulate", "--trace", "drawn", "--policy", "ibm", "--no-report", "--json")
     (row,) = json.loads(said.out)["rows"]
     assert (row["seeds"], row["seconds"] > 0) == (1, True)

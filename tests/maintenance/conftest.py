@@ -1,4 +1,4 @@
-"""A small keeper over a source in memory, as somebody would embed it; queries over streams of a few elements."""
+"""A small manager over a source in memory, as somebody would embed it; queries over streams of a few elements."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def source():
 
 
 @pytest.fixture
-def keeper(source):
+def make_manager(source):
     """A manager over the source: window of 4 s every second, one request per evaluation unless said otherwise."""
 
     def make(policy="ibm", budget=1, warm=True, schedule=None, bank=0, **more):

@@ -16,11 +16,11 @@ USERS = ("ann", "bob", "cyd", "dan")
 
 
 def rows(evaluation):
-    return sorted((a.sn, a.sr, a.value, a.weight, a.refreshed, a.fresh) for a in evaluation.answers)
+    return sorted((a.key, a.entry, a.value, a.weight, a.refreshed, a.freshness) for a in evaluation.answers)
 
 
-def test_a_stale_copy_is_fetched_and_its_answers_are_fresh(keeper, source):
-    manager = keeper(budget=1)
+def test_a_stale_copy_is_fetched_and_its_answers_are_fresh(make_manager, source):
+    manager = make_manager(budget=1)
     source.values["bob"] = 150
     evaluation = manager.evaluate(1000, [(900, "jazz"), (950, "rock")])
     assert rows(evaluation) == [
@@ -33,25 +33,33 @@ def test_a_stale_copy_is_fetched_and_its_answers_are_fresh(keeper, source):
     assert evaluation.refreshes.changed.tolist() == [True]
 
 
-def test_an_aggregate_is_fresh_only_when_all_its_inputs_are(keeper):
-    manager = keeper(policy="sbm", budget=1, case=Case.AGGREGATE)
+def test_an_aggregate_is_fresh_only_when_all_its_inputs_are(make_manager):
+    manager = make_manager(policy="sbm", budget=1, case=Case.AGGREGATE)
     evaluation = manager.evaluate(1000, [(900, "jazz"), (950, "folk")])
-    assert [(a.sn, a.sr, a.fresh) for a in evaluation.answers] == [
+    assert [(a.key, a.entry, a.freshness) for a in evaluation.answers] == [
         ("jazz", "ann", 0.0), ("jazz", "bob", 0.0), ("folk", "dan", 1.0),
     ]  # fmt: skip
     assert (evaluation.record.results, evaluation.record.expected_fresh) == (2, 1)
 
 
-def test_what_is_out_of_the_window_is_no_candidate(keeper):
-    manager = keeper(budget=5)
+def test_an_answer_says_how_long_before_the_evaluation_its_copy_was_fetched(make_manager, source):
+    manager = make_manager(budget=1)
+    source.values["bob"] = 150
+    answers = manager.evaluate(1000, [(900, "jazz"), (950, "rock")]).answers
+    assert sorted({(a.entry, a.age) for a in answers}) == [("ann", 1000), ("bob", 0), ("cyd", 1000)]
+    assert answers.age.tolist() == [a.age for a in answers]
+
+
+def test_what_is_out_of_the_window_is_no_candidate(make_manager):
+    manager = make_manager(budget=5)
     assert manager.evaluate(1000, [(1000, "folk")]).record.candidates == 1
     for now in (2000, 3000, 4000):
         assert manager.evaluate(now).record.candidates == 1
     assert manager.evaluate(5000).record.candidates == 0
 
 
-def test_an_sn_that_the_view_lacks_is_a_miss_that_a_policy_may_fetch(keeper, source):
-    manager = keeper(budget=1, warm=False)
+def test_an_sn_that_the_view_lacks_is_a_miss_that_a_policy_may_fetch(make_manager, source):
+    manager = make_manager(budget=1, warm=False)
     first = manager.evaluate(1000, [(900, "jazz"), (900, "jazz"), (950, "folk")])
     assert list(first.refreshes.wanted) == [(Kind.MISS, "jazz")]
     assert rows(first) == [("jazz", "ann", 100, 2, 1000, 1.0), ("jazz", "bob", 100, 2, 1000, 1.0)]
@@ -65,28 +73,28 @@ def test_an_sn_that_the_view_lacks_is_a_miss_that_a_policy_may_fetch(keeper, sou
     assert source.requests == 3
 
 
-def test_two_misses_at_once_share_their_srs(keeper):
-    manager = keeper(budget=2, warm=False)
+def test_two_misses_at_once_share_their_srs(make_manager):
+    manager = make_manager(budget=2, warm=False)
     evaluation = manager.evaluate(1000, [(900, "jazz"), (950, "rock")])
-    assert [(a.sn, a.sr) for a in sorted(evaluation.answers)] == [
+    assert [(a.key, a.entry) for a in sorted(evaluation.answers)] == [
         ("jazz", "ann"), ("jazz", "bob"), ("rock", "bob"), ("rock", "cyd"),
     ]  # fmt: skip
     assert len(manager.view.srs) == 3
 
 
-def test_a_full_view_lets_go_of_what_no_window_needs(keeper):
-    manager = keeper(budget=9, warm=False, capacity=3)
+def test_a_full_view_lets_go_of_what_no_window_needs(make_manager):
+    manager = make_manager(budget=9, warm=False, capacity=3)
     manager.evaluate(1000, [(900, "jazz"), (950, "folk")])
     for now in range(2000, 6000, 1000):
         manager.evaluate(now, [(now, "rock")])
     assert sorted(manager.view.srs.numbers) == ["bob", "cyd"] or len(manager.view.srs) <= 3
     assert "rock" in manager.view.sns.numbers
     again = manager.evaluate(6000, [(6000, "jazz")])
-    assert {a.sr for a in again.answers if a.sn == "jazz"} == {"ann", "bob"}
+    assert {a.entry for a in again.answers if a.key == "jazz"} == {"ann", "bob"}
 
 
-def test_the_least_demanded_goes_first(keeper):
-    manager = keeper(budget=9, warm=False, capacity=3)
+def test_the_least_demanded_goes_first(make_manager):
+    manager = make_manager(budget=9, warm=False, capacity=3)
     for now in (1000, 2000, 3000):
         manager.evaluate(now, [(now, "jazz")])
     manager.evaluate(4000, [(4000, "folk")])
@@ -108,16 +116,16 @@ class Faulty(InMemory):
         return dataclasses.replace(good, copies=copies)
 
 
-def test_a_failed_fetch_is_paid_and_leaves_the_old_copy_and_its_age(keeper, source):
-    manager = keeper(budget=3, endpoint=Faulty(source.edges, {"bob": 7, "ann": 8}))
+def test_a_failed_fetch_is_paid_and_leaves_the_old_copy_and_its_age(make_manager, source):
+    manager = make_manager(budget=3, endpoint=Faulty(source.edges, {"bob": 7, "ann": 8}))
     evaluation = manager.evaluate(1000, [(1000, "jazz")])
     assert rows(evaluation) == [("jazz", "ann", 8, 1, 1000, 1.0), ("jazz", "bob", 100, 1, 0, 0.0)]
     assert (evaluation.record.spent, evaluation.record.errors, evaluation.refreshes.failed) == (2, 1, 1)
 
 
-def test_a_copy_of_an_earlier_evaluation_that_comes_after_the_decision_counts_as_what_it_is(keeper):
+def test_a_copy_of_an_earlier_evaluation_that_comes_after_the_decision_counts_as_what_it_is(make_manager):
     """All change at 500 and at 2,500: a copy read at 1,000 is fresh at 2,000, one of 0 is not."""
-    manager = keeper(budget=0, schedule=([2000] * 4, [500] * 4))
+    manager = make_manager(budget=0, schedule=([2000] * 4, [500] * 4))
     manager.evaluate(1000, [(1000, "jazz")])
     decision = manager.decide(2000, np.array([2000]), manager.view.sn_slots(["jazz"]))
     ann = manager.view.srs.numbers["ann"]
@@ -127,15 +135,15 @@ def test_a_copy_of_an_earlier_evaluation_that_comes_after_the_decision_counts_as
     assert evaluation.record.expected_fresh == 2
 
 
-def test_a_bank_keeps_what_a_quiet_evaluation_leaves(keeper):
-    manager = keeper(policy="ibm", budget=1, bank=3)
+def test_a_bank_keeps_what_a_quiet_evaluation_leaves(make_manager):
+    manager = make_manager(policy="ibm", budget=1, bank=3)
     assert [manager.evaluate(now).record.carried for now in (1000, 2000, 3000, 4000)] == [1, 2, 3, 4]
     assert manager.evaluate(5000, [(5000, "jazz"), (5000, "rock")]).record.spent == 3
     manager.ledger.check()
 
 
-def test_learned_knowledge_learns_from_what_refreshes_reveal(keeper, source):
-    manager = keeper(policy="gain", budget=2, model=Learned(), warm=True)
+def test_learned_knowledge_learns_from_what_refreshes_reveal(make_manager, source):
+    manager = make_manager(policy="gain", budget=2, model=Learned(), warm=True)
     for now in range(1000, 60_000, 1000):
         source.values["ann"] += 1
         manager.evaluate(now, [(now, "jazz")])
@@ -144,18 +152,18 @@ def test_learned_knowledge_learns_from_what_refreshes_reveal(keeper, source):
     assert kept[slot["ann"]] < 0.6 < kept[slot["bob"]]
 
 
-def test_the_same_seed_makes_the_same_choices(keeper):
+def test_the_same_seed_makes_the_same_choices(make_manager):
     def history():
-        manager = keeper(policy="random", budget=1, seed=5)
+        manager = make_manager(policy="random", budget=1, seed=5)
         return [manager.evaluate(now, [(now, "jazz"), (now, "rock")]).refreshes.keys for now in range(1000, 9000, 1000)]
 
     assert history() == history()
 
 
-def test_counting_windows_evaluate_when_enough_elements_came(source, keeper):
+def test_counting_windows_evaluate_when_enough_elements_came(source, make_manager):
     from freshkeeper.maintenance.demand.window import WindowSpec
 
-    manager = keeper(budget=1)
+    manager = make_manager(budget=1)
     counting = type(manager)(
         WindowSpec(range=2, step=1, count=True), source, manager.policy, manager.budget, manager.model
     )
@@ -168,24 +176,24 @@ def test_counting_windows_evaluate_when_enough_elements_came(source, keeper):
 # What is wrong is told, and nothing is half done.
 
 
-def test_time_going_backwards_is_refused(keeper):
-    manager = keeper()
+def test_time_going_backwards_is_refused(make_manager):
+    manager = make_manager()
     manager.evaluate(2000, [(1500, "jazz")])
     with pytest.raises(TimeError, match="evaluation at 2000 after the one at 2000"):
         manager.evaluate(2000)
     assert manager.evaluate(3000).record.window_mappings == 1
 
 
-def test_an_arrival_after_its_evaluation_is_refused_and_leaves_no_trace(keeper):
-    manager = keeper(warm=False)
+def test_an_arrival_after_its_evaluation_is_refused_and_leaves_no_trace(make_manager):
+    manager = make_manager(warm=False)
     with pytest.raises(TimeError, match="an arrival at 1001 lies after the evaluation at 1000"):
         manager.evaluate(1000, [(900, "jazz"), (1001, "rock")])
     assert (len(manager.view.sns), manager.content.seen, manager.ledger.evaluations) == (0, 0, 0)
 
 
-def test_an_instant_between_two_evaluations_is_refused(keeper):
+def test_an_instant_between_two_evaluations_is_refused(make_manager):
     with pytest.raises(TimeError, match="no evaluation is due at 1500"):
-        keeper().evaluate(1500)
+        make_manager().evaluate(1500)
 
 
 class Wrong(Random):
@@ -201,17 +209,19 @@ class Wrong(Random):
 @pytest.mark.parametrize(
     ("chosen", "error", "said"),
     [
-        ([0, 1, 2], OverspentError, "chose 3 SRs for 3 cost units; the budget of this evaluation is 1"),
-        ([0, 0], BadSelectionError, "chose SR 0 more than once"),
-        ([7], BadSelectionError, "chose SR 7, but the round has SRs 0 to 3"),
-        ([-1], BadSelectionError, "chose SR -1"),
-        ([0.5], BadSelectionError, "must choose SR numbers"),
+        ([0, 1, 2], OverspentError, "chose 3 entries for 3 cost units; the budget of this evaluation is 1"),
+        ([0, 0], BadSelectionError, "chose entry 0 more than once"),
+        ([7], BadSelectionError, "chose entry 7, the round has 0 to 3"),
+        ([-1], BadSelectionError, "chose entry -1"),
+        ([0.5], BadSelectionError, "must choose entry numbers"),
     ],
 )
-def test_a_policy_that_breaks_its_contract_is_stopped_before_anything_is_fetched(keeper, source, chosen, error, said):
+def test_a_policy_that_breaks_its_contract_is_stopped_before_anything_is_fetched(
+    make_manager, source, chosen, error, said
+):
     policy = Wrong()
     object.__setattr__(policy, "chosen", chosen)
-    manager = keeper(policy=policy)
+    manager = make_manager(policy=policy)
     with pytest.raises(error, match=said):
         manager.evaluate(1000, [(1000, "jazz"), (1000, "rock")])
     assert (source.requests, manager.ledger.spent) == (0, 0)
@@ -219,44 +229,44 @@ def test_a_policy_that_breaks_its_contract_is_stopped_before_anything_is_fetched
     assert manager.evaluate(2000, []).record.spent == 1
 
 
-def test_a_case_that_a_policy_does_not_handle_is_refused_at_once(keeper):
+def test_a_case_that_a_policy_does_not_handle_is_refused_at_once(make_manager):
     with pytest.raises(BadSelectionError, match="'gain' does not handle case aggregate, only bgp"):
-        keeper(policy="gain", case=Case.AGGREGATE)
+        make_manager(policy="gain", case=Case.AGGREGATE)
 
 
-def test_knowledge_that_a_policy_does_not_work_with_is_refused_at_once(keeper):
+def test_knowledge_that_a_policy_does_not_work_with_is_refused_at_once(make_manager):
     with pytest.raises(BadSelectionError, match="'oracle' does not work with learned knowledge"):
-        keeper(policy="oracle", model=Learned())
+        make_manager(policy="oracle", model=Learned())
 
 
-def test_a_source_that_charges_more_than_agreed_is_stopped(keeper, source):
+def test_a_source_that_charges_more_than_agreed_is_stopped(make_manager, source):
     class Greedy(InMemory):
         def fetch(self, keys, now):
             return Fetched([Copy(1) for _ in keys], 99.0, len(keys))
 
-    manager = keeper(endpoint=Greedy(source.edges, {}))
+    manager = make_manager(endpoint=Greedy(source.edges, {}))
     with pytest.raises(BudgetError, match="1 cost units left, not 99"):
         manager.evaluate(1000, [(1000, "jazz")])
 
 
-def test_a_view_with_no_room_is_refused(keeper):
+def test_a_view_with_no_room_is_refused(make_manager):
     with pytest.raises(ConfigError, match="capacity must be at least 1"):
-        keeper(capacity=0)
+        make_manager(capacity=0)
 
 
-def test_prices_decide_how_many_can_be_fetched(keeper, source):
+def test_prices_decide_how_many_can_be_fetched(make_manager, source):
     source.price = Price(per_request=2.0)
-    assert keeper(budget=5).evaluate(1000, [(1000, "jazz"), (1000, "rock")]).record.spent == 4
+    assert make_manager(budget=5).evaluate(1000, [(1000, "jazz"), (1000, "rock")]).record.spent == 4
 
 
-def test_an_honest_budget_holds_for_any_policy(keeper):
+def test_an_honest_budget_holds_for_any_policy(make_manager):
     class Marked(Random):
         honest = False
 
         def select(self, round, budget, rng):
             return Selection(np.array([0, 1]), np.zeros(2))
 
-    manager = keeper(policy=Marked(), budget=1)
+    manager = make_manager(policy=Marked(), budget=1)
     manager.evaluate(1000, [(1000, "jazz")])
     assert manager.ledger.over_budget
     assert isinstance(manager.decide(2000, np.array([2000]), np.array([0])).budget, Budget)

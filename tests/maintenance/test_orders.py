@@ -35,7 +35,7 @@ class Slow:
         return Delivery(copies, expanded, spent, len(order.keys), came)
 
 
-def keeper(source, budget, policy="lru"):
+def make_manager(source, budget, policy="lru"):
     return Manager(WindowSpec(4000, 1000), source, make(policy), BudgetRule.of(budget), Learned())
 
 
@@ -45,7 +45,7 @@ def topics(now, count):
 
 def test_a_batch_makes_keys_cheaper_and_the_budget_is_kept_in_whole_requests():
     source = Slow(Price(per_request=1, batch=5))
-    manager = keeper(source, 2)
+    manager = make_manager(source, 2)
     manager.evaluate(1000, topics(1000, 8))
     assert len(source.orders[0].sns) == 8
     manager.evaluate(2000, topics(2000, 20))
@@ -57,7 +57,7 @@ def test_a_batch_makes_keys_cheaper_and_the_budget_is_kept_in_whole_requests():
 
 def test_an_evaluation_chooses_no_more_than_the_source_takes():
     source = Slow(room=1)
-    manager = keeper(source, 5)
+    manager = make_manager(source, 5)
     manager.evaluate(1000, topics(1000, 8))
     assert len(source.orders[0].sns) == 1
     source.limit = 0
@@ -66,7 +66,7 @@ def test_an_evaluation_chooses_no_more_than_the_source_takes():
 
 def test_a_copy_that_comes_late_is_taken_as_of_the_time_it_was_asked_for():
     source = Slow()
-    manager = keeper(source, 3)
+    manager = make_manager(source, 3)
     manager.evaluate(1000, topics(1000, 3))
     source.values["u1"], source.late = 7, True
     assert all(answer.refreshed == 1000 for answer in manager.evaluate(2000, []).answers)
@@ -79,7 +79,7 @@ def test_a_copy_that_comes_late_is_taken_as_of_the_time_it_was_asked_for():
 
 def test_a_late_copy_of_what_the_view_has_let_go_is_dropped():
     source = Slow()
-    manager = keeper(source, 3)
+    manager = make_manager(source, 3)
     manager.evaluate(1000, topics(1000, 1))
     source.waiting = [Late("u9", Copy(1), 1000)]
     assert not {"u9"} & set(manager.evaluate(2000, []).refreshes.keys)

@@ -317,7 +317,7 @@ def test_a_run_that_is_not_the_one_foreseen_is_an_error():
     round = round_of([(0, 0), (0, 1)], [1], [1, 1])
     with pytest.raises(PolicyError, match="would spend 1 at evaluation 0 and has 0"):
         policy.select(round, Budget(0, 1), rng)
-    with pytest.raises(PolicyError, match="2 SRs and the round has 1"):
+    with pytest.raises(PolicyError, match="2 entries and the round has 1"):
         policy.select(round_of([(0, 0)], [1], [1]), Budget(1, 1), rng)
     played = [policy.select(round, Budget(1, 1), rng).chosen.tolist() for _ in range(3)]
     assert played == [[1], [0], [0]]

@@ -99,7 +99,7 @@ class Broken(registry.find("random")):
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [([0, 0], "chose an SR twice"), ([9], "does not have"), ([0, 1], "spent more"), ([2], "certainly fresh")],
+    [([0, 0], "chose an entry twice"), ([9], "does not have"), ([0, 1], "spent more"), ([2], "certainly fresh")],
 )
 def test_the_contract_finds_what_is_broken(wrong, said):
     Broken.wrong = wrong

@@ -130,7 +130,9 @@ def single_process(requests, policy="gain", model=None, cold=False):
         waiting = waiting[len(due) :]
         evaluation = manager.evaluate(now, due)
         done.append(evaluation)
-        rows += [(k, now, a.sn, a.sr, a.value, a.weight, a.refreshed, round(a.fresh, 9)) for a in evaluation.answers]
+        rows += [
+            (k, now, a.key, a.entry, a.value, a.weight, a.refreshed, round(a.freshness, 9)) for a in evaluation.answers
+        ]
     return sorted(rows), done
 
 

@@ -105,7 +105,7 @@ class World:
         volatile = options.get("volatile", (f"{E}followers",))
         self.seen: list[Any] = []
         policy = options.get("policy", "lru")
-        upkeep = MaintenanceSettings(
+        settings = MaintenanceSettings(
             lambda _: policy() if callable(policy) else make(policy),
             BudgetRule.of(options.get("budget", 100)),
             fetch=Fetch(options.get("fetch", "view")),
@@ -113,7 +113,7 @@ class World:
             observe=lambda _, __, evaluation: self.seen.append(evaluation),
         )
         sources = {f"{E}blog": Source(AtOnce(self.blog), volatile, options.get("price", Price()))}
-        query = build(parse(f"PREFIX : <{E}> {text}"), sources=sources, upkeep=upkeep)
+        query = build(parse(f"PREFIX : <{E}> {text}"), sources=sources, settings=settings)
         engine = Engine([query], drain=options.get("drain", False))
         engine.listen(f"{E}s", elements(options.get("posts", POSTS)))
         self.results: list[Result] = list(engine.run())

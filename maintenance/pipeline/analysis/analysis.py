@@ -135,7 +135,7 @@ class Analysis:
         row = changed.agg(F.count("*").alias("all"), F.count_if(F.col("changes") == 0).alias("none")).first()
         if row is not None and row["none"]:
             self.notes.append(
-                f"Of {row['all']} SRs {row['none']} have no change in changes.parquet; their copies count as fresh."
+                f"Of {row['all']} entries {row['none']} have no change in changes.parquet; their copies count as fresh."
             )
 
     def kept(self, table: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> DataFrame:

@@ -52,7 +52,7 @@ MEANINGS = {
     ("refreshes", "changed"): "refreshes do not say whether the engine saw a change",
     ("refreshes", "latency_ms"): "the latency of refreshes was not recorded",
     ("answers", "weight"): "answers have no weight and each is taken as of one window mapping",
-    ("answers", "sn"): "answers do not name their SN, so degrees and aggregates cannot be told",
+    ("answers", "sn"): "answers do not name their lookup key, so degrees and aggregates cannot be told",
 }
 
 
@@ -191,6 +191,6 @@ def _aggregates(answers: DataFrame | None, raw: DataFrame | None, notes: list[st
         return False
     found = bool(answers.filter(F.col("case") == "aggregate").take(1))
     if found and "sn" not in raw.columns:
-        notes.append("Aggregates without their SN are counted input by input.")
+        notes.append("Aggregates without their lookup key are counted input by input.")
         return False
     return found

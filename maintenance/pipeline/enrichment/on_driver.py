@@ -78,12 +78,12 @@ class Shape:
         columns: dict[str, Sequence[object] | Ints | Floats] = {
             "k": np.full(rows, k),
             "t_ms": np.full(rows, now),
-            **key_columns(answers.sn_keys, self.on),
-            "sr": [str(key) for key in answers.sr_keys],
+            **key_columns(answers.keys, self.on),
+            "sr": [str(key) for key in answers.entries],
             "value": values,
             "weight": answers.weight,
             "refreshed_ms": answers.refreshed,
-            "fresh": answers.fresh,
+            "fresh": answers.freshness,
         }
         schema = self.schema
         return pa.Table.from_arrays([pa.array(columns[part.name], part.type) for part in schema], schema=schema)

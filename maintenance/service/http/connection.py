@@ -25,7 +25,7 @@ GRACE = 1.0
 
 
 class Proxy(NamedTuple):
-    """What stands between."""
+    """A proxy between us and the source: where it is, and what it is told of who asks."""
 
     tls: bool
     host: str
@@ -61,7 +61,7 @@ class Place(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As errors call it."""
+        """The place as errors show it: its host, and the proxy that leads there."""
         return self.host if self.via is None else f"{self.host} by the proxy {self.via.host}:{self.via.port}"
 
 
@@ -157,7 +157,7 @@ class _Timed:
         return io.BufferedReader(_TimedFile(self.inner.makefile(cast(Any, mode), buffering=0), self), CHUNK)
 
     def fileno(self) -> int:
-        """For poll."""
+        """The number that poll waits for."""
         return self.inner.fileno()
 
     def shutdown(self) -> None:
@@ -177,7 +177,7 @@ class _TimedFile(io.RawIOBase):
         self._inner, self._sock = inner, sock
 
     def readable(self) -> bool:
-        """Yes."""
+        """What a response is read from can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int | None:

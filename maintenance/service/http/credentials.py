@@ -42,7 +42,7 @@ class Credentials:
         return cls(headers, frozenset().union(*map(_forms, parts)))
 
     def joined(self, other: "Credentials") -> "Credentials":
-        """Both."""
+        """The headers of both, and the secrets of both to hide."""
         return Credentials({**self.headers, **other.headers}, self.hidden | other.hidden)
 
     def hiding(self, addresses: Iterable[str]) -> "Credentials":

@@ -23,7 +23,7 @@ MAX_ERROR = 64_000
 
 @dataclass(frozen=True)
 class Call:
-    """What is sent."""
+    """One request as it is sent: method, address, headers and body."""
 
     method: str
     url: str
@@ -64,16 +64,16 @@ class ConnectionPool:
     _closed: bool = False
     _lock: Lock = field(default_factory=Lock)
 
-    def exchange(self, call: Call, trip: Deadline) -> Answer:
+    def exchange(self, call: Call, deadline: Deadline) -> Answer:
         """Send a call and read the answer, whatever its status; FetchError or NotSentError where that fails."""
         parts = urlsplit(call.url)
         written = self.proxies.get(parts.scheme)
         via = Proxy.of(written) if written and not proxy_bypass(parts.netloc) else None
         place = Place(parts.scheme == "https", parts.hostname or "", parts.port, via)
-        connection = self._connected(place, trip.until)
+        connection = self._connected(place, deadline.until)
         reusable = True
         try:
-            if not trip.go():  # it may raise as well
+            if not deadline.go():  # it may raise as well
                 raise NotSentError("not sent: the budget or the time is spent")
             reusable = False
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

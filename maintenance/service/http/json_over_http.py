@@ -33,17 +33,17 @@ class JsonOverHttp:
 
     resources: Sequence[Resource]
     credentials: Credentials = field(default_factory=Credentials)
-    wire: ConnectionPool = field(default_factory=ConnectionPool)
+    pool: ConnectionPool = field(default_factory=ConnectionPool)
     dated: bool = False
     """whether headers speak of the values"""
     validators: Validators = field(default_factory=Validators)
     wall: Callable[[], float] = time.time
 
-    def carry(self, request: Request, now: int, trip: Deadline) -> Reply:
+    def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
         """The documents that the request needs, and what the query finds in them."""
         if not request.keys:
             raise NotSentError("not sent: documents are asked for by key, and this pattern has none")
-        reading = _Reading(self, now, trip)
+        reading = _Reading(self, now, deadline)
         reading.read(term for key in request.keys for term in key)
         rows = reading.ask(request.query)
         if request.expands and not rows and (linked := reading.linked()):
@@ -64,18 +64,18 @@ class JsonOverHttp:
 
     def close(self) -> None:
         """Close connections."""
-        self.wire.close()
+        self.pool.close()
 
     def address(self, term: Term | None) -> tuple[Resource, str] | None:
         """Where the document about a term is."""
         found = ((each, each.address(term)) for each in self.resources)
         return next(((each, url) for each, url in found if url is not None), None)
 
-    def get(self, url: str, trip: Deadline) -> Answer:
+    def get(self, url: str, deadline: Deadline) -> Answer:
         """One GET; an unchanged document need not be sent again."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json", **self.validators.headers(url)}
         headers |= self.credentials.headers
-        return self.validators.whole(url, self.wire.exchange(Call("GET", url, headers), trip))
+        return self.validators.whole(url, self.pool.exchange(Call("GET", url, headers), deadline))
 
 
 @dataclass(eq=False)
@@ -84,7 +84,7 @@ class _Reading:
 
     source: JsonOverHttp
     now: int
-    trip: Deadline
+    deadline: Deadline
     store: Store = field(default_factory=Store)
     known: set[Term] = field(default_factory=set)
     validities: list[Validity] = field(default_factory=list)
@@ -96,10 +96,10 @@ class _Reading:
             if place is None or term in self.known or not isinstance(term, NamedNode):
                 continue
             resource, url = place
-            answer = self.source.get(url, self.trip)
+            answer = self.source.get(url, self.deadline)
             if answer.status not in GONE:
                 check(answer, self.source.wall)
-                self.store.extend(_triples(resource, term, _document(answer, self.source.wire.max_bytes)))
+                self.store.extend(_triples(resource, term, _document(answer, self.source.pool.max_bytes)))
             if self.source.dated:
                 self.validities.append(of_headers(answer.headers, self.now, self.source.wall()))
             self.known.add(term)
@@ -116,7 +116,7 @@ class _Reading:
         except (SyntaxError, OSError) as error:
             raise FetchError(f"malformed: the pattern cannot be asked of documents: {error}") from None
         assert isinstance(found, QuerySolutions)
-        return bounded(found, self.source.wire.max_bytes)
+        return bounded(found, self.source.pool.max_bytes)
 
 
 def _triples(resource: Resource, subject: NamedNode, document: object) -> list[Quad]:

@@ -51,22 +51,22 @@ class SparqlOverHttp:
     url: str
     credentials: Credentials = field(default_factory=Credentials)
     method: Method = Method.AUTO
-    wire: ConnectionPool = field(default_factory=ConnectionPool)
+    pool: ConnectionPool = field(default_factory=ConnectionPool)
     dated: bool = False
     """whether headers speak of the values; most endpoints date the whole dataset, or the moment"""
     wall: Callable[[], float] = time.time
 
-    def carry(self, request: Request, now: int, trip: Deadline) -> Reply:
+    def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
         """One exchange."""
-        answer = self.wire.exchange(self.call(request.query), trip)
+        answer = self.pool.exchange(self.call(request.query), deadline)
         check(answer, self.wall)
         told = of_headers(answer.headers, now, self.wall()) if self.dated else Validity()
         modified = told.modified if len(request.keys) == 1 else UNKNOWN  # one date says nothing of several keys
-        return Reply(rows_of(answer, self.wire.max_bytes), modified=modified, expires=told.expires)
+        return Reply(rows_of(answer, self.pool.max_bytes), modified=modified, expires=told.expires)
 
     def close(self) -> None:
         """Close connections."""
-        self.wire.close()
+        self.pool.close()
 
     def call(self, query: str) -> Call:
         """The request as SPARQLWrapper builds it."""

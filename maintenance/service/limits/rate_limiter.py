@@ -1,4 +1,4 @@
-"""The gate that every request to a source passes: rate limits, the source's own Retry-After, the circuit breaker.
+"""What every request to a source must pass: rate limits, the source's own Retry-After, the circuit breaker.
 
 It counts on a clock that nobody sets. What it keeps over a restart is in wall clock time, and what lies in the future
 then was written by a clock that was wrong.

@@ -159,13 +159,13 @@ def running(case: Case) -> Iterator[Any]:
         E + name: Source(AtOnce(Remote(name, case)), tuple(E + each for each in case.volatile[name]))
         for name in case.world.remotes
     }
-    upkeep = MaintenanceSettings(
+    settings = MaintenanceSettings(
         lambda kind: make(case.policy or DEFAULTS[kind]),
         BudgetRule.of(case.budget),
         fetch=Fetch(case.fetch),
         edges=case.edges,
     )
-    query = build(parse(query_text(case)), {E + "g": quads(case.world.graph)}, sources=sources, upkeep=upkeep)
+    query = build(parse(query_text(case)), {E + "g": quads(case.world.graph)}, sources=sources, settings=settings)
     streams = {E + name: [(t, triple(fact)) for t, fact in elements] for name, elements in case.world.streams.items()}
     return run(query, {name: elements for name, elements in streams.items() if name in query.streams})
 

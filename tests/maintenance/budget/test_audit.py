@@ -39,7 +39,7 @@ class Topics:
         return evaluation
 
     def count(self, evaluation):
-        held = {(a.sn, a.sr): a.value for a in evaluation.answers}
+        held = {(a.key, a.entry): a.value for a in evaluation.answers}
         for sn, count in zip(evaluation.sns.tolist(), evaluation.counts.tolist(), strict=True):
             topic = self.manager.view.sns.keys[sn]
             right = [held.get((topic, user)) == self.values[user] for user in self.edges[topic]]
@@ -77,7 +77,7 @@ def test_an_audited_copy_enters_the_view_when_the_answers_are_out():
     stale = []
     for k in range(1, 60):
         evaluation = world.step(k)
-        held = {a.sr: a.refreshed for a in evaluation.answers}
+        held = {a.entry: a.refreshed for a in evaluation.answers}
         audits = [a for a in evaluation.audits if a.srs and a.srs[0] in held]
         stale += [a for a in audits if a.fresh is False]
         assert all(held[a.srs[0]] == a.refreshed[0] for a in audits)

@@ -77,7 +77,7 @@ def test_answers_that_do_not_name_their_sn_have_no_degree(analysed):
     assert digest["by_degree"] == []
     assert digest["top_stale"][0]["degree"] is None
     assert digest["wasted"][0]["misses"] == 1
-    assert said(digest, "answers do not name their SN")
+    assert said(digest, "answers do not name their lookup key")
 
 
 def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(analysed):

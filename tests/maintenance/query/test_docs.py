@@ -36,8 +36,8 @@ def test_an_example_runs(dialect: str, text: str) -> None:
     streams = {window.stream: Elements(elements) for window in query.windows}
     graphs = dict.fromkeys((*query.dataset.default_graphs, *query.dataset.named_graphs), ())
     sources = {str(service.endpoint): Source(AtOnce(EmbeddedSource([]))) for service in query.services}
-    upkeep = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
-    assert list(run(build(query, graphs, sources=sources, upkeep=upkeep), streams))
+    settings = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
+    assert list(run(build(query, graphs, sources=sources, settings=settings), streams))
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG)

@@ -136,8 +136,8 @@ def plain(case: Case) -> ox.Dataset:
 def ours(case: Case, endpoints: dict[str, Path] | None = None) -> ox.Dataset:
     """What the engine answers when the window closes."""
     sources = {iri: Source(AtOnce(EmbeddedSource(triples(path)))) for iri, path in (endpoints or {}).items()}
-    upkeep = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
-    query = build(parse(over_window(case.text), base=BASE), sources=sources, upkeep=upkeep)
+    settings = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
+    query = build(parse(over_window(case.text), base=BASE), sources=sources, settings=settings)
     engine = Engine([query])
     tick = ox.Quad(ox.NamedNode("urn:tick"), ox.NamedNode("urn:tick"), ox.Literal(1))
     items = [(1000, quad.triple) for quad in triples(case.data)]

@@ -46,18 +46,18 @@ def parts():
     return split(service, [f"{E}followers"], ["post", "topic"])
 
 
-def courier_to(url, retries=0, breaker=None, limits=(), timeout=TIMEOUT, **more):
-    carrier = SparqlOverHttp(url, wire=ConnectionPool(max_bytes=more.pop("max_bytes", 300_000)))
-    gate = RateLimiter(limits, breaker or Breaker(failures=10**6))
-    return Dispatcher(carrier, gate, RequestOptions(8, timeout, more.pop("deadline", DEADLINE), retries), **more)
+def dispatcher_to(url, retries=0, breaker=None, limits=(), timeout=TIMEOUT, **more):
+    carrier = SparqlOverHttp(url, pool=ConnectionPool(max_bytes=more.pop("max_bytes", 300_000)))
+    limiter = RateLimiter(limits, breaker or Breaker(failures=10**6))
+    return Dispatcher(carrier, limiter, RequestOptions(8, timeout, more.pop("deadline", DEADLINE), retries), **more)
 
 
-class Keeper:
+class FedView:
     """A view of the blog, fed over HTTP."""
 
-    def __init__(self, courier, budget=3, price=None, audit=0):
-        self.courier = courier
-        self.endpoint = PatternEndpoint(parts(), courier, price or Price())
+    def __init__(self, dispatcher, budget=3, price=None, audit=0):
+        self.dispatcher = dispatcher
+        self.endpoint = PatternEndpoint(parts(), dispatcher, price or Price())
         window, rule = WindowSpec(4000, 1000), BudgetRule.of(budget) if isinstance(budget, int) else budget
         self.manager = Manager(window, self.endpoint, make("lru"), rule, Learned(), capacity=100, audit=audit)
         self.now = 0
@@ -91,11 +91,11 @@ def keep():
 
     def make(*arguments, **options):
         made.append(arguments[0])
-        return Keeper(*arguments, **options)
+        return FedView(*arguments, **options)
 
     yield make
-    for courier in made:
-        courier.close()
+    for dispatcher in made:
+        dispatcher.close()
 
 
 """Faults, and what is said of them."""
@@ -118,49 +118,49 @@ WAITING = ("pending: ", "not sent: ")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_evaluations_keep_their_step_and_stay_honest_while_the_source_fails(fault, oxigraph, proxied, keep):
     proxy = proxied()
-    keeper = keep(courier_to(proxy.url), budget=5)
-    first, _ = keeper.evaluate("jazz", "rock")
-    assert {(answer.refreshed, answer.fresh) for answer in first.answers} == {(1000, 1.0)}
+    fed = keep(dispatcher_to(proxy.url), budget=5)
+    first, _ = fed.evaluate("jazz", "rock")
+    assert {(answer.refreshed, answer.freshness) for answer in first.answers} == {(1000, 1.0)}
     proxy.fault, proxy.delay = fault, 0.8
     errors = set()
     for _ in range(3):
-        found, taken = keeper.evaluate()
+        found, taken = fed.evaluate()
         assert taken < DEADLINE + MARGIN
         assert len(found.answers) == 4, "the view answers whatever the source does"
         for answer in found.answers:
-            assert answer.refreshed == keeper.now or answer.fresh < 1.0, "what was not read now is not surely fresh"
-            assert answer.refreshed < keeper.now
+            assert answer.refreshed == fed.now or answer.freshness < 1.0, "what was not read now is not surely fresh"
+            assert answer.refreshed < fed.now
         errors |= {error for error in found.refreshes.errors if error}
     assert any(error.startswith(FAULTS[fault]) for error in errors), errors
     assert all(error.startswith((FAULTS[fault], *WAITING)) for error in errors), errors
     assert all(kind_of(error) != "other" for error in errors)
     proxy.fault = ""
-    assert eventually(lambda: fresh_again(keeper), 8), "it recovers when the source does"
-    assert eventually(lambda: keeper.spent == proxy.count), (keeper.spent, proxy.count)
+    assert eventually(lambda: fresh_again(fed), 8), "it recovers when the source does"
+    assert eventually(lambda: fed.spent == proxy.count), (fed.spent, proxy.count)
 
 
-def fresh_again(keeper):
-    found, taken = keeper.evaluate("jazz", "rock")
+def fresh_again(fed):
+    found, taken = fed.evaluate("jazz", "rock")
     assert taken < DEADLINE + MARGIN
     time.sleep(0.02)
-    return all(answer.refreshed == keeper.now for answer in found.answers)
+    return all(answer.refreshed == fed.now for answer in found.answers)
 
 
-def ask(courier, *names, allowance=None, owner=None, within=5.0, expands=False):
+def ask(dispatcher, *names, allowance=None, owner=None, within=5.0, expands=False):
     """Send a refresh query for each name, in one send."""
     keys = [(node(name),) for name in names]
     requests = [Request(parts().refresh_query([key]), ("user",), (key,), expands) for key in keys]
-    return courier.send(requests, 1000, len(requests) if allowance is None else allowance, owner, within)
+    return dispatcher.send(requests, 1000, len(requests) if allowance is None else allowance, owner, within)
 
 
 @pytest.fixture
-def courier(proxied):
-    """Makes a courier to a proxy; closed after the test."""
+def dispatcher(proxied):
+    """Makes a dispatcher to a proxy; closed after the test."""
     made = []
 
     def make(fault="", **options):
         proxy = proxied(fault)
-        made.append(courier_to(proxy.url, **{"deadline": 5.0, "timeout": 5.0, **options}))
+        made.append(dispatcher_to(proxy.url, **{"deadline": 5.0, "timeout": 5.0, **options}))
         return made[-1], proxy
 
     yield make
@@ -168,22 +168,22 @@ def courier(proxied):
         each.close()
 
 
-def test_a_second_try_is_paid_and_brings_what_the_first_did_not(courier):
-    asking, proxy = courier(numbered(["broken"]), retries=2)
+def test_a_second_try_is_paid_and_brings_what_the_first_did_not(dispatcher):
+    asking, proxy = dispatcher(numbered(["broken"]), retries=2)
     (reply,) = ask(asking, "ann", allowance=3).replies
     assert (reply.error, reply.sent, proxy.count) == (None, 2, 2)
     assert [row["n"].value for row in reply.rows] == ["10"]
 
 
-def test_tries_end_with_the_allowance(courier):
-    asking, proxy = courier("broken", retries=9)
+def test_tries_end_with_the_allowance(dispatcher):
+    asking, proxy = dispatcher("broken", retries=9)
     sent = [reply.sent for reply in ask(asking, "ann", "bob", allowance=5).replies]
     assert sum(sent) == proxy.count == 5
     assert min(sent) >= 1, "every request has one try before any has a second that it would need"
 
 
-def test_what_the_allowance_does_not_pay_for_is_not_sent(courier):
-    asking, proxy = courier()
+def test_what_the_allowance_does_not_pay_for_is_not_sent(dispatcher):
+    asking, proxy = dispatcher()
     replies = ask(asking, "ann", "bob", "cyd", allowance=2).replies
     assert [reply.sent for reply in replies] == [1, 1, 0]
     assert "the budget is spent" in str(replies[2].error)
@@ -191,22 +191,22 @@ def test_what_the_allowance_does_not_pay_for_is_not_sent(courier):
 
 
 @pytest.mark.parametrize("fault", ["kind", "html", "moved", "endless"])
-def test_what_cannot_succeed_is_not_tried_again(fault, courier):
-    asking, proxy = courier(fault, retries=5)
+def test_what_cannot_succeed_is_not_tried_again(fault, dispatcher):
+    asking, proxy = dispatcher(fault, retries=5)
     (reply,) = ask(asking, "ann", allowance=6).replies
     assert reply.error is not None
     assert (reply.sent, proxy.count) == (1, 1)
 
 
-def test_a_query_that_the_source_refuses_is_not_sent_again(courier):
-    asking, proxy = courier(retries=5)
+def test_a_query_that_the_source_refuses_is_not_sent_again(dispatcher):
+    asking, proxy = dispatcher(retries=5)
     (reply,) = asking.send([Request("SELECT nonsense")], 0, 6).replies
     assert str(reply.error).startswith("refused: 400 Bad Request: error at")
     assert proxy.count == 1
 
 
-def test_a_reply_after_the_deadline_comes_with_a_later_send_of_the_same_owner(courier):
-    asking, proxy = courier("slow")
+def test_a_reply_after_the_deadline_comes_with_a_later_send_of_the_same_owner(dispatcher):
+    asking, proxy = dispatcher("slow")
     proxy.delay = 1.0
     mine, other = object(), object()
     began = time.monotonic()
@@ -221,8 +221,8 @@ def test_a_reply_after_the_deadline_comes_with_a_later_send_of_the_same_owner(co
     assert proxy.count == 1
 
 
-def test_after_the_deadline_nothing_more_is_sent_for_a_request(courier):
-    asking, proxy = courier("stall", retries=5, timeout=0.8)
+def test_after_the_deadline_nothing_more_is_sent_for_a_request(dispatcher):
+    asking, proxy = dispatcher("stall", retries=5, timeout=0.8)
     (reply,) = ask(asking, "ann", allowance=9, owner=asking, within=0.3).replies
     assert reply.pending
     assert eventually(lambda: asking.busy == 0)
@@ -231,8 +231,8 @@ def test_after_the_deadline_nothing_more_is_sent_for_a_request(courier):
     assert (late.reply.sent, proxy.count) == (1, 1)
 
 
-def test_requests_that_wait_for_a_thread_when_time_is_up_are_not_sent_and_cost_nothing(courier):
-    asking, proxy = courier("stall", timeout=1.5)
+def test_requests_that_wait_for_a_thread_when_time_is_up_are_not_sent_and_cost_nothing(dispatcher):
+    asking, proxy = dispatcher("stall", timeout=1.5)
     replies = ask(asking, *["ann"] * 12, owner=asking, within=0.5).replies
     assert [reply.sent for reply in replies] == [1] * 8 + [0] * 4
     assert replies[-1].error == "not sent: there was no time left"
@@ -242,23 +242,23 @@ def test_requests_that_wait_for_a_thread_when_time_is_up_are_not_sent_and_cost_n
     assert eventually(lambda: proxy.count == 8)
 
 
-def test_no_more_requests_are_under_way_at_once_than_the_source_bears(courier):
-    asking, proxy = courier("slow")
+def test_no_more_requests_are_under_way_at_once_than_the_source_bears(dispatcher):
+    asking, proxy = dispatcher("slow")
     proxy.delay = 0.05
     began = time.monotonic()
     assert all(reply.error is None for reply in ask(asking, *["ann"] * 16).replies)
     assert time.monotonic() - began >= 0.1, "two rounds of eight"
 
 
-def test_connections_are_used_again(courier, oxigraph):
-    asking, proxy = courier()
+def test_connections_are_used_again(dispatcher, oxigraph):
+    asking, proxy = dispatcher()
     for _ in range(20):
         assert ask(asking, "ann").replies[0].error is None
     assert len(proxy.connections) == 1
 
 
-def test_a_source_that_is_not_there_is_asked_for_nothing_and_costs_nothing(courier):
-    asking, proxy = courier(retries=1)
+def test_a_source_that_is_not_there_is_asked_for_nothing_and_costs_nothing(dispatcher):
+    asking, proxy = dispatcher(retries=1)
     proxy.stop()
     (reply,) = ask(asking, "ann", allowance=2).replies
     assert str(reply.error).startswith("connection: no way to 127.0.0.1: Connection refused")
@@ -280,7 +280,7 @@ def deaf():
 
 
 def test_a_source_that_accepts_no_connection_costs_nothing_and_holds_nobody_up(deaf):
-    asking = courier_to(deaf, timeout=60.0)
+    asking = dispatcher_to(deaf, timeout=60.0)
     began = time.monotonic()
     replies = ask(asking, *["ann"] * 12, owner=asking, within=0.2).replies
     assert {(reply.sent, reply.error) for reply in replies} == {(0, "not sent: there was no time left")}
@@ -289,8 +289,8 @@ def test_a_source_that_accepts_no_connection_costs_nothing_and_holds_nobody_up(d
     assert time.monotonic() - began < 0.2 + 2 * MARGIN
 
 
-def test_the_breaker_keeps_a_dead_source_from_being_paid(courier):
-    asking, proxy = courier("broken", breaker=Breaker(3, 1.0))
+def test_the_breaker_keeps_a_dead_source_from_being_paid(dispatcher):
+    asking, proxy = dispatcher("broken", breaker=Breaker(3, 1.0))
     for _ in range(10):
         ask(asking, "ann")
     assert proxy.count == 3
@@ -301,18 +301,18 @@ def test_the_breaker_keeps_a_dead_source_from_being_paid(courier):
     assert asking.room(0) > 1
 
 
-def test_retry_after_is_remembered_over_a_restart(courier, proxied, keep):
-    asking, proxy = courier("busy")
+def test_retry_after_is_remembered_over_a_restart(dispatcher, proxied, keep):
+    asking, proxy = dispatcher("busy")
     ask(asking, "ann")
-    keeper = keep(courier_to(proxy.url))
-    keeper.courier.restore(json.loads(json.dumps(asking.state())))
-    found, _ = keeper.evaluate("jazz")
+    fed = keep(dispatcher_to(proxy.url))
+    fed.dispatcher.restore(json.loads(json.dumps(asking.state())))
+    found, _ = fed.evaluate("jazz")
     assert (found.record.spent, proxy.count) == (0, 1)
 
 
 @pytest.mark.parametrize("fault", ["busy", "busy-date", "broken"])
-def test_a_request_that_the_gate_stops_gives_its_connection_back(fault, courier):
-    asking, proxy = courier(fault, breaker=Breaker(1, 60.0))
+def test_a_request_that_the_rate_limiter_stops_gives_its_connection_back(fault, dispatcher):
+    asking, proxy = dispatcher(fault, breaker=Breaker(1, 60.0))
     proxy.retry_after = 60
     ask(asking, *["ann"] * 8)
     files, threads = held()
@@ -330,20 +330,20 @@ def held():
 
 def test_a_limit_per_step_lets_every_evaluation_through(proxied, keep):
     proxy = proxied()
-    keeper = keep(courier_to(proxy.url, limits=[Limit(Rate.of("3/500ms"))]))
-    keeper.evaluate("jazz", "rock", "folk")
+    fed = keep(dispatcher_to(proxy.url, limits=[Limit(Rate.of("3/500ms"))]))
+    fed.evaluate("jazz", "rock", "folk")
     began = time.monotonic()
     for _ in range(3):
         time.sleep(max(0.0, began + 0.495 - time.monotonic()))
         began = time.monotonic()
-        found, taken = keeper.evaluate("jazz", "rock", "folk")
+        found, taken = fed.evaluate("jazz", "rock", "folk")
         assert found.record.spent == 3
         assert taken < PATIENCE + MARGIN
     assert proxy.count == 12
 
 
-def test_closing_ends_what_is_under_way_at_once(courier):
-    asking, _ = courier("stall", timeout=60.0)
+def test_closing_ends_what_is_under_way_at_once(dispatcher):
+    asking, _ = dispatcher("stall", timeout=60.0)
     ask(asking, "ann", "bob", owner=asking, within=0.05)
     began = time.monotonic()
     asking.close()
@@ -353,31 +353,31 @@ def test_closing_ends_what_is_under_way_at_once(courier):
 
 def test_a_copy_that_comes_late_is_as_fresh_as_when_it_was_asked_for(proxied, keep):
     proxy = proxied()
-    keeper = keep(courier_to(proxy.url))
-    keeper.evaluate("jazz")
+    fed = keep(dispatcher_to(proxy.url))
+    fed.evaluate("jazz")
     proxy.fault, proxy.delay = "slow", 0.5
-    keeper.evaluate()
+    fed.evaluate()
     proxy.fault = ""
-    assert eventually(lambda: keeper.courier.busy == 0)
-    keeper.manager.ledger.rule = BudgetRule.of(0)
-    found, _ = keeper.evaluate()
+    assert eventually(lambda: fed.dispatcher.busy == 0)
+    fed.manager.ledger.rule = BudgetRule.of(0)
+    found, _ = fed.evaluate()
     assert {answer.refreshed for answer in found.answers} == {2000}
-    assert all(0 < answer.fresh < 1 for answer in found.answers)
-    assert eventually(lambda: keeper.spent == proxy.count)
+    assert all(0 < answer.freshness < 1 for answer in found.answers)
+    assert eventually(lambda: fed.spent == proxy.count)
 
 
 def test_keys_are_paid_with_every_request_that_holds_them(proxied, keep):
     random = Random(3)
     proxy = proxied(lambda _: random.choice(["broken", "reset", "truncated", ""]))
     price = Price(per_request=2.0, per_key=0.25, batch=2)
-    keeper = keep(courier_to(proxy.url, retries=3, deadline=1.0), budget=12, price=price)
+    fed = keep(dispatcher_to(proxy.url, retries=3, deadline=1.0), budget=12, price=price)
     for _ in range(20):
-        keeper.evaluate("jazz", "rock", "folk")
+        fed.evaluate("jazz", "rock", "folk")
     queries = [parse_qs(urlsplit(head.split()[1]).query)["query"][0] for head in proxy.heads]
     keys = [len(re.search(r"VALUES \?\w+ \{(.*?)\}", query)[1].split()) for query in queries]
     assert {1, 2} <= set(keys)
-    assert keeper.spent == sum(2.0 + 0.25 * count for count in keys)
-    keeper.manager.ledger.check()
+    assert fed.spent == sum(2.0 + 0.25 * count for count in keys)
+    fed.manager.ledger.check()
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -385,19 +385,22 @@ def test_threads_that_share_a_source_and_a_budget_pay_for_every_request(shared, 
     random = Random(5)
     proxy = proxied(lambda _: random.choice(["", "", "slow", "broken", "reset"]))
     proxy.delay = 0.03
-    asking, budget = courier_to(proxy.url, retries=1, deadline=0.02, timeout=0.5), SharedBudget(BudgetRule.of(9), 1000)
+    asking, budget = (
+        dispatcher_to(proxy.url, retries=1, deadline=0.02, timeout=0.5),
+        SharedBudget(BudgetRule.of(9), 1000),
+    )
     rules = [budget.member(str(n)) if shared else BudgetRule.of(3) for n in range(6)]
-    keepers = [keep(asking, rule) for rule in rules]
+    views = [keep(asking, rule) for rule in rules]
 
-    def evaluate(keeper):
+    def evaluate(fed):
         for n in range(40):
-            keeper.evaluate(("jazz", "rock", "folk")[n % 3])
+            fed.evaluate(("jazz", "rock", "folk")[n % 3])
 
     with ThreadPoolExecutor(6) as threads:
-        list(threads.map(evaluate, keepers))
+        list(threads.map(evaluate, views))
     assert eventually(lambda: not asking.busy)
-    assert eventually(lambda: sum(keeper.spent for keeper in keepers) == proxy.count), proxy.count
-    assert all(keeper.endpoint.requests == keeper.spent for keeper in keepers)
+    assert eventually(lambda: sum(fed.spent for fed in views) == proxy.count), proxy.count
+    assert all(fed.endpoint.requests == fed.spent for fed in views)
     budget.check()
 
 
@@ -412,18 +415,18 @@ def test_a_soak_with_random_faults_is_paid_to_the_unit_and_leaves_nothing_behind
     proxy = proxied(lambda _: random.choice(faults) if random.random() < 0.1 else "")
     proxy.delay, proxy.retry_after, proxy.hang_up = 0.02, 0, lambda: random.random() < 0.05
     proxy.heads, proxy.connections = deque(maxlen=9), deque(maxlen=9)
-    manners = {"deadline": 0.02, "timeout": 0.05, "retries": 1}
-    keeper = keep(courier_to(proxy.url, breaker=Breaker(3, 0.01), **manners), budget=2, audit=0.2)
+    options = {"deadline": 0.02, "timeout": 0.05, "retries": 1}
+    fed = keep(dispatcher_to(proxy.url, breaker=Breaker(3, 0.01), **options), budget=2, audit=0.2)
     seen = []
     for n in range(10_000):
-        found, _ = keeper.evaluate(("jazz", "rock", "folk")[n % 3])
+        found, _ = fed.evaluate(("jazz", "rock", "folk")[n % 3])
         assert found.answers or n < 100, "what was read once is there, whatever comes later"
         if n % 100 == 0:
             seen.append((*held(), memory()))
-    assert eventually(lambda: not keeper.courier.busy)
-    assert eventually(lambda: proxy.count <= keeper.spent <= proxy.count + proxy.cut), (keeper.spent, proxy.count)
+    assert eventually(lambda: not fed.dispatcher.busy)
+    assert eventually(lambda: proxy.count <= fed.spent <= proxy.count + proxy.cut), (fed.spent, proxy.count)
     assert 5_000 < proxy.count <= 20_000
-    keeper.manager.ledger.check()
+    fed.manager.ledger.check()
     files, threads, used = (list(each) for each in zip(*seen, strict=True))
     assert max(files) <= files[0] + 3 * 2 * 8, "at both ends and behind the proxy, as many again that are being closed"
     assert max(threads) <= threads[0] + 2 * 8 + 8

@@ -116,50 +116,50 @@ def _pass_on(one, other):
 @pytest.fixture
 def webs():
     """Makes servers; and wires, which are closed before."""
-    made, wires = [], []
+    made, pools = [], []
 
     def make(**options):
         made.append(Web(**options))
         return made[-1]
 
-    make.wire = lambda **options: wires.append(ConnectionPool(**options)) or wires[-1]
+    make.pool = lambda **options: pools.append(ConnectionPool(**options)) or pools[-1]
     yield make
-    for each in wires:
+    for each in pools:
         each.close()
     for each in made:
         each.stop()
 
 
-def get(wire, url, **more):
-    return wire.exchange(Call("GET", url, **more), Deadline(time.monotonic() + 5))
+def get(pool, url, **more):
+    return pool.exchange(Call("GET", url, **more), Deadline(time.monotonic() + 5))
 
 
 @pytest.mark.parametrize("coding", PACKED)
 def test_an_answer_is_the_same_however_it_is_packed(coding, webs):
-    web, wire = webs(), webs.wire()
+    web, pool = webs(), webs.pool()
     web.body, web.coding = PACKED[coding](TEXT), coding
-    assert get(wire, web.url).body == TEXT
-    assert get(wire, web.url).body == TEXT
+    assert get(pool, web.url).body == TEXT
+    assert get(pool, web.url).body == TEXT
     assert web.asked[0][1]["Accept-Encoding"] == "gzip, deflate"
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "deflate (raw)"])
 def test_an_answer_that_unpacks_without_end_is_too_large(coding, webs):
-    web, wire = webs(), webs.wire(max_bytes=100_000)
+    web, pool = webs(), webs.pool(max_bytes=100_000)
     web.body, web.coding = PACKED[coding](bytes(200_000_000)), coding
     began = time.monotonic()
     with pytest.raises(FetchError, match=r"^too large: the answer is longer than 0.1 MB, the source's max_size"):
-        get(wire, web.url)
+        get(pool, web.url)
     assert time.monotonic() - began < 2
     web.status = 500
-    assert len(get(wire, web.url).body) == 64_000, "of an error the beginning will do"
+    assert len(get(pool, web.url).body) == 64_000, "of an error the beginning will do"
 
 
 def test_packed_answers_that_hold_nothing_have_an_end_too(webs):
-    web, wire = webs(), webs.wire(max_bytes=10_000)
+    web, pool = webs(), webs.pool(max_bytes=10_000)
     web.body, web.coding = gzip.compress(b"") * 10_000, "gzip"
     with pytest.raises(FetchError, match=r"^too large"):
-        get(wire, web.url)
+        get(pool, web.url)
 
 
 @pytest.mark.parametrize(
@@ -174,10 +174,10 @@ def test_packed_answers_that_hold_nothing_have_an_end_too(webs):
     ],
 )
 def test_a_packed_answer_that_is_none_is_malformed(coding, body, said, webs):
-    web, wire = webs(), webs.wire()
+    web, pool = webs(), webs.pool()
     web.body, web.coding = body, coding
     with pytest.raises(FetchError) as refused:
-        get(wire, web.url)
+        get(pool, web.url)
     assert str(refused.value).startswith(said)
 
 
@@ -210,16 +210,16 @@ def test_a_proxy_of_the_environment_is_asked_for_what_it_is_named_for(webs, monk
     web, proxy = webs(), webs()
     proxy.body = b"by the proxy"
     monkeypatch.setenv("http_proxy", f"http://ann:p%40ss@{proxy.place}")
-    wire = webs.wire()
-    assert get(wire, f"{web.url}/a?b=1").body == b"by the proxy"
-    assert get(wire, f"{web.url}/a?b=1").body == b"by the proxy"
+    pool = webs.pool()
+    assert get(pool, f"{web.url}/a?b=1").body == b"by the proxy"
+    assert get(pool, f"{web.url}/a?b=1").body == b"by the proxy"
     assert not web.asked
     line, headers = proxy.asked[0]
     assert line == f"GET {web.url}/a?b=1 HTTP/1.1"
     assert headers["Host"] == web.place
     assert headers["Proxy-Authorization"] == f"Basic {base64.b64encode(b'ann:p@ss').decode()}"
     monkeypatch.setenv("no_proxy", f"example.org,{HERE}")
-    assert get(wire, web.url).body == b""
+    assert get(pool, web.url).body == b""
     assert len(web.asked) == 1
     assert "Proxy-Authorization" not in web.asked[0][1]
 
@@ -229,9 +229,9 @@ def test_what_is_encrypted_goes_through_a_tunnel_that_the_proxy_opens(webs, monk
     web.body = b"hello"
     monkeypatch.setattr(connection, "_trusted", lambda: ssl.create_default_context(cafile=CERTIFICATE))
     monkeypatch.setenv("HTTPS_PROXY", f"ann:pw@{proxy.place}")
-    wire = webs.wire()
-    assert get(wire, web.url, headers={"Authorization": "Bearer t0ken"}).body == b"hello"
-    assert get(wire, web.url).body == b"hello"
+    pool = webs.pool()
+    assert get(pool, web.url, headers={"Authorization": "Bearer t0ken"}).body == b"hello"
+    assert get(pool, web.url).body == b"hello"
     ((line, headers),) = proxy.asked
     assert line == f"CONNECT {web.place} HTTP/1.1"
     assert headers == {"Host": web.place, "Proxy-Authorization": f"Basic {base64.b64encode(b'ann:pw').decode()}"}
@@ -245,7 +245,7 @@ def test_a_proxy_that_opens_no_tunnel_costs_nothing_and_says_why(webs, monkeypat
     monkeypatch.setenv("https_proxy", f"http://ann:secret@{proxy.place}")
     sent = []
     with pytest.raises(FetchError) as refused:
-        webs.wire().exchange(
+        webs.pool().exchange(
             Call("GET", "https://example.org/"), Deadline(time.monotonic() + 5, lambda: sent.append(1))
         )
     assert str(refused.value).startswith(f"connection: no way to example.org by the proxy {proxy.place}: 407 Proxy")
@@ -260,15 +260,15 @@ def test_a_proxy_that_is_none_of_http_is_said_without_its_password(monkeypatch):
 
 
 def test_a_connection_that_is_not_used_is_kept_whoever_refuses(webs):
-    web, wire = webs(), webs.wire()
+    web, pool = webs(), webs.pool()
 
     def never():
         raise NotSentError("not sent: no")
 
     for go in (never, lambda: False):
         with pytest.raises(NotSentError):
-            wire.exchange(Call("GET", web.url), Deadline(time.monotonic() + 5, go))
-    assert len(wire._open) == 1
+            pool.exchange(Call("GET", web.url), Deadline(time.monotonic() + 5, go))
+    assert len(pool._open) == 1
 
 
 @pytest.mark.parametrize("more", [False, True])

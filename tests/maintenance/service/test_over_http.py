@@ -29,8 +29,8 @@ WHOLE = "SERVICE :blog { ?u :followers ?n }"
 def answers(source, service, fetch, budget=100, speed=1):
     """Per evaluation the answers, and the seconds that it took."""
     text = f"PREFIX : <{E}> SELECT * {WINDOW} WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {service} }}"
-    upkeep = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(budget), fetch=Fetch(fetch), speed=speed)
-    query = build(read_query(text), sources={f"{E}blog": source}, upkeep=upkeep)
+    settings = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(budget), fetch=Fetch(fetch), speed=speed)
+    query = build(read_query(text), sources={f"{E}blog": source}, settings=settings)
     posts = [
         (at, Quad(NamedNode(f"{E}post{n}"), NamedNode(f"{E}topic"), NamedNode(E + topic)))
         for n, (at, topic) in enumerate(POSTS)

@@ -22,7 +22,7 @@ class Clock:
         return self.now
 
 
-def gate(clock, *written, failures=3, cool_down=10.0):
+def limiter(clock, *written, failures=3, cool_down=10.0):
     return RateLimiter([Limit(Rate.of(each)) for each in written], Breaker(failures, cool_down), clock)
 
 
@@ -43,7 +43,7 @@ def test_a_limit_that_is_none_is_refused(written):
 
 def test_the_tightest_limit_counts():
     clock = Clock()
-    narrow = gate(clock, "3/s", "5/min")
+    narrow = limiter(clock, "3/s", "5/min")
     assert narrow.room() == 3
     assert [narrow.take() for _ in range(4)] == [True, True, True, False]
     clock.now += 1.01
@@ -57,7 +57,7 @@ def test_the_tightest_limit_counts():
 @given(st.lists(st.floats(0, 0.5), max_size=60), st.integers(1, 5))
 def test_no_stretch_of_a_period_has_more_requests_than_the_limit(gaps, most):
     clock = Clock()
-    narrow, sent = gate(clock, f"{most}/s"), []
+    narrow, sent = limiter(clock, f"{most}/s"), []
     for gap in gaps:
         clock.now += gap
         if narrow.take():
@@ -70,7 +70,7 @@ def test_no_stretch_of_a_period_has_more_requests_than_the_limit(gaps, most):
 
 def test_a_limit_knows_what_is_free_a_little_later():
     clock = Clock()
-    narrow = gate(clock, "2/s")
+    narrow = limiter(clock, "2/s")
     assert narrow.take()
     assert narrow.take()
     clock.now += 0.95
@@ -80,7 +80,7 @@ def test_a_limit_knows_what_is_free_a_little_later():
 
 def test_a_source_that_says_how_long_to_wait_is_left_alone_so_long():
     clock = Clock()
-    asked = gate(clock)
+    asked = limiter(clock)
     asked.failed(wait=30)
     assert (asked.room(), asked.take(), asked.wait()) == (0, False, 30)
     assert "wants no request for 30 s" in asked.why()
@@ -92,7 +92,7 @@ def test_a_source_that_says_how_long_to_wait_is_left_alone_so_long():
 
 def test_the_breaker_opens_probes_and_closes():
     clock = Clock()
-    guarded = gate(clock)
+    guarded = limiter(clock)
     for _ in range(3):
         assert guarded.take()
         guarded.failed()
@@ -110,7 +110,7 @@ def test_the_breaker_opens_probes_and_closes():
 
 
 def test_a_success_in_between_keeps_the_breaker_closed():
-    guarded = gate(Clock())
+    guarded = limiter(Clock())
     for _ in range(5):
         guarded.failed()
         guarded.failed()
@@ -120,7 +120,7 @@ def test_a_success_in_between_keeps_the_breaker_closed():
 
 def test_a_probe_that_nobody_hears_of_again_blocks_nothing():
     clock = Clock()
-    guarded = gate(clock, failures=1)
+    guarded = limiter(clock, failures=1)
     guarded.failed()
     clock.now += 10
     assert guarded.take()
@@ -130,14 +130,14 @@ def test_a_probe_that_nobody_hears_of_again_blocks_nothing():
 
 def test_all_of_it_survives_a_restart_as_json():
     clock = Clock()
-    before = gate(clock, "3/s", "5/day", failures=2)
+    before = limiter(clock, "3/s", "5/day", failures=2)
     for _ in range(3):
         before.take()
     before.failed(wait=60)
     before.failed()
     before.failed()
     kept = json.loads(json.dumps(before.state()))
-    after = gate(clock, "5/day", "9/min", failures=2)
+    after = limiter(clock, "5/day", "9/min", failures=2)
     after.restore(kept)
     clock.now += 5
     assert after.room() == 0
@@ -149,14 +149,14 @@ def test_all_of_it_survives_a_restart_as_json():
 
 
 def test_a_restart_without_a_state_begins_with_everything_free():
-    after = gate(Clock(), "5/day")
+    after = limiter(Clock(), "5/day")
     after.restore({})
     assert after.room() == 5
 
 
-def test_a_clock_that_was_wrong_does_not_close_the_gate_for_ever():
+def test_a_clock_that_was_wrong_does_not_stop_requests_for_ever():
     clock = Clock(now=9_000_000.0)
-    ahead = gate(clock, "1/s", failures=1)
+    ahead = limiter(clock, "1/s", failures=1)
     ahead.take()
     ahead.failed()
     clock.now = 1_000_000.0
@@ -251,7 +251,7 @@ def test_a_date_to_wait_for_is_read_by_the_clock_that_wrote_it(skew):
 
 def test_a_large_limit_is_kept_in_few_numbers():
     clock = Clock()
-    wide = gate(clock, "1000000/day")
+    wide = limiter(clock, "1000000/day")
     for _ in range(20_000):
         clock.now += 4.0
         wide.take()

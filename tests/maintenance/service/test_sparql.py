@@ -1,4 +1,4 @@
-"""The SPARQL 1.1 Protocol as it goes over the wire, and answers of all kinds."""
+"""The SPARQL 1.1 Protocol as it is spoken over HTTP, and answers of all kinds."""
 
 import time
 from importlib.metadata import version
@@ -123,11 +123,11 @@ def test_time_is_bounded_for_an_exchange_and_not_for_a_read(proxied, endpoint):
 
 
 def test_an_error_body_is_bounded_too(proxied):
-    wire = ConnectionPool(max_bytes=50)
+    pool = ConnectionPool(max_bytes=50)
     with pytest.raises(FetchError, match="longer than 5e-05 MB"):
-        wire.exchange(Call("GET", proxied("html").url), Deadline())
-    assert len(wire.exchange(Call("GET", proxied("echo").url), Deadline()).body) <= 50
-    wire.close()
+        pool.exchange(Call("GET", proxied("html").url), Deadline())
+    assert len(pool.exchange(Call("GET", proxied("echo").url), Deadline()).body) <= 50
+    pool.close()
 
 
 def test_tls_to_a_server_that_speaks_none_is_a_fault_and_leaves_nothing_open(oxigraph, endpoint):

@@ -262,12 +262,12 @@ def test_what_is_told_saves_the_budget_for_what_has_expired():
     source, data = endpoint(trig(1, 3), Told(annotation=Annotation.GRAPH))
     manager = Manager(WindowSpec(20_000, 1000), source, make("ibm"), BudgetRule.of(1), Published())
     found = manager.evaluate(1000, [(1000, node("jazz"))])
-    assert {answer.fresh for answer in found.answers} == {1.0}
+    assert {answer.freshness for answer in found.answers} == {1.0}
     assert manager.evaluate(2000, []).record.spent == 0, "both hold"
     data.load(trig(9, 40))
     third = manager.evaluate(3000, [])
     assert (third.record.spent, third.refreshes.keys) == (1, [node("ann")])
-    assert {answer.fresh for answer in third.answers} == {1.0}
+    assert {answer.freshness for answer in third.answers} == {1.0}
     assert manager.evaluate(4000, []).record.spent == 0
 
 

@@ -183,32 +183,32 @@ def node(name: str) -> NamedNode:
 @cache
 def world(seed: int, edges: bool = False) -> tuple[list[tuple[int, Triple]], list[Quad], list[tuple[int, Quad]]]:
     """Elements, what the source has at first, and how it changes."""
-    lots = random.Random(seed)
+    rng = random.Random(seed)
     elements, t, share = [], 500, 0.2 if edges else 0.6
     for _ in range(12):
-        t += lots.choice([0, 300, 700, 1500, 1000])
-        post = node(f"p{lots.randrange(4)}")
-        elements.append((t, Triple(post, node("topic"), node(lots.choice(["t0", "t1", "t2", "t9"])))))
-        if lots.random() < 0.3:
-            elements.append((t, Triple(post, node("by"), node(f"u{lots.randrange(3)}"))))
-        if lots.random() < 0.3:
-            elements.append((t, Triple(post, node("num"), Literal(10 * lots.randrange(3)))))
+        t += rng.choice([0, 300, 700, 1500, 1000])
+        post = node(f"p{rng.randrange(4)}")
+        elements.append((t, Triple(post, node("topic"), node(rng.choice(["t0", "t1", "t2", "t9"])))))
+        if rng.random() < 0.3:
+            elements.append((t, Triple(post, node("by"), node(f"u{rng.randrange(3)}"))))
+        if rng.random() < 0.3:
+            elements.append((t, Triple(post, node("num"), Literal(10 * rng.randrange(3)))))
     users = [node(f"u{n}") for n in range(3)]
     topics = [node(f"t{n}") for n in range(3)]
-    known = [Quad(topic, node("discussedBy"), user) for topic in topics for user in users if lots.random() < share]
-    about = [("followers", Literal(10 * lots.randrange(1, 4)), 0.8), ("blocked", Literal(True), 0.3)]
-    facts = [Quad(user, node(name), value) for user in users for name, value, share in about if lots.random() < share]
-    facts += [Quad(user, node("name"), Literal(user.value)) for user in users if lots.random() < 0.5]
-    moments = sorted(lots.randrange(500, t + 2000) for _ in range(10))
-    changes = [(at, Quad(lots.choice(users), node("followers"), _many(lots))) for at in moments]
+    known = [Quad(topic, node("discussedBy"), user) for topic in topics for user in users if rng.random() < share]
+    about = [("followers", Literal(10 * rng.randrange(1, 4)), 0.8), ("blocked", Literal(True), 0.3)]
+    facts = [Quad(user, node(name), value) for user in users for name, value, share in about if rng.random() < share]
+    facts += [Quad(user, node("name"), Literal(user.value)) for user in users if rng.random() < 0.5]
+    moments = sorted(rng.randrange(500, t + 2000) for _ in range(10))
+    changes = [(at, Quad(rng.choice(users), node("followers"), _many(rng))) for at in moments]
     if edges:
-        moments = [lots.randrange(500, t) for _ in range(8)]
-        changes += [(at, Quad(topics[at % 3], node("discussedBy"), lots.choice(users))) for at in moments]
+        moments = [rng.randrange(500, t) for _ in range(8)]
+        changes += [(at, Quad(topics[at % 3], node("discussedBy"), rng.choice(users))) for at in moments]
     return elements, known + facts, sorted(changes, key=lambda change: change[0])
 
 
-def _many(lots: random.Random) -> Literal:
-    return Literal(10 * lots.randrange(1, 4))
+def _many(rng: random.Random) -> Literal:
+    return Literal(10 * rng.randrange(1, 4))
 
 
 def truth(body: str, seed: int, now: int, edges: bool = False) -> Counter[Any]:
@@ -278,8 +278,8 @@ def test_what_a_sub_query_computes_is_looked_at_from_outside_as_sparql_does(
     body = f"{head} @ {{ {WINDOW} {{ {shown.replace('@', f'{{ {holding} }}')} }} {looked} }}"
     elements, data, changes = world(seed)
     blog = Source.embedded(data, volatile=[E + "followers"], changes=changes)
-    upkeep = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=fetch)
-    running = build(parse(query(body)), sources={E + "b": blog}, upkeep=upkeep)
+    settings = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=fetch)
+    running = build(parse(query(body)), sources={E + "b": blog}, settings=settings)
     for result in run(running, {E + "s": elements}):
         answers = list(said(result))
         assert Counter(answer for answer, _ in answers) == truth(body, seed, result.t), result.t
@@ -292,8 +292,8 @@ def test_without_a_view_every_shape_is_answered(name: str) -> None:
     for seed in range(3):
         elements, data, changes = world(seed)
         sources = {E + "b": Source.embedded(data, volatile=[E + "followers"], changes=changes)}
-        upkeep = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=Fetch.ALWAYS)
-        running = build(parse(query(body)), {}, sources=sources, upkeep=upkeep)
+        settings = MaintenanceSettings(lambda case: make(DEFAULTS[case]), BudgetRule.of(100), fetch=Fetch.ALWAYS)
+        running = build(parse(query(body)), {}, sources=sources, settings=settings)
         for result in run(running, {E + "s": elements}):
             assert Counter(answer for answer, _ in said(result)) == truth(body, seed, result.t), (seed, result.t)
 

@@ -33,18 +33,18 @@ class RunFiles:
 
     def __post_init__(self) -> None:
         """Write them."""
-        lots = random.Random(self.seed)
+        rng = random.Random(self.seed)
         topics, users = [f"t{n}" for n in range(8)], [f"u{n}" for n in range(9)]
-        times = sorted(lots.randrange(1, SECONDS * 1000) for _ in range(70))
-        posts = [f"{t}\t<{E}p{n}> <{E}topic> <{E}{lots.choice(topics)}> ." for n, t in enumerate(times)]
+        times = sorted(rng.randrange(1, SECONDS * 1000) for _ in range(70))
+        posts = [f"{t}\t<{E}p{n}> <{E}topic> <{E}{rng.choice(topics)}> ." for n, t in enumerate(times)]
         (self.place / "posts.nq").write_text("\n".join(posts) + "\n")
-        edges = {(topic, user) for topic in topics for user in lots.sample(users, 3)}
+        edges = {(topic, user) for topic in topics for user in rng.sample(users, 3)}
         blog = [f"<{E}{t}> <{E}discussedBy> <{E}{u}> ." for t, u in sorted(edges)]
         blog += [f"<{E}{user}> <{E}followers> {n} ." for n, user in enumerate(users)]
         (self.place / "blog.ttl").write_text("\n".join(blog))
-        when = sorted(lots.randrange(1, SECONDS * 1000) for _ in range(60))
+        when = sorted(rng.randrange(1, SECONDS * 1000) for _ in range(60))
         changes = [
-            f'{t}\t<{E}{lots.choice(users)}> <{E}followers> "{100 + n}"^^<http://www.w3.org/2001/XMLSchema#integer> .'
+            f'{t}\t<{E}{rng.choice(users)}> <{E}followers> "{100 + n}"^^<http://www.w3.org/2001/XMLSchema#integer> .'
             for n, t in enumerate(when)
         ]
         (self.place / "changes.nq").write_text("\n".join(changes) + "\n")

@@ -13,15 +13,15 @@ from freshkeeper.policies.errors import ConfigError
 FLIPS = int(os.environ.get("FRESHKEEPER_FLIPS", "60"))
 
 
-def flip(file: Path, lots: random.Random) -> None:
+def flip(file: Path, rng: random.Random) -> None:
     """One bit where something is written, mostly; or some bytes in a row; or its end is missing."""
     content = bytearray(file.read_bytes())
-    at = lots.choice([place for place, byte in enumerate(content) if byte])
-    kind = lots.random()
+    at = rng.choice([place for place, byte in enumerate(content) if byte])
+    kind = rng.random()
     if kind < 0.8:
-        content[at] ^= 1 << lots.randrange(8)
+        content[at] ^= 1 << rng.randrange(8)
     elif kind < 0.95:
-        content[at : at + 64] = lots.randbytes(len(content[at : at + 64]))
+        content[at : at + 64] = rng.randbytes(len(content[at : at + 64]))
     else:
         del content[at:]
     file.write_bytes(content)
@@ -30,7 +30,7 @@ def flip(file: Path, lots: random.Random) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["state.sqlite", "state.sqlite-wal"])
 def test_a_damaged_state_is_refused_in_one_line_or_as_good_as_before(name: str, world: Any) -> None:
-    lots, state, copy = random.Random(f"{name} {FLIPS}"), world.place / "state", world.place / "copy"
+    rng, state, copy = random.Random(f"{name} {FLIPS}"), world.place / "state", world.place / "copy"
     run = world.run(world.session(state=state, policy="lru"))
     whole = [next(run) for _ in range(12)]
     if name == "state.sqlite":
@@ -43,7 +43,7 @@ def test_a_damaged_state_is_refused_in_one_line_or_as_good_as_before(name: str, 
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(world.place / "kept", copy)
         if n:
-            flip(copy / name, lots)
+            flip(copy / name, rng)
         try:
             lines = world.lines(state=copy, policy="lru")
         except ConfigError as error:

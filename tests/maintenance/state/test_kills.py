@@ -34,8 +34,8 @@ class ChangingServer:
 
     def __init__(self) -> None:
         """Load the server, put a proxy before it."""
-        self.lots = random.Random(1)
-        edges = [(t, u) for t in range(TOPICS) for u in self.lots.sample(range(USERS), 3)]
+        self.rng = random.Random(1)
+        edges = [(t, u) for t in range(TOPICS) for u in self.rng.sample(range(USERS), 3)]
         self.edges = " ".join(f"<{E}t{t}> <{E}discussedBy> <{E}u{u}> ." for t, u in edges)
         self.server = Oxigraph()
         self.proxy = Proxy(self.server.port)
@@ -58,9 +58,9 @@ class ChangingServer:
 
     def group(self, k: int) -> str:
         """The elements between evaluations k − 1 and k; the first of them makes evaluation k − 1 due."""
-        lots = random.Random(1000 + k)
-        times = sorted(lots.randrange(1, 1000) for _ in range(2))
-        posts = [(k * 1000 - 1000 + t, f"{k}-{t}", lots.randrange(TOPICS)) for t in times]
+        rng = random.Random(1000 + k)
+        times = sorted(rng.randrange(1, 1000) for _ in range(2))
+        posts = [(k * 1000 - 1000 + t, f"{k}-{t}", rng.randrange(TOPICS)) for t in times]
         return "".join(f"{at}\t<{E}p{name}> <{E}topic> <{E}t{topic}> .\n" for at, name, topic in posts)
 
 
@@ -187,9 +187,9 @@ def world() -> Iterator[ChangingServer]:
 
 @pytest.mark.slow
 def test_fifty_kills_lose_nothing_and_pay_nothing_twice(world: ChangingServer, tmp_path: Path) -> None:
-    lots, run, doubts = random.Random(), Run(world, tmp_path / "killed"), 0
+    rng, run, doubts = random.Random(), Run(world, tmp_path / "killed"), 0
     for n in range(KILLS):
-        run.live(lots.uniform(0.0, LONGEST_LIFE), young=n % 5 == 0)
+        run.live(rng.uniform(0.0, LONGEST_LIFE), young=n % 5 == 0)
         if (run.place / "state" / "state.sqlite").exists():
             with contextlib.suppress(sqlite3.OperationalError):  # killed before there were tables
                 doubts += doubted(run.place / "state")

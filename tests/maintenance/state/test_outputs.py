@@ -135,23 +135,23 @@ def read_to_the_end(runs: Lives, reading: int, writing: int) -> bytes:
 @pytest.mark.parametrize("form", ["ndjson", "csv"])
 @pytest.mark.parametrize("output", [pipe, impatient_pipe, connection])
 def test_killed_again_and_again_while_somebody_reads_slowly(output: Any, form: str, settings: dict[str, Any]) -> None:
-    lots = random.Random(f"{output.__name__} {form}")
+    rng = random.Random(f"{output.__name__} {form}")
     reading, writing = output()
     runs = Lives(settings | {"format": form}, writing)
     text = killed_while_writing(runs, reading, 2 * LENGTH)
     for _ in range(KILLS - 1):
-        text += killed_while_writing(runs, reading, lots.randrange(LENGTH * 2))
+        text += killed_while_writing(runs, reading, rng.randrange(LENGTH * 2))
     check(text + read_to_the_end(runs, reading, writing), form)
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv"])
 def test_a_disk_that_gets_full_again_and_again(form: str, settings: dict[str, Any], tmp_path: Path) -> None:
-    lots, path, before = random.Random(form), tmp_path / "out", b"not of this run" + b" " * 10**7 + b"\n"
+    rng, path, before = random.Random(form), tmp_path / "out", b"not of this run" + b" " * 10**7 + b"\n"
     path.write_bytes(before)  # the disk has room for the state
     with path.open("a") as out:
         runs = Lives(settings | {"format": form}, out.fileno())
         for n in range(KILLS):
-            runs.wait(runs.begin(path.stat().st_size + (0 if n else 2 * LENGTH) + lots.randrange(LENGTH * 2)))
+            runs.wait(runs.begin(path.stat().st_size + (0 if n else 2 * LENGTH) + rng.randrange(LENGTH * 2)))
         runs.wait(runs.begin())
         runs.close()
     check(path.read_bytes().removeprefix(before), form)

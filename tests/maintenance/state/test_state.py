@@ -234,8 +234,8 @@ def test_what_a_rate_limit_may_have_let_through_counts_after_a_kill(world: Any, 
         state = camera.images[sent.index(max(sent))].directory / "state"
         before = max(n for n in sent if n < max(sent))
         session = world.session(state=state)
-        (gate,) = [source.transport.gate for source in session._opened.values()]
-        assert gate.room() == 40 - max(sent)
+        (limiter,) = [source.transport.limiter for source in session._opened.values()]
+        assert limiter.room() == 40 - max(sent)
         assert before <= 12 <= max(sent)  # 3 each; those of an evaluation in doubt count as sent
         list(session.results())
     finally:

@@ -57,7 +57,7 @@ def test_a_key_without_a_number_never_changes():
 
 @pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])
 def test_what_is_no_rate_is_refused(rate):
-    with pytest.raises(InputError, match="SR 1 has the rate"):
+    with pytest.raises(InputError, match="entry 1 has the rate"):
         Poisson(np.array([0.1, rate]))
 
 

@@ -116,7 +116,7 @@ def test_it_agrees_with_looking_at_every_millisecond(interval, phase, now, age, 
 
 
 def test_an_interval_of_nothing_is_refused():
-    with pytest.raises(InputError, match="SR 1 has a change interval of 0 ms; the least is 1 ms"):
+    with pytest.raises(InputError, match="entry 1 has a change interval of 0 ms; the least is 1 ms"):
         FixedSchedule(ints(10, 0), ints(0, 0))
 
 
@@ -126,7 +126,7 @@ def test_as_many_phases_as_intervals():
 
 
 def test_a_number_out_of_range_is_refused():
-    with pytest.raises(InputError, match="'a' has the SR number 7; the numbers here are 0 to 0"):
+    with pytest.raises(InputError, match="'a' has the entry number 7; the numbers here are 0 to 0"):
         FixedSchedule(ints(10), ints(0), {"a": 7})
 
 
@@ -195,7 +195,7 @@ def test_what_is_handed_out_does_not_move_with_the_cursor():
 
 
 def test_a_stranger_in_the_trace_is_refused():
-    with pytest.raises(InputError, match="SRs 0 to 3; the numbers here are 0 to 1"):
+    with pytest.raises(InputError, match="entries 0 to 3; the numbers here are 0 to 1"):
         recorded((10, 0), (20, 3), srs=2)
 
 

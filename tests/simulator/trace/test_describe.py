@@ -145,8 +145,8 @@ def test_what_cannot_be_told_is_none() -> None:
 
 def test_the_text_reads_well() -> None:
     rows = dict(text(describe(by_hand(), 7 * 86_400_000, 6 * 3_600_000)))
-    assert rows["SNs that never arrive"] == "1"
-    assert rows["edges per SN: min, median, 90 %, max"] == "1 · 1 · 1.8 · 2"
+    assert rows["lookup keys that never arrive"] == "1"
+    assert rows["edges per lookup key: min, median, 90 %, max"] == "1 · 1 · 1.8 · 2"
     assert rows["window"] == "7 days"
     assert rows["step"] == "6 h"
     assert rows["first arrival"] == "100 ms"
