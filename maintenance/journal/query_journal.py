@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.files import PRIVATE, lock, make_directory
-from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write_part, writing
+from freshkeeper.maintenance.files import PRIVATE, lock, make_directory, writing
+from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write_part
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.journal.scripted_truth import Truth
 from freshkeeper.maintenance.manager import Manager
@@ -96,7 +96,8 @@ class QueryJournal:
         self._begin(directory)
         self._write_truth(directory)
         if self.about is not None:
-            self.about.write(directory, complete=True)
+            self.about.complete = True
+            self.about.write(directory)
         if self._parts or self.state is not None:
             self._write_parts()
             return
@@ -132,7 +133,7 @@ class QueryJournal:
         if manager not in self._truths:
             self._truths[manager] = source, Truth.of(manager)
         if self.about is not None and self.directory is not None and self.about.add(source, manager):
-            self.about.write(self.directory, complete=False)
+            self.about.write(self.directory)
         return self._truths[manager][1]
 
     def _write_truth(self, directory: Path) -> None:
