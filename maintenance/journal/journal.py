@@ -41,6 +41,7 @@ SCHEMAS: dict[str, "pa.Schema"] = {
             ("decide_us", pa.float64()),
             ("fetch_ms", pa.float64()),
             ("errors", pa.int64()),
+            ("requests", pa.int64()),
         ]
     ),
     "refreshes": pa.schema(
@@ -51,7 +52,7 @@ SCHEMAS: dict[str, "pa.Schema"] = {
             ("t_ms", pa.int64()),
             ("sr", pa.string()),
             ("changed", pa.bool_()),
-            ("requests", pa.int64()),
+            ("requests", pa.float64()),
             ("latency_ms", pa.float64()),
             ("error", pa.string()),
             ("gain", pa.float64()),
@@ -109,7 +110,8 @@ def write_part(directory: Path, name: str, number: int, rows: "pa.Table") -> Non
 def read(directory: Path, name: str) -> "pa.Table | None":
     """One table, or None where the journal has none."""
     found = files(directory / f"{name}.parquet")
-    return pa.concat_tables([parquet.read_table(file, partitioning=None) for file in found]) if found else None
+    tables = [parquet.read_table(file, partitioning=None) for file in found]
+    return pa.concat_tables(tables, promote_options="permissive") if found else None  # parts of an older schema too
 
 
 def files(path: Path) -> list[Path]:

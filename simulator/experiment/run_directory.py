@@ -34,6 +34,7 @@ MEANINGS = {
     "decide_us": "the time of decisions was not recorded",
     "fetch_ms": "the time of fetches was not recorded",
     "errors": "failed fetches were not recorded",
+    "requests": "requests were not counted; what was spent stands in, in cost units",
 }
 """What a reader has to know when a column is missing."""
 
@@ -69,6 +70,7 @@ class Evaluations:
     decide_us: Floats
     fetch_ms: Floats
     errors: Floats
+    requests: Floats
 
     @cached_property
     def bounds(self) -> Ints:
@@ -164,7 +166,10 @@ def _columns(table: "pa.Table", about: About, notes: list[str]) -> Evaluations:
         results=np.nan_to_num(column["results"]),
         fresh=np.where(np.isnan(true), expected, true),
         expected=np.isnan(true),
-        **{name: column.get(name, nothing) for name in ("budget", "spent", "decide_us", "fetch_ms", "errors")},
+        **{
+            name: column.get(name, nothing)
+            for name in ("budget", "spent", "decide_us", "fetch_ms", "errors", "requests")
+        },
     )
 
 
