@@ -1,13 +1,13 @@
 """What one evaluation decided, did and answered; the rows of the journal."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from freshkeeper.maintenance.budget.audit import Audit, Draws
-from freshkeeper.maintenance.service.endpoint import Copy
+from freshkeeper.maintenance.service.endpoint import Copy, Late
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, Kinds
 from freshkeeper.policies.base import Budget, Round, Selection
 
@@ -36,7 +36,7 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Refreshes:
-    """One row per SR that was asked for: what came of it."""
+    """One row per SR that was asked for: what came of it by the deadline; and one per SR that came after its own."""
 
     srs: Ids
     kinds: Kinds
@@ -45,6 +45,12 @@ class Refreshes:
     changed: Bools
     errors: list[str | None]
     read_at: Ints
+    sent: Floats
+    """the requests that went for it, of one with several keys its share; what came late was counted when it was sent"""
+    k: Ints
+    """the evaluation that asked for it, and its instant"""
+    t_ms: Ints
+    late: Bools
     requests: int
     spent: float
     fetch_ms: float
@@ -55,8 +61,27 @@ class Refreshes:
     @classmethod
     def none(cls, spent: float = 0.0) -> "Refreshes":
         """Nothing was fetched."""
-        srs, kinds, times = np.empty(0, np.int32), np.empty(0, np.int8), np.empty(0, np.int64)
-        return cls(srs, kinds, [], np.empty(0), np.empty(0, bool), [], times, 0, spent, 0.0)
+        return replace(cls.of_late([], [], [], []), spent=spent)
+
+    @classmethod
+    def of_late(cls, late: Sequence[Late], srs: Sequence[int], changed: Sequence[bool], k: Sequence[int]) -> Self:
+        """What a source answered after the deadline; what it had at the instant of asking."""
+        rows, at = len(late), np.array([one.read_at for one in late], np.int64)
+        return cls(
+            np.array(srs, np.int32), np.array([one.kind for one in late], np.int8), [one.key for one in late],
+            np.zeros(rows), np.array(changed, bool), [one.outcome.error for one in late], at, np.zeros(rows),
+            np.array(k, np.int64), at, np.ones(rows, bool), 0, 0.0, 0.0,
+        )  # fmt: skip
+
+    def with_late(self, late: "Refreshes") -> "Refreshes":
+        """These, and after them what earlier evaluations had asked for."""
+        if not late.keys:
+            return self
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(late, name)])
+            for name in ("srs", "kinds", "gain", "changed", "read_at", "sent", "k", "t_ms", "late")
+        }
+        return replace(self, keys=self.keys + late.keys, errors=self.errors + late.errors, **joined)
 
     @property
     def wanted(self) -> Iterator[tuple[int, Hashable]]:
@@ -65,8 +90,8 @@ class Refreshes:
 
     @property
     def failed(self) -> int:
-        """How many fetches failed."""
-        return sum(error is not None for error in self.errors)
+        """How many fetches failed or had not come by the deadline."""
+        return sum(error is not None and not late for error, late in zip(self.errors, self.late.tolist(), strict=True))
 
 
 class Answer(NamedTuple):
@@ -93,16 +118,6 @@ class Answer(NamedTuple):
     """the probability that the answer (of an aggregate: all of it) is fresh"""
     age: int
     """how long before the evaluation the copy was fetched"""
-
-    @property
-    def sn(self) -> Hashable:
-        """The lookup key in the paper's letters, for the journal's columns."""
-        return self.key
-
-    @property
-    def sr(self) -> Hashable:
-        """The cached entry in the paper's letters, for the journal's columns."""
-        return self.entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,16 +151,6 @@ class Answers:
     def age(self) -> Ints:
         """How long before the evaluation each copy was fetched."""
         return self.now - self.refreshed
-
-    @property
-    def sn_keys(self) -> list[Hashable]:
-        """The lookup keys in the paper's letters, for the journal's columns."""
-        return self.keys
-
-    @property
-    def sr_keys(self) -> list[Hashable]:
-        """The cached entries in the paper's letters, for the journal's columns."""
-        return self.entries
 
     def __len__(self) -> int:
         """One for each lookup key and cached entry that join."""
@@ -182,6 +187,7 @@ class Record:
     decide_us: float
     fetch_ms: float
     errors: int
+    requests: int
 
     @property
     def expected_freshness(self) -> float:

@@ -29,6 +29,9 @@ from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Policy, Results, Round, Selection
 from freshkeeper.policies.errors import InputError, TimeError
 
+LONGEST_WAIT = 1_000
+"""Evaluations that are remembered for what may still come of what they asked for."""
+
 
 @dataclass(eq=False)
 class Manager:
@@ -70,6 +73,7 @@ class Manager:
         self.auditor = Auditor.of(self.audit, self.case, self.rng.spawn(1)[0]) if self.audit else None
         self._now: int | None = None
         self._overtaken = False
+        self._asked: dict[int, int] = {}
 
     def evaluate(self, now: int, mappings: Iterable[tuple[int, Hashable]] = ()) -> Evaluation:
         """Evaluate at `now`, after the arrivals (time, SN) since the last evaluation."""
@@ -129,21 +133,17 @@ class Manager:
         came: tuple[Iterator[Copy | Expanded], ...]
         came = iter(delivery.copies), iter(delivery.expanded), iter(delivery.edges)
         outcome = [next(came[kind]) for kind in kinds.tolist()]
+        shares = [iter(of_kind) for of_kind in delivery.shares]
+        sent = np.array([next(shares[kind]) for kind in kinds.tolist()], np.float64)
         changed = self.receive(chosen, keys, outcome, decision.now)
         taken = (self.timer() - began) / 1e6
+        at, errors = np.full(chosen.size, decision.now), [result.error for result in outcome]
+        self._remember(decision, errors)
         return Refreshes(
-            np.concatenate([chosen, np.array([slot for slot, _, _ in late], np.int32)]),
-            np.concatenate([kinds, np.array([one.kind for _, one, _ in late], np.int8)]),
-            [*keys, *(one.key for _, one, _ in late)],
-            np.concatenate([decision.selection.scores, np.zeros(len(late))]),
-            np.concatenate([changed, np.array([new for _, _, new in late], bool)]),
-            [*(result.error for result in outcome), *(one.outcome.error for _, one, _ in late)],
-            np.concatenate([np.full(chosen.size, decision.now), np.array([o.read_at for _, o, _ in late], np.int64)]),
-            delivery.requests,
-            delivery.spent,
-            taken,
+            chosen, kinds, keys, decision.selection.scores, changed, errors, at, sent,
+            np.full(chosen.size, decision.k), at, np.zeros(chosen.size, bool), delivery.requests, delivery.spent, taken,
             dict(zip(extra, delivery.copies[len(plain) :], strict=True)),
-        )
+        ).with_late(late)  # fmt: skip
 
     def receive(self, srs: Ids, keys: Sequence[Hashable], outcome: Sequence[Copy | Expanded], read_at: int) -> Bools:
         """Put what was fetched into the view, now or late; tells which values had changed."""
@@ -178,7 +178,7 @@ class Manager:
             decision.k, decision.now, results, expected, decision.window_mappings,
             int(decision.round.candidates.sum()), int(decision.round.stale_candidates.sum()),
             decision.budget.available + decision.draws.cost, refreshes.spent, float(self.ledger.available),
-            decision.decide_us, refreshes.fetch_ms, refreshes.failed,
+            decision.decide_us, refreshes.fetch_ms, refreshes.failed, refreshes.requests,
         )  # fmt: skip
         answers = self._answers(decision.now, sn, sr, weight, fresh) if self.answers else None
         self._keep_audited(refreshes.audited, decision.now)
@@ -272,14 +272,23 @@ class Manager:
         if good:
             self._store(np.array(list(good), np.int32), list(good.values()), now)
 
-    def _receive_late(self, late: Sequence[Late]) -> list[tuple[int, Late, bool]]:
-        """Slot, what came, and whether it had changed; what is no longer in the view is let go."""
+    def _receive_late(self, late: Sequence[Late]) -> Refreshes:
+        """What earlier evaluations had asked for; what is no longer in the view is let go."""
         by_kind = self.view.srs.by_kind
-        known = [(by_kind[one.kind][one.key], one) for one in late if one.key in by_kind[one.kind]]
-        return [
-            (slot, one, bool(self.receive(np.array([slot], np.int32), [one.key], [one.outcome], one.read_at)[0]))
-            for slot, one in known
+        known = [one for one in late if one.key in by_kind[one.kind]]
+        slots = [by_kind[one.kind][one.key] for one in known]
+        changed = [
+            bool(self.receive(np.array([slot], np.int32), [one.key], [one.outcome], one.read_at)[0])
+            for slot, one in zip(slots, known, strict=True)
         ]
+        return Refreshes.of_late(known, slots, changed, [self._asked.get(one.read_at, self._k) for one in known])
+
+    def _remember(self, decision: Decision, errors: Sequence[str | None]) -> None:
+        """Which evaluation it was: what was asked for and is not there may still come."""
+        if any(errors):
+            self._asked[decision.now] = decision.k
+        if len(self._asked) > LONGEST_WAIT:
+            del self._asked[next(iter(self._asked))]
 
     def _times(self, now: int, times: list[int]) -> Ints:
         self._check_time(now)

@@ -8,7 +8,7 @@ FreshkeeperError
 │   └── MissingExtraError   a library that not everybody needs is not installed
 ├── InputError         data that came in is wrong: a trace, a stream, an arrival (exit code 2)
 │   ├── TimeError      time went backwards, or an arrival lies after its evaluation
-│   ├── RunError       a run directory that is none, or cannot be read (simulator/experiment/run_directory.py)
+│   ├── RunError       a run directory that is none, or cannot be read (maintenance/journal/run_json.py)
 │   ├── StreamError    an element of a stream cannot be read (maintenance/streams/stream_error.py)
 │   └── QuerySyntaxError, DialectError, SplitError   a query that cannot be (maintenance/query/syntax/query_errors.py)
 ├── PolicyError        a policy broke its contract

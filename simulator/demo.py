@@ -175,7 +175,7 @@ class Contest:
         """Write the scene, and wire every policy to a source of its own that changes alike."""
         scene = Scene.write(self.place, self.seed)
         self.standings = {name: Standing(name) for name in self.policies}
-        about = About(self.seed, self.command, {"query": QUERY, "budget": self.budget})
+        about = About.of_queries(self.seed, self.command, {"query": QUERY, "budget": self.budget})
         self._journal = QueryJournal(self.seed, self.place, about=about)
         self._truth = _Truth.of(scene)
         self._engine = Engine([self._query(name, scene) for name in self.policies])

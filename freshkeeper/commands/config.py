@@ -25,7 +25,7 @@ def init(
 
     Examples: `freshkeeper config init mine.yaml`, `freshkeeper config init run.yaml --for run`
     """
-    from freshkeeper.maintenance.journal.journal import writing
+    from freshkeeper.maintenance.files import writing
 
     if out.exists() and not overwrite:
         raise ConfigError(f"{out} is there already; say --overwrite or name another file")

@@ -5,19 +5,16 @@ is written whole under another name and then moved into place, so that a reader 
 `setting` names what was varied (run.json says what it means); in production it is the source.
 """
 
-import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import parquet
 
-from freshkeeper.maintenance.files import PRIVATE
+from freshkeeper.maintenance.files import PRIVATE, whole, writing
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
-from freshkeeper.policies.errors import ConfigError
 
 Column = Sequence[object] | Ints | Ids | Floats | Bools
 
@@ -44,6 +41,7 @@ SCHEMAS: dict[str, "pa.Schema"] = {
             ("decide_us", pa.float64()),
             ("fetch_ms", pa.float64()),
             ("errors", pa.int64()),
+            ("requests", pa.int64()),
         ]
     ),
     "refreshes": pa.schema(
@@ -54,7 +52,7 @@ SCHEMAS: dict[str, "pa.Schema"] = {
             ("t_ms", pa.int64()),
             ("sr", pa.string()),
             ("changed", pa.bool_()),
-            ("requests", pa.int64()),
+            ("requests", pa.float64()),
             ("latency_ms", pa.float64()),
             ("error", pa.string()),
             ("gain", pa.float64()),
@@ -98,19 +96,22 @@ def table(name: str, columns: Mapping[str, Column]) -> "pa.Table":
 
 def write(directory: Path, name: str, tables: Sequence["pa.Table"], mode: int = 0o666) -> None:
     """Write one table whole; nothing of it is visible before it is complete."""
-    whole = pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table()
-    _place(whole, directory / f"{name}.parquet", mode)
+    rows = pa.concat_tables(tables) if tables else SCHEMAS[name].empty_table()
+    with whole(directory / f"{name}.parquet", mode) as file:
+        parquet.write_table(rows, file, compression="zstd")
 
 
 def write_part(directory: Path, name: str, number: int, rows: "pa.Table") -> None:
     """Rows of a table that is a directory of parts; a part of the same number is replaced."""
-    _place(rows, directory / f"{name}.parquet" / f"part-{number:010}.parquet", PRIVATE, durable=True)
+    with whole(directory / f"{name}.parquet" / f"part-{number:010}.parquet", PRIVATE, durable=True) as file:
+        parquet.write_table(rows, file, compression="zstd")
 
 
 def read(directory: Path, name: str) -> "pa.Table | None":
     """One table, or None where the journal has none."""
     found = files(directory / f"{name}.parquet")
-    return pa.concat_tables([parquet.read_table(file, partitioning=None) for file in found]) if found else None
+    tables = [parquet.read_table(file, partitioning=None) for file in found]
+    return pa.concat_tables(tables, promote_options="permissive") if found else None  # parts of an older schema too
 
 
 def files(path: Path) -> list[Path]:
@@ -127,31 +128,6 @@ def remove(directory: Path, name: str) -> None:
         if path.is_dir():
             shutil.rmtree(path)
         path.unlink(missing_ok=True)
-
-
-@contextmanager
-def writing(path: Path | str) -> Iterator[None]:
-    """A disk that is full or cannot be written to is one clear error; that nobody reads a pipe is told apart."""
-    try:
-        yield
-    except (BrokenPipeError, ConnectionResetError):
-        raise
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno else str(error)
-        raise ConfigError(f"{path} cannot be written: {why}") from None
-
-
-def _place(rows: "pa.Table", path: Path, mode: int, durable: bool = False) -> None:
-    with writing(path):
-        path.parent.mkdir(0o700 if mode == PRIVATE else 0o777, parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.part")
-        unfinished.unlink(missing_ok=True)
-        unfinished.touch(mode)
-        parquet.write_table(rows, unfinished, compression="zstd")
-        if durable:
-            with unfinished.open("rb") as written:
-                os.fsync(written.fileno())
-        unfinished.replace(path)
 
 
 @dataclass(eq=False)

@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import IO
 
 from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.files import PRIVATE, lock, make_directory
-from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write_part, writing
+from freshkeeper.maintenance.files import PRIVATE, lock, make_directory, writing
+from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write_part
+from freshkeeper.maintenance.journal.rows import Rows, plain, written
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.journal.scripted_truth import Truth
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.policies.errors import ConfigError
 
 TABLES = ("evaluations", "refreshes", "answers", "audits")
-LABELS = ("", "miss ", "edges ")
-"""What stands before the key of a refresh, by its kind."""
 PART_ROWS = 200_000
 PART_SECONDS = 60.0
 LONGEST_WAIT = 3600.0
@@ -65,10 +63,10 @@ class QueryJournal:
             return
         self._begin(self.directory)
         self._know(source, manager).see(evaluation)
-        for name, rows in _rows(source, self.seed, manager, evaluation, fresh).items():
-            self._tables[name].extend(rows.columns)
+        for name, columns in _columns(source, self.seed, manager, evaluation, fresh).items():
+            self._tables[name].extend(columns)
             if self.state is not None:
-                self.state.pend(name, rows.columns)
+                self.state.pend(name, columns)
 
     def tick(self) -> None:
         """Between evaluations: write parts if it is time."""
@@ -96,7 +94,8 @@ class QueryJournal:
         self._begin(directory)
         self._write_truth(directory)
         if self.about is not None:
-            self.about.write(directory, complete=True)
+            self.about.complete = True
+            self.about.write(directory)
         if self._parts or self.state is not None:
             self._write_parts()
             return
@@ -132,7 +131,7 @@ class QueryJournal:
         if manager not in self._truths:
             self._truths[manager] = source, Truth.of(manager)
         if self.about is not None and self.directory is not None and self.about.add(source, manager):
-            self.about.write(self.directory, complete=False)
+            self.about.write(self.directory)
         return self._truths[manager][1]
 
     def _write_truth(self, directory: Path) -> None:
@@ -160,27 +159,16 @@ class QueryJournal:
         self._since = None
 
 
-def _rows(source: str, seed: int, manager: Manager, evaluation: Evaluation, fresh: float | None) -> dict[str, Buffer]:
+def _columns(
+    source: str, seed: int, manager: Manager, evaluation: Evaluation, fresh: float | None
+) -> dict[str, dict[str, list[object]]]:
     """The rows of one evaluation, by table."""
-    tables = {name: Buffer(name) for name in TABLES}
-    record = evaluation.record
-    own = {"setting": source, "policy": manager.policy.name, "seed": seed, "k": record.k, "t_ms": record.t_ms}
-    case, knowledge = manager.case.value, manager.model.knowledge.value
-    what = {"case": case, "knowledge": knowledge, "warmup": False, "fresh": fresh}
-    tables["evaluations"].add(vars(record) | own | what)
-    refreshes = evaluation.refreshes
-    columns = (refreshes.changed.tolist(), refreshes.errors, refreshes.gain.tolist(), refreshes.read_at.tolist())
-    for (kind, key), changed, error, gain, read_at in zip(refreshes.wanted, *columns, strict=True):
-        row = {"sr": LABELS[kind] + written(key), "changed": changed, "requests": 1, "error": error, "gain": gain}
-        tables["refreshes"].add(own | row | {"late": read_at < record.t_ms})
-    for answer in evaluation.answers or ():
-        row = {"sn": written(answer.sn), "sr": written(answer.sr), "weight": answer.weight}
-        tables["answers"].add(own | row | {"case": case, "refreshed_ms": answer.refreshed})
-    for audit in evaluation.audits:
-        tables["audits"].add(own | {"sn": written(audit.sn), "fresh": audit.fresh})
-    return tables
-
-
-def written(key: object) -> str:
-    """A key as text: the terms of a tuple with blanks between."""
-    return " ".join(map(text_of, key)) if isinstance(key, tuple) else text_of(key)
+    record, audits = evaluation.record, evaluation.audits
+    rows = Rows(source, manager.policy.name, seed, manager.case.value, manager.model.knowledge.value)
+    found = {
+        "evaluations": plain({name: [value] for name, value in rows.evaluation(record, fresh).items()}),
+        "refreshes": plain(rows.refreshes(evaluation.refreshes)),
+        "answers": {} if evaluation.answers is None else plain(rows.answers(record, evaluation.answers)),
+        "audits": plain(rows.audits(record, audits)),
+    }
+    return {name: columns for name, columns in found.items() if any(map(len, columns.values()))}

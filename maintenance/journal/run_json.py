@@ -1,67 +1,138 @@
-"""run.json of a production journal: what was run, with which settings and versions, and how to do it again."""
+"""run.json: what was run, with which settings and versions, and how to do it again; written and read here alone."""
 
 import json
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from freshkeeper.maintenance.files import PRIVATE, make_directory
-from freshkeeper.maintenance.journal.journal import writing
-from freshkeeper.maintenance.manager import Manager
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from freshkeeper.maintenance.files import PRIVATE, whole
 from freshkeeper.maintenance.settings.addresses import shown_in
+from freshkeeper.policies.errors import InputError
 
-LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "pyoxigraph")
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.manager import Manager
+
+FILE = "run.json"
+LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "pyoxigraph", "simpy", "highspy")
+NO_BOUND = "what could have been is not known in production"
 
 
-@dataclass(eq=False)
-class About:
-    """What is known of a run; the settings of a view are known when it evaluates first."""
+class RunError(InputError):
+    """A directory that is no run directory, or one that cannot be read."""
 
-    seed: int
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class Setting(_Part):
+    """One setting: what was varied, and the values that every reader wants."""
+
+    varied: dict[str, Any] = Field(default_factory=dict)
+    budget: float | None = None
+    bank: float | None = None
+    case: str = ""
+    knowledge: str = ""
+    range_ms: int | None = None
+    step_ms: int | None = None
+    start: str = ""
+    evaluations: int | None = None
+
+
+class Contender(_Part):
+    """One policy of a run under the label it has there."""
+
+    name: str = ""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    honest: bool = True
+    is_bound: bool = False
+
+
+class BoundNote(_Part):
+    """Whether the clairvoyant bound was computed, and why not."""
+
+    included: bool = True
+    reason: str = ""
+
+
+class About(_Part):
+    """What is known of a run; the settings of a view when it evaluates first; of a run without run.json nothing."""
+
+    freshkeeper: str = ""
+    versions: dict[str, Any] = Field(default_factory=dict)
     command: str = ""
-    config: Mapping[str, object] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    policies: dict[str, Any] = field(default_factory=dict)
+    complete: bool = True
+    config: dict[str, Any] = Field(default_factory=dict)
+    seeds: list[int] = Field(default_factory=list)
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    policies: dict[str, Contender] = Field(default_factory=dict)
+    bound: BoundNote | None = None
 
-    def add(self, source: str, manager: Manager) -> bool:
+    @property
+    def flat_config(self) -> dict[str, Any]:
+        """The config by dotted keys."""
+        return dict(_flat(self.config))
+
+    @classmethod
+    def of_queries(cls, seed: int, command: str, config: Mapping[str, object]) -> "About":
+        """Of a run in production, before its first evaluation."""
+        bound = BoundNote(included=False, reason=NO_BOUND)
+        return cls(command=command, complete=False, config=dict(config), seeds=[seed], bound=bound)
+
+    @classmethod
+    def read(cls, directory: Path) -> "About | None":
+        """None where there is no run.json; RunError says in one line what is wrong with one."""
+        file = directory / FILE
+        if not file.exists():
+            return None
+        try:
+            return cls.model_validate(json.loads(file.read_text("utf-8")))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "it"
+            said = first["msg"][0].lower() + first["msg"][1:]
+            raise RunError(f"{file}: {where} is {first['input']!r}; {said}") from error
+        except (OSError, ValueError) as error:
+            raise RunError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
+
+    def add(self, source: str, manager: "Manager") -> bool:
         """One more view; tells whether it is new."""
         rule, window, policy = manager.ledger.rule, manager.window, manager.policy
         if source in self.settings and policy.name in self.policies:
             return False
-        self.settings[source] = {
-            "varied": {},
-            "budget": float(rule.per_evaluation),
-            "bank": float(rule.bank),
-            "case": manager.case.value,
-            "knowledge": manager.model.knowledge.value,
-            "range_ms": window.range,
-            "step_ms": window.step,
-            "start": "cold",
-        }
-        own = {"name": policy.name, "settings": {}, "honest": policy.honest, "is_bound": policy.is_bound}
-        self.policies[policy.name] = own
+        self.settings[source] = Setting(
+            budget=float(rule.per_evaluation), bank=float(rule.bank), case=manager.case.value,
+            knowledge=manager.model.knowledge.value, range_ms=window.range, step_ms=window.step, start="cold",
+        )  # fmt: skip
+        self.policies[policy.name] = Contender(name=policy.name, honest=policy.honest, is_bound=policy.is_bound)
         return True
 
-    def write(self, directory: Path, complete: bool) -> None:
-        """Put run.json into place whole."""
-        text = {
-            "freshkeeper": version("freshkeeper"),
-            "versions": {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()},
-            "command": self.command,
-            "complete": complete,
-            "config": self.config,
-            "seeds": [self.seed],
-            "settings": self.settings,
-            "policies": self.policies,
-            "bound": {"included": False, "reason": "what could have been is not known in production"},
-        }
-        with writing(directory / "run.json"):
-            make_directory(directory)
-            unfinished = directory / ".run.json.part"
-            unfinished.unlink(missing_ok=True)
-            unfinished.touch(PRIVATE)
-            unfinished.write_text(json.dumps(shown_in(text), indent=2, default=str), encoding="utf-8")
-            unfinished.replace(directory / "run.json")
+    def write(self, directory: Path, mode: int = PRIVATE) -> None:
+        """Put run.json into place whole, without what addresses say of who asks."""
+        own = {"freshkeeper": version("freshkeeper"), "versions": _versions()}
+        with whole(directory / FILE, mode) as file:
+            text = json.dumps(shown_in(self.model_dump() | own), indent=2, default=str)
+            file.write_text(text, encoding="utf-8")
+
+
+def _versions() -> dict[str, str]:
+    """Of Python and the libraries that are there."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found | {"python": platform.python_version()}
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, part in config.items():
+        if isinstance(part, Mapping) and part:
+            yield from _flat(part, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", part

@@ -48,7 +48,7 @@ class Truth:
         """One evaluation: the SRs that its answers are made of."""
         self.until = evaluation.record.t_ms
         if self.endpoint is not None and evaluation.answers is not None:
-            self.keys.update(dict.fromkeys(evaluation.answers.sr_keys))
+            self.keys.update(dict.fromkeys(evaluation.answers.entries))
 
     def changes(self) -> list[Change]:
         """Every change of every SR that was seen, up to the last evaluation."""

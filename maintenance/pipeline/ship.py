@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,11 +36,9 @@ def packed(names: Iterable[str], place: Path) -> Path:
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
     found = place / f"freshkeeper-{digest}.zip"
     if not found.exists():
-        unfinished = place / f".{found.name}.{os.getpid()}"
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+        with whole(found, mark=os.getpid()) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, text in files.items():
                 archive.writestr(zipfile.ZipInfo(name, ALWAYS_THE_SAME), text)
-        unfinished.replace(found)
     return found
 
 

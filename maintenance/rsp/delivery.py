@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from io import RawIOBase, UnsupportedOperation
 from typing import BinaryIO, TextIO
 
-from freshkeeper.maintenance.journal.journal import writing
+from freshkeeper.maintenance.files import writing
 from freshkeeper.maintenance.rsp.output import TORN_ROW, Csv, Writer, writer
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.policies.errors import ReaderGoneError

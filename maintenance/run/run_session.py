@@ -60,7 +60,7 @@ class Session:
             raise
 
     def _wire(self, graphs: Graphs) -> None:
-        about = About(self.config.seed, self.command, self._settings())
+        about = About.of_queries(self.config.seed, self.command, self._settings())
         self._journal = QueryJournal(self.config.seed, self.config.journal, self._state, about)
         self._held.callback(self._journal.release)
         self._opened = self._sources()

@@ -15,6 +15,7 @@ from random import Random
 from threading import Event, Lock
 from typing import Any, Protocol
 
+from freshkeeper.maintenance.service.endpoint import PENDING
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError, unreadable
 from freshkeeper.maintenance.service.http.exchange import Deadline
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
@@ -125,7 +126,7 @@ class Dispatcher:
                 self._late.append(job)
         if not sent:
             return Reply(error="not sent: there was no time left", sent=0)
-        return Reply(error="pending: the answer is late", sent=sent, pending=True)
+        return Reply(error=PENDING, sent=sent, pending=True)
 
     def _arrived(self, owner: object) -> list[LateReply]:
         """The late replies of an owner that are there now."""

@@ -14,6 +14,8 @@ from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.policies.base import Kind
 from freshkeeper.policies.errors import ConfigError
 
+PENDING = "pending: the answer is late"
+"""The error of what was sent and is not there by the deadline: what comes of it is told later."""
 Key = Hashable
 Asked: TypeAlias = tuple[Kind, Key]
 """A lookup key that is missing, or a cached entry, or the edges of a lookup key: what a source is asked for."""
@@ -129,6 +131,17 @@ class Delivery:
     requests: int
     late: Sequence[Late] = ()
     edges: Sequence[Copy] = ()
+    sent: Sequence[float] = ()
+    """the requests that went for each key, SN and edge of the order, of one with several keys its share; left out: all
+    alike"""
+
+    @property
+    def shares(self) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
+        """`sent` by kind: of keys, SNs and edges."""
+        plain, more = len(self.copies), len(self.copies) + len(self.expanded)
+        every = more + len(self.edges)
+        sent = self.sent or [self.requests / every for _ in range(every)]
+        return sent[:plain], sent[plain:more], sent[more:]
 
 
 class Endpoint(Protocol):
@@ -176,4 +189,6 @@ def deliver(endpoint: Endpoint | Remote, order: Order) -> Delivery:
     fetched = endpoint.fetch(order.keys, order.now) if order.keys else Fetched([], 0.0, 0)
     expanded = [endpoint.expand(sn, order.now) for sn in order.sns]
     spent = fetched.spent + sum(one.spent for one in expanded)
-    return Delivery(fetched.copies, expanded, spent, fetched.requests + sum(one.requests for one in expanded))
+    sent = [fetched.requests / len(order.keys) for _ in order.keys] + [float(one.requests) for one in expanded]
+    requests = fetched.requests + sum(one.requests for one in expanded)
+    return Delivery(fetched.copies, expanded, spent, requests, sent=sent)

@@ -86,7 +86,8 @@ class PatternEndpoint:
         self.requests += bill.requests
         copies = [_copied(outcome[Kind.COPY, key]) for key in order.keys]
         expanded = [_expanded(outcome[Kind.MISS, sn]) for sn in order.sns]
-        return Delivery(copies, expanded, bill.spent, bill.requests, late)
+        sent_for = [bill.sent.get(one, 0.0) for one in wanted]
+        return Delivery(copies, expanded, bill.spent, bill.requests, late, sent=sent_for)
 
     def resting(self) -> Iterable[Asked]:
         """What the source refused not long ago."""
@@ -209,6 +210,8 @@ class _Bill:
     allowance: float
     requests: int = 0
     keys: int = 0
+    sent: dict[Asked, float] = field(default_factory=dict)
+    """the requests that went for each key, shared by those that went together"""
 
     @property
     def spent(self) -> float:
@@ -217,8 +220,11 @@ class _Bill:
 
     def add(self, asked: Sequence[Request], replies: Sequence[Reply]) -> None:
         """What was sent, every try."""
-        self.requests += sum(reply.sent for reply in replies)
-        self.keys += sum(reply.sent * len(request.keys) for request, reply in zip(asked, replies, strict=True))
+        for request, reply in zip(asked, replies, strict=True):
+            self.requests += reply.sent
+            self.keys += reply.sent * len(request.keys)
+            for one in _asked_in(request):
+                self.sent[one] = self.sent.get(one, 0.0) + reply.sent / len(request.keys)
 
     def tries(self, asked: Sequence[Request]) -> float:
         """How many tries the allowance pays for: the first of these requests, and when it is for all, full ones."""

@@ -54,6 +54,7 @@ class KeepingEdges:
             expanded=[self._with_edges(sn, one) for sn, one in zip(order.sns, found.expanded[:missed], strict=True)],
             late=[self._late(late) for late in found.late],
             edges=[self._copy(sn, renewed.get(sn), order.now) for sn in order.edges],
+            sent=[*found.sent, *[0.0] * (len(order.edges) - len(sent))],
         )
 
     def rewire(self, manager: Manager) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from freshkeeper.maintenance.journal.run_json import RunError
 from freshkeeper.simulator.experiment import run_directory
-from freshkeeper.simulator.experiment.run_directory import Run, RunError, Series
+from freshkeeper.simulator.experiment.run_directory import Run, Series
 from freshkeeper.simulator.report.amounts import amount, value
 from freshkeeper.simulator.report.intervals import Estimate, common, estimate, paired, unpaired
 from freshkeeper.simulator.report.scores import Score, scores

@@ -6,15 +6,14 @@ Every (setting, seed) is one task and writes one part, whole or not at all. A ru
 
 import json
 import os
-import platform
 import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -22,7 +21,10 @@ from typing import Any
 
 from pyarrow import parquet
 
-from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.files import whole, whole_directory
+from freshkeeper.maintenance.journal import journal, run_json
+from freshkeeper.maintenance.journal.run_json import About, BoundNote, Contender, RunError
+from freshkeeper.maintenance.settings.addresses import shown_in
 from freshkeeper.maintenance.settings.durations import to_unit
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 from freshkeeper.policies.registry import find
@@ -94,10 +96,11 @@ def simulate(
         if setting.experiment.trace is not None:  # what cannot be read or done must not leave a run directory
             _evaluations(setting.experiment, _recorded(setting.experiment.trace))
     known = _prepare(experiment, out, resume)
-    if known.get("complete"):
+    if known is not None and known.complete:
         return read_summary(out / "summary.csv")
-    command = known.get("command", command)
-    if not known:
+    if known is not None:
+        command = known.command
+    else:
         _write_run(out, experiment, settings, command, {})
     todo = [
         Job(experiment, index, seed, out / "parts" / f"{index:05d}-{seed}")
@@ -245,30 +248,27 @@ def _numbers(outcome: Outcome) -> dict[str, Any]:
 
 
 def _write_part(place: Path, task: Task, outcomes: list[Outcome], part: Part) -> None:
-    """All of it under another name first, so that a kill leaves a whole part or none."""
-    unfinished = place.with_name(f".{place.name}.{os.getpid()}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    for name in TABLES:
-        tables = [outcome.tables[name] for outcome in outcomes if name in outcome.tables]
-        if name == "changes":
-            tables = [task.changes()]
-        if tables:
-            journal.write(unfinished, name, tables)
-    (unfinished / PART).write_text(json.dumps(asdict(part)))
-    shutil.rmtree(place, ignore_errors=True)
-    unfinished.rename(place)
+    """A kill leaves a whole part or none."""
+    with whole_directory(place) as unfinished:
+        for name in TABLES:
+            tables = [outcome.tables[name] for outcome in outcomes if name in outcome.tables]
+            if name == "changes":
+                tables = [task.changes()]
+            if tables:
+                journal.write(unfinished, name, tables)
+        (unfinished / PART).write_text(json.dumps(asdict(part)))
 
 
-def _prepare(experiment: Experiment, out: Path, resume: bool) -> dict[str, Any]:
+def _prepare(experiment: Experiment, out: Path, resume: bool) -> About | None:
     """Make the run directory, or find that it is ours to go on with; gives what its run.json says then."""
-    known, about = out / "run.json", dict[str, Any]()
-    if known.exists():
+    about = None
+    if (out / run_json.FILE).exists():
         if not resume:
             raise ConfigError(f"{out} holds a run already; go on with it (--resume) or name another directory (--out)")
-        about = _about(known)
-        if about["config"] != _plain(experiment):
+        about = _begun(out)
+        if about.config != shown_in(_plain(experiment)):
             raise ConfigError(f"{out} holds a run of another config; name another directory (--out)")
-        if about["complete"]:
+        if about.complete:
             shutil.rmtree(out / "parts", ignore_errors=True)
             return about
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -281,12 +281,12 @@ def _prepare(experiment: Experiment, out: Path, resume: bool) -> dict[str, Any]:
     return about
 
 
-def _about(known: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(known.read_text())
-        return {key: about[key] for key in ("config", "complete", "command", "bound")}
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"{known} is not of a run of freshkeeper; name another directory (--out)") from None
+def _begun(out: Path) -> About:
+    with suppress(RunError):
+        about = About.read(out)
+        if about is not None and about.freshkeeper:
+            return about
+    raise ConfigError(f"{out / run_json.FILE} is not of a run of freshkeeper; name another directory (--out)")
 
 
 def _put_together(
@@ -306,11 +306,12 @@ def _merge(out: Path, name: str, files: list[Path]) -> None:
     """Part by part, so that memory holds one of them."""
     if not files:
         return
-    unfinished = out / f".{name}.parquet.part"
-    with parquet.ParquetWriter(str(unfinished), journal.SCHEMAS[name], compression="zstd") as writer:
+    with (
+        whole(out / f"{name}.parquet") as unfinished,
+        parquet.ParquetWriter(str(unfinished), journal.SCHEMAS[name], compression="zstd") as writer,
+    ):
         for file in files:
             writer.write_table(parquet.read_table(file))
-    unfinished.replace(out / f"{name}.parquet")
 
 
 def _row(setting: Setting, policy: PolicySettings, parts: list[Part]) -> Row:
@@ -346,41 +347,29 @@ def _write_run(
     out: Path, experiment: Experiment, settings: list[Setting], command: str, parts: dict[tuple[int, int], Part]
 ) -> None:
     why = next((part.why_no_bound for part in parts.values() if part.bound is None), "")
-    text = {
-        "freshkeeper": version("freshkeeper"),
-        "versions": {name: version(name) for name in ("numpy", "scipy", "numba", "pyarrow", "simpy", "highspy")}
-        | {"python": platform.python_version()},
-        "command": command,
-        "complete": bool(parts),
-        "config": _plain(experiment),
-        "seeds": experiment.seed_list,
-        "settings": {setting.name: _described(setting) for setting in settings},
-        "policies": {title: _declared(policy) for title, policy in _policies(settings).items()},
-        "bound": {"included": bool(parts) and not why, "reason": why},
-    }
-    unfinished = out / ".run.json.part"
-    unfinished.write_text(json.dumps(text, indent=2))
-    unfinished.replace(out / "run.json")
+    About(
+        command=command,
+        complete=bool(parts),
+        config=_plain(experiment),
+        seeds=experiment.seed_list,
+        settings={setting.name: _described(setting) for setting in settings},
+        policies={title: _declared(policy) for title, policy in _policies(settings).items()},
+        bound=BoundNote(included=bool(parts) and not why, reason=why),
+    ).write(out, 0o666)
 
 
-def _described(setting: Setting) -> dict[str, Any]:
-    chosen = setting.experiment
-    return {
-        "varied": setting.varied,
-        "budget": float(setting.rule.per_evaluation),
-        "bank": float(setting.rule.bank),
-        "case": setting.case.value,
-        "knowledge": setting.knowledge.value,
-        "range_ms": chosen.window,
-        "step_ms": chosen.step,
-        "start": chosen.start,
-        "evaluations": chosen.evaluations,
-    }
+def _described(setting: Setting) -> run_json.Setting:
+    chosen, rule = setting.experiment, setting.rule
+    return run_json.Setting(
+        varied=setting.varied, budget=float(rule.per_evaluation), bank=float(rule.bank), case=setting.case.value,
+        knowledge=setting.knowledge.value, range_ms=chosen.window, step_ms=chosen.step, start=chosen.start,
+        evaluations=chosen.evaluations,
+    )  # fmt: skip
 
 
-def _declared(policy: PolicySettings) -> dict[str, Any]:
+def _declared(policy: PolicySettings) -> Contender:
     made = policy.make()
-    return {"name": policy.name, "settings": policy.settings, "honest": made.honest, "is_bound": made.is_bound}
+    return Contender(name=policy.name, settings=policy.settings, honest=made.honest, is_bound=made.is_bound)
 
 
 def _plain(experiment: Experiment) -> dict[str, Any]:

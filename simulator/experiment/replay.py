@@ -3,12 +3,12 @@
 What is replayed is a trace, what run.json of a run says it was made of, or a recorded journal as far as it tells.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from freshkeeper.maintenance.journal.run_json import About, Setting
 from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.experiment.experiment_config import Experiment, resolve
 from freshkeeper.simulator.experiment.summary import Row
@@ -30,9 +30,9 @@ def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> 
     """The experiment that replays a directory with some keys changed; a journal's trace is written to `trace`."""
     if any((place / f"{name}.{form}").exists() for name in ("arrivals", "edges") for form in FORMATS):
         return Replay(resolve({"trace": str(place), "seeds": 1}, changes))
-    about = _about(place)
-    if about.get("config") and "query" not in about["config"]:
-        return Replay(_again(place, about["config"], changes))
+    about = About.read(place) or About()
+    if about.config and "query" not in about.config:
+        return Replay(_again(place, about.config, changes))
     if (place / "answers.parquet").exists() or (place / "evaluations.parquet").exists():
         return _journal(place, about, changes, trace, setting)
     if not place.is_dir():
@@ -50,20 +50,6 @@ def cheapest(rows: Iterable[Row], target: float) -> dict[tuple[str, str, str, fl
     return found
 
 
-def _about(place: Path) -> dict[str, Any]:
-    """run.json, or nothing where there is none."""
-    file = place / "run.json"
-    if not file.exists():
-        return {}
-    try:
-        about = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
-    if not isinstance(about, dict):
-        raise InputError(f"{file} is not of a run of freshkeeper")
-    return about
-
-
 def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
     """The run's own config; what it has as a default is left out, so that it does not count as given."""
     if config.get("trace"):
@@ -75,10 +61,9 @@ def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
     return resolve(plain | ({"sweep": swept} if swept else {}), changes)
 
 
-def _journal(place: Path, about: Changes, changes: Changes, trace: Path, setting: str) -> Replay:
-    settings = about.get("settings", {})
-    known = settings.get(setting) or (next(iter(settings.values())) if len(settings) == 1 else {})
-    window = changes.get("window") or known.get("range_ms")
+def _journal(place: Path, about: About, changes: Changes, trace: Path, setting: str) -> Replay:
+    only = next(iter(about.settings.values())) if len(about.settings) == 1 else Setting()
+    window = changes.get("window") or about.settings.get(setting, only).range_ms
     if window is None:
         raise ConfigError(f"{place} does not say how long its window is; give it with --window, as 10s")
     range_ms = resolve({"window": window}).window

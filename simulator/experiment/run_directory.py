@@ -5,8 +5,7 @@ Only evaluations.parquet is needed. What else is missing becomes a note, a sente
 """
 
 import csv
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.journal.run_json import About, Contender, RunError, Setting
 from freshkeeper.policies.arrays import Bools, Floats, Ints
 from freshkeeper.policies.base import Case, Knowledge
-from freshkeeper.policies.errors import InputError
 from freshkeeper.simulator.report.columns import BROKEN, floats, words
 
 NEEDED = ("policy", "k", "results")
@@ -36,65 +34,9 @@ MEANINGS = {
     "decide_us": "the time of decisions was not recorded",
     "fetch_ms": "the time of fetches was not recorded",
     "errors": "failed fetches were not recorded",
+    "requests": "requests were not counted; what was spent stands in, in cost units",
 }
 """What a reader has to know when a column is missing."""
-
-
-class RunError(InputError):
-    """A directory that is no run directory, or one that cannot be read."""
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Setting(_Part):
-    """One setting: what was varied, and the values that every reader wants."""
-
-    varied: dict[str, Any] = Field(default_factory=dict)
-    budget: float | None = None
-    bank: float | None = None
-    case: str = ""
-    knowledge: str = ""
-    range_ms: int | None = None
-    step_ms: int | None = None
-    start: str = ""
-    evaluations: int | None = None
-
-
-class Contender(_Part):
-    """One policy of a run under the label it has there."""
-
-    name: str = ""
-    settings: dict[str, Any] = Field(default_factory=dict)
-    honest: bool = True
-    is_bound: bool = False
-
-
-class BoundNote(_Part):
-    """Whether the clairvoyant bound was computed, and why not."""
-
-    included: bool = True
-    reason: str = ""
-
-
-class About(_Part):
-    """run.json; a production journal may have none, and everything is then unknown."""
-
-    freshkeeper: str = ""
-    versions: dict[str, Any] = Field(default_factory=dict)
-    command: str = ""
-    config: dict[str, Any] = Field(default_factory=dict)
-    seeds: list[int] = Field(default_factory=list)
-    settings: dict[str, Setting] = Field(default_factory=dict)
-    policies: dict[str, Contender] = Field(default_factory=dict)
-    bound: BoundNote | None = None
-    complete: bool = True
-
-    @property
-    def flat_config(self) -> dict[str, Any]:
-        """The config by dotted keys."""
-        return dict(_flat(self.config))
 
 
 @dataclass(frozen=True, order=True)
@@ -128,6 +70,7 @@ class Evaluations:
     decide_us: Floats
     fetch_ms: Floats
     errors: Floats
+    requests: Floats
 
     @cached_property
     def bounds(self) -> Ints:
@@ -166,26 +109,14 @@ def read(path: Path) -> Run:
     if not any((path / name).exists() for name in ("run.json", "evaluations.parquet")):
         raise RunError(f"{path} is not a run directory: it has neither run.json nor evaluations.parquet")
     notes: list[str] = []
-    about = _about(path, notes)
+    about = About.read(path)
+    if about is None:
+        about = About()
+        notes.append("There is no run.json, so the settings and the command to repeat this are unknown.")
     evaluations = _evaluations(path, about, notes)
     if not about.complete:
         notes.append("The run did not finish; this is what there was.")
     return Run(path, about, evaluations, _summary(path, notes), notes)
-
-
-def _about(path: Path, notes: list[str]) -> About:
-    file = path / "run.json"
-    if not file.exists():
-        notes.append("There is no run.json, so the settings and the command to repeat this are unknown.")
-        return About()
-    try:
-        return About.model_validate(json.loads(file.read_text("utf-8")))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "it"
-        raise RunError(f"{file}: {where} is {first['input']!r}; {first['msg'][0].lower()}{first['msg'][1:]}") from error
-    except (OSError, ValueError) as error:
-        raise RunError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
 
 
 def _evaluations(path: Path, about: About, notes: list[str]) -> Evaluations:
@@ -235,7 +166,10 @@ def _columns(table: "pa.Table", about: About, notes: list[str]) -> Evaluations:
         results=np.nan_to_num(column["results"]),
         fresh=np.where(np.isnan(true), expected, true),
         expected=np.isnan(true),
-        **{name: column.get(name, nothing) for name in ("budget", "spent", "decide_us", "fetch_ms", "errors")},
+        **{
+            name: column.get(name, nothing)
+            for name in ("budget", "spent", "decide_us", "fetch_ms", "errors", "requests")
+        },
     )
 
 
@@ -282,11 +216,3 @@ def _summary(path: Path, notes: list[str]) -> dict[tuple[str, str], dict[str, st
     except (OSError, ValueError, csv.Error) as error:
         notes.append(f"The summary.csv is not readable and was left aside: {str(error).splitlines()[0]}.")
         return {}
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, part in config.items():
-        if isinstance(part, Mapping) and part:
-            yield from _flat(part, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", part

@@ -5,7 +5,6 @@ at a time, and what a kill leaves is what it leaves without Spark. Recorded trac
 disks that executors may not share. The tables are those of a local run, row for row.
 """
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -18,6 +17,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from freshkeeper.maintenance.files import whole_directory
 from freshkeeper.maintenance.pipeline.ship import ship
 from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.simulator.experiment.experiment import Job, Part, done, perform
@@ -91,14 +91,10 @@ def _said(error: Exception) -> str:
 
 
 def _put(place: Path, files: Files) -> None:
-    """The files under another name first, so that a kill leaves a whole part or none."""
-    unfinished = place.with_name(f".{place.name}.spark")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    for name, content in files.items():
-        (unfinished / name).write_bytes(content)
-    shutil.rmtree(place, ignore_errors=True)
-    unfinished.rename(place)
+    """A kill leaves a whole part or none."""
+    with whole_directory(place) as unfinished:
+        for name, content in files.items():
+            (unfinished / name).write_bytes(content)
 
 
 def _traces(job: Job) -> dict[Path, Trace]:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
+from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.arrays import Floats
 from freshkeeper.simulator.report.intervals import estimate
 
@@ -71,13 +72,11 @@ def pooled(results: Iterable[SeedResult]) -> tuple[float | None, float, float]:
 
 def write_summary(path: Path, rows: Sequence[Row]) -> None:
     """summary.csv, empty where a number is not known."""
-    unfinished = path.with_name(f".{path.name}.part")
-    with unfinished.open("w", newline="") as file:
+    with whole(path) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(Row.__dataclass_fields__))
         writer.writeheader()
         for row in rows:
             writer.writerow({key: "" if value is None else _plain(value) for key, value in asdict(row).items()})
-    unfinished.replace(path)
 
 
 def read_summary(path: Path) -> list[Row]:

@@ -15,7 +15,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.files import writing
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.report import figures, report_tables
 from freshkeeper.simulator.report.amounts import listed
@@ -68,7 +68,7 @@ def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
     sections, notes = _sections(read)
     page = out or run / "report.html"
     text = _html(read, sections, notes)
-    with journal.writing(page):
+    with writing(page):
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text, "utf-8")
     for section in sections if png else []:

@@ -8,7 +8,7 @@ from typing import Any
 
 import vl_convert
 
-from freshkeeper.maintenance.journal.journal import writing
+from freshkeeper.maintenance.files import writing
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.report.charts import CONFIG, VEGA_LITE
 from freshkeeper.simulator.report.drawing import Figure, View, expanded

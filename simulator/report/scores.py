@@ -31,6 +31,9 @@ class Score:
     answers: Floats
     stale: Floats
     requests: Floats
+    """per evaluation, the warm-up included"""
+    spent: Floats
+    """the same in cost units"""
     evaluations: int
     failed: float
     expected: bool
@@ -50,7 +53,7 @@ class Score:
 
     @property
     def requests_per_evaluation(self) -> float:
-        """What was spent per evaluation, in cost units, the warm-up included."""
+        """How many requests were sent; where nobody counted them, what was spent in cost units."""
         return float(self.requests.mean())
 
     def at(self, seeds: Ints) -> Floats:
@@ -78,14 +81,15 @@ def _score(run: Run, series: int) -> Score:
     number = sums(of, counted.astype(np.float64), seeds.size)
     freshness = sums(of, np.divide(fresh, results, out=np.zeros_like(results), where=counted), seeds.size)
     evaluations = np.bincount(of, minlength=seeds.size)
-    failed = all_of.errors[rows]
+    failed, spent, sent = all_of.errors[rows], all_of.spent[rows], all_of.requests[rows]
     return Score(
         series=all_of.series[series],
         seeds=seeds,
         by_seed=np.divide(freshness, number, out=np.full(seeds.size, np.nan), where=number > 0),
         answers=sums(of, answers, seeds.size),
         stale=sums(of, np.where(counted, results - fresh, 0.0), seeds.size),
-        requests=sums(of, all_of.spent[rows], seeds.size) / evaluations,
+        requests=sums(of, np.where(np.isnan(sent), spent, sent), seeds.size) / evaluations,
+        spent=sums(of, spent, seeds.size) / evaluations,
         evaluations=int(number.sum()),
         failed=float(np.nansum(failed)) if not np.isnan(failed).all() else float("nan"),
         expected=bool((all_of.expected[rows] & counted).any()),

@@ -135,11 +135,11 @@ def _bound(group: Group, winner: str) -> list[Markup]:
 def _overspent(group: Group, policy: str) -> Markup:
     over = [(s, score) for (s, p), score in group.scores.items() if p == policy]
     paid_in = {setting: group.run.setting(setting).budget for setting, _ in over}
-    setting, worst = max(over, key=lambda pair: pair[1].requests_per_evaluation / (paid_in[pair[0]] or 1))
+    setting, worst = max(over, key=lambda pair: float(pair[1].spent.mean()) / (paid_in[pair[0]] or 1))
     paid = paid_in[setting]
     of = f", where {amount(paid)} are paid" if paid is not None else ""
-    words = "{} spent over the budget: up to {} requests per evaluation{}. It is shown, marked, and not ranked."
-    return Markup(words).format(_name(policy), amount(worst.requests_per_evaluation), of)
+    words = "{} spent over the budget: up to {} cost units per evaluation{}. It is shown, marked, and not ranked."
+    return Markup(words).format(_name(policy), amount(float(worst.spent.mean())), of)
 
 
 def _budgets(group: Group, winner: str) -> list[Markup]:
@@ -154,13 +154,13 @@ def _needed(group: Group, panel: Panel, winner: str) -> Markup:
     needs = {p: reach(*budget_line(group, panel, p), TARGET) for p in group.ranked}
     if needs[winner].needed is None:
         highest, at = max(zip(*reversed(budget_line(group, panel, winner)), strict=True))
-        words = "No budget that was run brings {} to {} fresh; the nearest is {} with {} requests per evaluation."
+        words = "No budget that was run brings {} to {} fresh; the nearest is {} with {} cost units per evaluation."
         return Markup(words).format(_name(winner), percent(TARGET, 0), percent(highest), amount(at))
     rest = [Markup("{} {}").format(_name(p), needs[p].text) for p in group.ranked if p != winner and needs[p].needed]
     never = [_name(p) for p in group.ranked if needs[p].needed is None]
     others = Markup("; {}").format(_join(rest)) if rest else Markup("")
     without = Markup("; {} would need more than was run").format(_join(never)) if never else Markup("")
-    words = "For {} fresh, {} needs {} requests per evaluation{}{}."
+    words = "For {} fresh, {} needs {} cost units per evaluation{}{}."
     return Markup(words).format(percent(TARGET, 0), _name(winner), needs[winner].text, others, without)
 
 
@@ -172,7 +172,7 @@ def _needed_each(group: Group, found: Sequence[Panel], winner: str) -> Markup:
     if not told:
         return Markup("No budget that was run brings {} to {} fresh.").format(_name(winner), percent(TARGET, 0))
     others = f", and more than was run with {listing(never)}" if never else ""
-    words = "For {} fresh, {} needs these requests per evaluation: {}{}."
+    words = "For {} fresh, {} needs these cost units per evaluation: {}{}."
     return Markup(words).format(percent(TARGET, 0), _name(winner), "; ".join(told), others)
 
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 from pyarrow.types import is_string
 
-from freshkeeper.maintenance.journal.journal import writing
+from freshkeeper.maintenance.files import whole, writing
 from freshkeeper.policies.arrays import Ids, Ints
 from freshkeeper.policies.errors import InputError, nearest
 from freshkeeper.simulator.trace.file_tables import Labels, Table, integers_or_words, read_csv, read_parquet
@@ -222,7 +222,8 @@ def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: boo
                     for name, values in columns.items()
                 }
             )
-            _write(table, directory / f"{name}.{form}", form)
+            with whole(directory / f"{name}.{form}") as file:
+                _write(table, file, form)
 
 
 def distinct_edges(sn: Ids, sr: Ids) -> Edges:

@@ -1,29 +1,30 @@
 """One setting with one seed: the same trace for every policy, so that policies are compared in pairs."""
 
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 
-from freshkeeper.maintenance.evaluation import Evaluation, Refreshes
 from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.journal.rows import Rows
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.published import Published
 from freshkeeper.policies.arrays import Ints
-from freshkeeper.policies.base import Case, Graph, Kind, Knowledge, Policy
+from freshkeeper.policies.base import Case, Graph, Knowledge, Policy
 from freshkeeper.policies.bound import upper_bound
 from freshkeeper.policies.bound.future import Future
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting
+from freshkeeper.simulator.trace.file_tables import Labels
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.world.foresight import future_of
 from freshkeeper.simulator.world.simulated_remote import Limited, Remote
 from freshkeeper.simulator.world.truth import Truth, Watched, schedule_of
-from freshkeeper.simulator.world.world import UNSENT, World
+from freshkeeper.simulator.world.world import World
 
 ANSWERS_FOR_A_BOUND = 300_000
 """SRs in the window, summed over evaluations, up to which `bound: auto` computes the clairvoyant bound."""
@@ -94,24 +95,26 @@ class Task:
             policy.foresee(self.future)
         began = time.perf_counter()
         world, truth = self.world(policy)
-        rows = journal.Buffer("evaluations")
+        rows, evaluations = self._rows(chosen), journal.Buffer("evaluations")
         refreshed: list[pa.Table] = []
         answered: list[pa.Table] = []
         for evaluation in world.run():
-            rows.add(self._row(chosen, truth, world.manager, evaluation))
-            refreshed.append(self._refreshes(chosen, evaluation.record.k, evaluation.record.t_ms, evaluation.refreshes))
+            record = evaluation.record
+            results, fresh = truth.measure(world.manager, evaluation)
+            evaluations.add(rows.evaluation(record, fresh, record.k <= self.warm_up) | {"results": results})
+            refreshed.append(journal.table("refreshes", rows.refreshes(evaluation.refreshes)))
             if evaluation.answers is not None:
-                answered.append(self._answers(chosen, evaluation))
-        refreshed += [self._refreshes(chosen, late.k, late.now, late.refreshes, True) for late in world.late]
+                answered.append(journal.table("answers", rows.answers(record, evaluation.answers)))
+        refreshed += [journal.table("refreshes", rows.refreshes(late)) for late in world.late]
         seconds = time.perf_counter() - began
         ledger = world.manager.ledger
         ledger.check()
-        tables = {"evaluations": rows.table(), "refreshes": pa.concat_tables(refreshed)}
+        tables = {"evaluations": evaluations.table(), "refreshes": pa.concat_tables(refreshed)}
         if answered:
             tables["answers"] = pa.concat_tables(answered)
         if not self.setting.experiment.remote.instantaneous:  # late refreshes, overlapping evaluations
             tables = {name: _in_order(table) for name, table in tables.items()}
-        requests = int(tables["refreshes"]["requests"].to_numpy().sum())
+        requests = int(tables["evaluations"]["requests"].to_numpy().sum())
         return Outcome(
             chosen.title, tables, float(ledger.spent), requests, ledger.over_budget, seconds,
             len(world.late), world.events,
@@ -122,7 +125,9 @@ class Task:
         window = self.setting.window(self.trace.t0)
         t_ms, sr = schedule_of(self.trace).changes(window.start, window.instant(self.evaluations))
         setting, seed = [self.setting.name] * sr.size, np.full(sr.size, self.seed)
-        return journal.table("changes", {"setting": setting, "seed": seed, "sr": self._labels(sr), "t_ms": t_ms})
+        return journal.table(
+            "changes", {"setting": setting, "seed": seed, "sr": _labels(self.trace.sr_labels, sr), "t_ms": t_ms}
+        )
 
     def world(self, policy: Policy) -> tuple[World, Truth]:
         """The world that a policy is put into, and the truth about it."""
@@ -159,71 +164,15 @@ class Task:
             return schedule_of(self.trace)
         return Published(periodic=self._fixed) if self.setting.knowledge is Knowledge.PUBLISHED else Learned()
 
-    def _row(self, chosen: PolicySettings, truth: Truth, manager: Manager, evaluation: Evaluation) -> dict[str, object]:
-        results, fresh = truth.measure(manager, evaluation)
-        record = evaluation.record
-        return {
-            **vars(record),
-            "setting": self.setting.name,
-            "policy": chosen.title,
-            "case": self.setting.case.value,
-            "knowledge": self.setting.knowledge.value,
-            "seed": self.seed,
-            "warmup": record.k <= self.warm_up,
-            "results": results,
-            "fresh": fresh,
-        }
+    def _rows(self, chosen: PolicySettings) -> Rows:
+        setting, trace = self.setting, self.trace
+        sns, srs = (partial(_labels, of) for of in (trace.sn_labels, trace.sr_labels))
+        return Rows(setting.name, chosen.title, self.seed, setting.case.value, setting.knowledge.value, sns, srs)
 
-    def _refreshes(
-        self, chosen: PolicySettings, k: int, now: int, refreshes: Refreshes, late: bool = False
-    ) -> pa.Table:
-        rows = refreshes.srs.size
-        return journal.table(
-            "refreshes",
-            {
-                "setting": [self.setting.name] * rows,
-                "policy": [chosen.title] * rows,
-                "seed": np.full(rows, self.seed),
-                "k": np.full(rows, k),
-                "t_ms": np.full(rows, now),
-                "sr": [self._name(kind, key) for kind, key in refreshes.wanted],
-                "changed": refreshes.changed,
-                "requests": [int(error not in UNSENT) for error in refreshes.errors],
-                "latency_ms": np.full(rows, refreshes.fetch_ms),
-                "error": refreshes.errors,
-                "gain": refreshes.gain,
-                "late": np.full(rows, late),
-            },
-        )
 
-    def _answers(self, chosen: PolicySettings, evaluation: Evaluation) -> pa.Table:
-        answers, record = evaluation.answers, evaluation.record
-        assert answers is not None
-        rows = len(answers)
-        sr = np.array(answers.sr_keys, dtype=np.int64)
-        return journal.table(
-            "answers",
-            {
-                "setting": [self.setting.name] * rows,
-                "policy": [chosen.title] * rows,
-                "case": [self.setting.case.value] * rows,
-                "seed": np.full(rows, self.seed),
-                "k": np.full(rows, record.k),
-                "t_ms": np.full(rows, record.t_ms),
-                "sn": [str(label) for label in self.trace.sn_labels[np.array(answers.sn_keys, dtype=np.int64)]],
-                "sr": self._labels(sr),
-                "weight": answers.weight,
-                "refreshed_ms": answers.refreshed,
-            },
-        )
-
-    def _name(self, kind: int, number: Hashable) -> str:
-        """An SR's id; of a miss the id of its SN with a question mark, as its SRs are not known yet."""
-        assert isinstance(number, int)
-        return f"?{self.trace.sn_labels[number]}" if kind == Kind.MISS else str(self.trace.sr_labels[number])
-
-    def _labels(self, sr: Ints) -> list[str]:
-        return [str(label) for label in self.trace.sr_labels[sr]]
+def _labels(labels: Labels, numbers: Sequence[Hashable] | Ints) -> list[str]:
+    """The ids of a trace."""
+    return [str(label) for label in labels[np.array(numbers, np.int64)]]
 
 
 def _in_order(table: pa.Table) -> pa.Table:

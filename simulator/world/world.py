@@ -21,7 +21,7 @@ from simpy.events import EventPriority
 
 from freshkeeper.maintenance.evaluation import Decision, Evaluation, Refreshes
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.endpoint import Copy, Expanded
+from freshkeeper.maintenance.service.endpoint import PENDING, Copy, Expanded
 from freshkeeper.maintenance.service.pattern_endpoint import UNDER_WAY
 from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.base import Kind
@@ -32,8 +32,6 @@ Process: TypeAlias = Generator[Any, Any, None]
 Asked: TypeAlias = tuple[int, Hashable]
 """the kind of what is asked for, and its key"""
 NOT_SENT = "not sent: there was no time left"
-UNSENT = (NOT_SENT, UNDER_WAY)
-"""Errors of what was asked for and cost no request."""
 LAST = EventPriority(2)
 """The priority of what happens after everything else at its instant."""
 
@@ -80,6 +78,7 @@ class Request:
     read_at: int
     took_ms: float = 0.0
     changed: bool = False
+    sent: bool = True
 
 
 class AnswerDeadline(simpy.Event):
@@ -114,15 +113,6 @@ class RequestBatch:
         return now + wait < self.until or (now == self.decision.now and not wait)
 
 
-@dataclass(frozen=True, eq=False)
-class Late:
-    """Refreshes that came after the deadline of evaluation `k`, which was due at `now`."""
-
-    k: int
-    now: int
-    refreshes: Refreshes
-
-
 @dataclass(eq=False)
 class World:
     """One run of one policy over one trace."""
@@ -133,7 +123,8 @@ class World:
     settings: RemoteSettings
     evaluations: int
     rng: np.random.Generator
-    late: list[Late] = field(default_factory=list)
+    late: list[Refreshes] = field(default_factory=list)
+    """what came after its deadline"""
     events: int = 0
     _done: deque[Evaluation] = field(default_factory=deque)
     _under_way: set[Asked] = field(default_factory=set)
@@ -198,9 +189,12 @@ class World:
         new = {n: what for n, what in enumerate(wanted) if what not in self._under_way}
         sent = [self._env.process(self._request(batch, n, what)) for n, what in new.items()]
         yield self._env.all_of(sent) | batch.over
+        here = {request.position for request in batch.came}
         for n, what in enumerate(wanted):
             if n not in batch.started:
                 batch.came.append(self._unsent(decision, n, what, NOT_SENT if n in new else UNDER_WAY))
+            elif n not in here:
+                batch.came.append(Request(n, what, PENDING, decision.now))
         refreshes = self._refreshes(decision, sorted(batch.came, key=lambda request: request.position))
         spent = len(batch.started) * self._price
         evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(batch.started), spent=spent))
@@ -229,7 +223,7 @@ class World:
         changed = self.manager.receive(slot, [what[1]], [outcome], read_at)[0]
         request = Request(position, what, outcome.error, read_at, self._env.now - asked, bool(changed))
         if batch.over.processed:
-            self.late.append(Late(decision.k, decision.now, self._refreshes(decision, [request])))
+            self.late.append(self._refreshes(decision, [request], late=True))
         else:
             batch.came.append(request)
 
@@ -244,7 +238,7 @@ class World:
         """What a policy hears of a request that was not sent."""
         slot = decision.selection.chosen[position : position + 1]
         self.manager.receive(slot, [what[1]], [Copy(error=error)], decision.now)
-        return Request(position, what, error, decision.now)
+        return Request(position, what, error, decision.now, sent=False)
 
     @property
     def _price(self) -> float:
@@ -255,18 +249,23 @@ class World:
             return self.remote.expand(key, now)
         return self.remote.fetch([key], now).copies[0]
 
-    def _refreshes(self, decision: Decision, came: list[Request]) -> Refreshes:
-        """What came, each with the time at which it was read."""
+    def _refreshes(self, decision: Decision, came: list[Request], late: bool = False) -> Refreshes:
+        """What came, each with the time at which it was read; a late one was counted when it was sent."""
+        rows = len(came)
         places = np.array([request.position for request in came], dtype=np.int64)
         return Refreshes(
             decision.selection.chosen[places],
             np.array([kind for kind, _ in (request.what for request in came)], np.int8),
             [key for _, key in (request.what for request in came)],
-            decision.selection.scores[places],
+            np.zeros(rows) if late else decision.selection.scores[places],
             np.array([request.changed for request in came], bool),
             [request.error for request in came],
             np.array([request.read_at for request in came], dtype=np.int64),
-            len(came),
-            len(came) * self._price,
+            np.array([float(request.sent and not late) for request in came]),
+            np.full(rows, decision.k),
+            np.full(rows, decision.now),
+            np.full(rows, late),
+            rows,
+            rows * self._price,
             max((request.took_ms for request in came), default=0.0),
         )

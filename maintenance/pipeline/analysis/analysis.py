@@ -1,7 +1,6 @@
 """A whole analysis: every table as Parquet, one JSON with all that is small, and in words what cannot be told."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from freshkeeper.maintenance.files import whole_directory
 from freshkeeper.maintenance.pipeline.analysis import (
     audit_analysis,
     entries,
@@ -79,8 +79,7 @@ class Analysis:
 
     def _budgets(self) -> dict[str, float]:
         """γ by setting; with no word of it what was paid in cannot be told."""
-        known = {name: about.get("budget") for name, about in self.found.settings.items()}
-        found = {name: float(paid) for name, paid in known.items() if isinstance(paid, int | float)}
+        found = {name: about.budget for name, about in self.found.settings.items() if about.budget is not None}
         if not found:
             self.notes.append(
                 "There is no run.json that says what was paid in, so the use of the budget cannot be told."
@@ -235,18 +234,8 @@ def _unfinished(place: str) -> Iterator[str]:
     if "://" in place:
         yield place
         return
-    path = Path(place)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
+    with whole_directory(Path(place)) as part:
         yield str(part)
-        shutil.rmtree(path, ignore_errors=True)
-        part.rename(path)
-    except OSError as error:
-        raise AnalysisError(f"{place} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _write(spark: SparkSession, place: str, text: str) -> None:

@@ -3,11 +3,9 @@
 What is missing (a table, a column of an older schema) becomes a note, a sentence that says what cannot be told.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -17,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.journal.run_json import FILE, About, Setting
 from freshkeeper.policies.errors import InputError
 
 SPARK_FAILED = (PySparkException, Py4JError)
@@ -60,7 +59,7 @@ class AnalysisError(InputError):
     """A run that cannot be analysed at all."""
 
 
-Settings = Mapping[str, Mapping[str, Any]]
+Settings = Mapping[str, Setting]
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +165,7 @@ def _with_owner(
     if changes is None or raw is None or known is None:
         return changes
     lacking = [name for name in ("setting", "seed") if name not in raw.columns]
-    varied = {key for setting in settings.values() for key in setting.get("varied", ())}
+    varied = {key for setting in settings.values() for key in setting.varied}
     if "setting" in lacking and not varied <= {"budget", "bank", "knowledge", "case"}:
         notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes']}.")
         return None
@@ -178,10 +177,9 @@ def _with_owner(
 def _settings(spark: SparkSession, run: str) -> Settings:
     """What run.json says of every setting; nothing where it does not."""
     try:
-        text = spark.read.text(f"{run}/run.json", wholetext=True).collect()
-        settings: Any = json.loads(text[0]["value"])["settings"]
-        return {str(name): dict(setting) for name, setting in settings.items()}
-    except (*SPARK_FAILED, LookupError, TypeError, ValueError, AttributeError):
+        text = spark.read.text(f"{run}/{FILE}", wholetext=True).collect()
+        return About.model_validate_json(text[0]["value"]).settings
+    except (*SPARK_FAILED, LookupError, ValueError):
         return {}
 
 

@@ -6,10 +6,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from freshkeeper.maintenance.pipeline.analysis.on_spark import ENTRY, EVALUATION, RUN
+from freshkeeper.maintenance.service.endpoint import PENDING
 
 OWN = ["setting", "policy"]
 MISS = r"^(\?|miss )"
-"""How simulations and queries write an SN whose SRs are not known yet."""
+"""How an SN is written whose SRs are not known yet; older simulations wrote a question mark."""
 
 
 def counting(refreshes: DataFrame, evaluated: DataFrame) -> DataFrame:
@@ -21,7 +22,11 @@ def counting(refreshes: DataFrame, evaluated: DataFrame) -> DataFrame:
 
 
 def wasted(counting: DataFrame, served: DataFrame | None, changes: DataFrame | None) -> DataFrame:
-    """Of the refreshes that came, how many brought what was there already; by the truth and by what the engine saw."""
+    """Of the refreshes that came, how many brought what was there already; by the truth and by what the engine saw.
+
+    One that was on its way at its deadline counts when it has come.
+    """
+    counting = counting.filter(F.coalesce(F.col("error") != PENDING, F.lit(True)))
     came = F.col("counts") & ~F.col("failed") & ~F.col("miss")
     nothing = F.lit(None).cast("boolean") if changes is None else F.col("nothing")
     judged = counting if changes is None else _judged(counting, served, changes)

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.errors import InputError
 
-FORMAT = b"freshkeeper enrichment 2\n"
+FORMAT = b"freshkeeper enrichment 3\n"
 KEPT = 2
 """Snapshots that stay: the last one, and the one before it for those who look."""
 HEAD = struct.Struct("<II")
@@ -40,21 +41,16 @@ class Store:
         text = io.BytesIO()
         text.write(FORMAT)
         _Pickler(text, self.outside).dump(state)
-        unfinished = self.place / f".{batch}.state.part"
-        with unfinished.open("wb") as file:
-            file.write(text.getbuffer())
-            _to_disk(file)
-        unfinished.replace(self._snapshot(batch))
-        _directory_to_disk(self.place)
+        with whole(self._snapshot(batch), durable=True) as file:
+            file.write_bytes(text.getbuffer())
         for old in self.batches()[:-KEPT]:
             self._snapshot(old).unlink()
             self.log(old).forget()
 
     def tell(self, progress: Mapping[str, int | None]) -> None:
         """progress.json, for people who watch; nothing is read from it."""
-        unfinished = self.place / ".progress.json.part"
-        unfinished.write_text(json.dumps(progress) + "\n")
-        unfinished.replace(self.place / "progress.json")
+        with whole(self.place / "progress.json") as file:
+            file.write_text(json.dumps(progress) + "\n")
 
     def load(self) -> tuple[int, Any] | None:
         """The last micro-batch that is complete, and the state after it; None at the very beginning."""
@@ -144,11 +140,3 @@ def _record(text: bytes, at: int) -> bytes | None:
 def _to_disk(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _directory_to_disk(place: Path) -> None:
-    number = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Answers, Evaluation
+from freshkeeper.maintenance.journal.rows import Rows
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected, key_columns
 from freshkeeper.maintenance.pipeline.enrichment.batch_journal import PLACE, Journal
@@ -45,8 +46,7 @@ class Settings:
 
     def journal(self, state: Path) -> Journal:
         """Where evaluations and refreshes are told."""
-        known = {"policy": self.policy.name, "case": self.case.value, "knowledge": self.model.knowledge.value}
-        return Journal(state / PLACE, known)
+        return Journal(state / PLACE, Rows("", self.policy.name, 0, self.case.value, self.model.knowledge.value))
 
 
 VALUES = {"string": pa.string(), "double": pa.float64(), "bigint": pa.int64(), "boolean": pa.bool_()}

@@ -38,7 +38,7 @@ from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, D
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.enrichment.touched import Touched
-from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Order, Remote
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Endpoint, Order, Remote
 from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import Case, Policy, Selection
@@ -163,7 +163,7 @@ class OnSpark:
         record = Record(
             k, now, sums["results"], sums["expected"] + better, mappings, int(sums["candidates"]),
             int(sums["stale"]), available, refreshes.spent, float(self.ledger.available),
-            (decided - began) / 1e3, refreshes.fetch_ms, refreshes.failed,
+            (decided - began) / 1e3, refreshes.fetch_ms, refreshes.failed, refreshes.requests,
         )  # fmt: skip
         return Step(record, refreshes, self._answers(joined, k, now))
 
@@ -213,9 +213,7 @@ class OnSpark:
         allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
         delivery = self.source.deliver(Order(now, keys, (), allowance))
         self.ledger.spend(delivery.spent)
-        for late in delivery.late:
-            if isinstance(late.outcome, Copy):
-                self.touched.store([late.key], [late.outcome], late.read_at)
+        late = self._receive_late(delivery)
         changed = self.touched.store(keys, delivery.copies, now)
         better = sum(
             row["w0"] * (1.0 - row["kept"])
@@ -226,9 +224,18 @@ class OnSpark:
         taken = (time.perf_counter_ns() - began) / 1e6
         slots = np.array([self.touched.slots.numbers[key] for key in keys], np.int32)
         kinds, read_at = np.zeros(len(keys), np.int8), np.full(len(keys), now)
+        sent, asked = np.array(delivery.shares[0], np.float64), np.full(len(keys), self.window.index(now))
         return Refreshes(
-            slots, kinds, keys, scores, changed, errors, read_at, delivery.requests, delivery.spent, taken
-        ), better
+            slots, kinds, keys, scores, changed, errors, read_at, sent, asked, read_at, np.zeros(len(keys), bool),
+            delivery.requests, delivery.spent, taken,
+        ).with_late(late), better  # fmt: skip
+
+    def _receive_late(self, delivery: Delivery) -> Refreshes:
+        known = [(late, late.outcome) for late in delivery.late if isinstance(late.outcome, Copy)]
+        changed = [bool(self.touched.store([late.key], [copy], late.read_at)[0]) for late, copy in known]
+        came = [late for late, _ in known]
+        slots = [self.touched.slots.numbers[late.key] for late in came]
+        return Refreshes.of_late(came, slots, changed, [self.window.index(late.read_at) for late in came])
 
     def _answers(self, joined: DataFrame, k: int, now: int) -> DataFrame:
         _, kept = impact.columns_of(self.touched.model).beliefs([now])

@@ -6,6 +6,7 @@ import pytest
 from pyarrow import parquet
 
 from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.service.endpoint import PENDING
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -78,6 +79,17 @@ def test_answers_that_do_not_name_their_sn_have_no_degree(analysed):
     assert digest["top_stale"][0]["degree"] is None
     assert digest["wasted"][0]["misses"] == 1
     assert said(digest, "answers do not name their lookup key")
+
+
+def test_what_was_on_its_way_counts_once_when_it_has_come(analysed):
+    """One came late, another was refused late, a third never came; a fourth was not sent and failed at once."""
+    waiting = [{"sr": sr, "changed": False, "error": PENDING, "requests": 1.0} for sr in "abc"]
+    came = [{"sr": "a", "changed": True, "late": True}, {"sr": "b", "changed": False, "error": "no", "late": True}]
+    unsent = {"sr": "d", "changed": False, "error": "not sent: the budget is spent"}
+    rows = [{"k": 2, "t_ms": 2000, **row} for row in (*waiting, *came, unsent)]
+    (wasted,) = analysed(rows=ROWS | {"refreshes": rows})["wasted"]
+    told = {name: wasted[name] for name in ("refreshes", "failed", "late", "wasted_as_reported")}
+    assert told == {"refreshes": 3, "failed": 2, "late": 2, "wasted_as_reported": 0}
 
 
 def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(analysed):

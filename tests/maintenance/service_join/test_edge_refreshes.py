@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from freshkeeper.maintenance.journal.query_journal import LABELS, written
+from freshkeeper.maintenance.journal.rows import LABELS, written
 from freshkeeper.maintenance.service.endpoint import Price
 
 World = Callable[..., Any]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from freshkeeper.maintenance.journal.run_json import RunError
 from freshkeeper.simulator.experiment.compare import HEADS, Changed, compare
-from freshkeeper.simulator.experiment.run_directory import RunError
 
 Make = Callable[..., Path]
 

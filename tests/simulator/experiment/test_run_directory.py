@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from freshkeeper.maintenance.journal.run_json import RunError
 from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.simulator.experiment import run_directory
-from freshkeeper.simulator.experiment.run_directory import RunError, Series
+from freshkeeper.simulator.experiment.run_directory import Series
 
 Make = Callable[..., Path]
 

@@ -35,7 +35,7 @@ def test_a_page_has_everything_and_is_small(whole_page: Path) -> None:
     for part in (
         *("plan kept", "Freshness against budget", "Freshness by edges", "Freshness over time", "over budget", "bound"),
         *("Accumulated stale answers", "Budget spent per evaluation", "Wasted refreshes", "Time to decide"),
-        *("Age of the copies of stale answers", "How long they had been stale", "Requests per evaluation needed"),
+        *("Age of the copies of stale answers", "How long they had been stale", "Cost units per evaluation needed"),
         *("freshkeeper simulate configs/made.yaml", "workload.change_interval_ms", "100, 3000"),
     ):
         assert part in words

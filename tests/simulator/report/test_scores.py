@@ -36,6 +36,19 @@ def test_the_headline_is_a_mean_over_evaluations_and_then_over_seeds(make_run: M
     assert score.requests_per_evaluation == 3
 
 
+def test_requests_are_counted_and_not_cost_units(make_run: Make, write_table: Make) -> None:
+    """A key costs a quarter, four go in a request; where nobody counted requests the cost units stand in."""
+    path = make_run({"ibm": [0.5]})
+    row = {"policy": "ibm", "results": 1.0, "fresh": 1.0, "spent": 3.0}
+    write_table(path, "evaluations", [{**row, "k": k, "requests": sent} for k, sent in ((1, 12), (2, 6))])
+    run = run_directory.read(path)
+    (score,) = scores(run)
+    assert (score.requests_per_evaluation, score.spent.tolist()) == (9, [3])
+    assert not any("requests" in note for note in run.notes)
+    write_table(path, "evaluations", [{**row, "k": 1}])
+    assert scores(run_directory.read(path))[0].requests_per_evaluation == 3
+
+
 def test_a_share_of_the_bound_comes_from_its_rows(make_run: Make) -> None:
     found = scores(run_directory.read(make_run({"ibm": [0.4, 0.2], "clairvoyant": [0.5, 0.3]})))
     assert found[0].share_of_bound == pytest.approx(0.3 / 0.4)

@@ -50,7 +50,7 @@ def test_the_bound_is_a_measure_or_was_left_out_for_a_reason(make_run: Make) -> 
 def test_who_overspent_is_named_and_not_ranked(make_run: Make) -> None:
     words = said(make_run({"ibm": [0.5], "literal": [0.9]}, spent={"literal": 21.0}))[1]
     assert words.startswith("ibm kept 50.0 %")
-    assert "literal spent over the budget: up to 21 requests per evaluation, where 10 are paid." in words
+    assert "literal spent over the budget: up to 21 cost units per evaluation, where 10 are paid." in words
 
 
 def test_nobody_wins_where_all_overspent_or_nothing_was_asked(make_run: Make) -> None:
@@ -62,7 +62,7 @@ def test_the_budget_for_nine_tenths_is_read_off_between_those_that_were_run(make
     fresh = {"5": {"ibm": [0.8], "lru": [0.2]}, "10": {"ibm": [1.0], "lru": [0.4]}}
     settings = {name: {"varied": {"budget": int(name)}, "budget": int(name)} for name in fresh}
     words = said(make_run(fresh, settings=settings))[1]
-    assert "For 90 % fresh, ibm needs about 7.5 requests per evaluation; lru would need more than was run." in words
+    assert "For 90 % fresh, ibm needs about 7.5 cost units per evaluation; lru would need more than was run." in words
 
 
 def test_a_target_out_of_reach_is_said_with_the_nearest(make_run: Make) -> None:

@@ -1,0 +1,164 @@
+"""Rows of the journal: what a request's share is, what was not sent, and journals that older versions wrote."""
+
+import json
+from contextlib import suppress
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+from pyoxigraph import NamedNode
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.files import PRIVATE, whole, whole_directory
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.journal.query_journal import QueryJournal
+from freshkeeper.maintenance.journal.run_json import About, RunError
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.federation.split import split
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Fetched, Order, Price, deliver
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.transport import AtOnce
+from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.registry import make
+
+E = "http://example.org/"
+QUERY = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
+WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}"""
+PARTS = split(parse(QUERY).services[0], [f"{E}followers"], ["post", "topic"])
+
+
+def nodes(name, count):
+    return [(NamedNode(f"{E}{name}{n}"),) for n in range(count)]
+
+
+def nothing(query, now):
+    return []
+
+
+def asked(keys, sns, batch, allowance, edges=0):
+    endpoint = PatternEndpoint(PARTS, AtOnce(nothing), Price(batch=batch))
+    order = Order(1000, nodes("u", keys), nodes("t", sns), allowance, nodes("e", edges))
+    return KeepingEdges(endpoint).deliver(order)
+
+
+def outcomes(delivery):
+    return [*delivery.copies, *delivery.expanded, *delivery.edges]
+
+
+def test_keys_that_go_together_share_a_request_and_what_is_not_sent_has_none():
+    """Seven keys in threes are three requests; two are paid for, so the last key or the last three wait."""
+    found = asked(7, 0, 3, 3)
+    assert (found.requests, sorted(found.sent)) == (3, pytest.approx([1 / 3] * 6 + [1]))
+    found = asked(7, 0, 3, 2)
+    assert (found.requests, sum(found.sent)) == (2, pytest.approx(2))
+    unsent = [share for share, one in zip(found.sent, found.copies, strict=True) if one.error is not None]
+    assert unsent
+    assert not any(unsent)
+
+
+@given(*[st.integers(0, 9)] * 2, st.integers(1, 4), st.integers(0, 9), st.integers(0, 4))
+def test_shares_add_up_to_the_requests_and_are_none_of_what_was_not_sent(keys, sns, batch, allowance, edges):
+    found = asked(keys, sns, batch, allowance, edges)
+    assert sum(found.sent) == pytest.approx(found.requests)
+    assert [share > 0 for share in found.sent] == [one.error is None for one in outcomes(found)]
+    assert [len(part) for part in found.shares] == [keys, sns, edges]
+
+
+class Pairs:
+    """A simple source that asks for two keys at a time, and for SNs one by one."""
+
+    price = Price(per_request=0.5)
+
+    def fetch(self, keys, now):
+        requests = -(-len(keys) // 2)
+        return Fetched([Copy(0) for _ in keys], requests * 0.5, requests)
+
+    def expand(self, sn, now):
+        return Expanded({f"{sn}'": Copy(0)}, 0.5, 1)
+
+
+def test_a_simple_source_shares_its_requests_evenly_and_one_that_says_nothing_too():
+    assert deliver(Pairs(), Order(0, ["a", "b", "c"], ["x"])).sent == [2 / 3, 2 / 3, 2 / 3, 1]
+    assert Delivery([Copy(), Copy()], [Expanded()], 1.0, 1).shares == ([1 / 3, 1 / 3], [1 / 3], [])
+    assert Delivery([], [], 0.0, 0).shares == ([], [], [])
+
+
+def test_the_rows_of_an_evaluation_add_up_to_its_requests(tmp_path):
+    """Of six lookup keys at most two are fetched at a time, later entries in pairs."""
+    manager = Manager(WindowSpec(4000, 1000), Pairs(), make("lru"), BudgetRule.of(1), Learned())
+    told = QueryJournal(0, tmp_path)
+    for now in range(1000, 9000, 1000):
+        told.observe("s", manager, manager.evaluate(now, [(now, f"t{n}") for n in range(6)]))
+    told.close()
+    evaluations, refreshes = (journal.read(tmp_path, name) for name in ("evaluations", "refreshes"))
+    counted = dict.fromkeys(evaluations["k"].to_pylist(), 0.0)
+    for k, share in zip(refreshes["k"].to_pylist(), refreshes["requests"].to_pylist(), strict=True):
+        counted[k] += share
+    assert list(counted.values()) == pytest.approx(evaluations["requests"].to_pylist())
+    assert [2 * spent for spent in evaluations["spent"].to_pylist()] == evaluations["requests"].to_pylist()
+    assert {sr for sr in refreshes["sr"].to_pylist() if sr.startswith("miss ")} == {f"miss t{n}" for n in range(6)}
+
+
+def test_parts_of_an_older_version_are_read_with_those_of_this_one(tmp_path):
+    place = tmp_path / "refreshes.parquet"
+    place.mkdir()
+    parquet.write_table(
+        pa.table({"k": [1], "sr": ["?t"], "requests": pa.array([1], pa.int64())}), place / "part-0000000001.parquet"
+    )
+    journal.write_part(tmp_path, "refreshes", 2, journal.table("refreshes", {"k": [2], "sr": ["a"], "requests": [0.5]}))
+    found = journal.read(tmp_path, "refreshes")
+    assert (found["sr"].to_pylist(), found["requests"].to_pylist()) == (["?t", "a"], [1.0, 0.5])
+
+
+def test_run_json_comes_back_as_it_was_written(tmp_path):
+    assert About.read(tmp_path) is None
+    about = About.of_queries(3, "freshkeeper run http://me:secret@host/", {"query": "q"})
+    about.write(tmp_path / "new")
+    found = About.read(tmp_path / "new")
+    assert (found.seeds, found.config, found.complete) == ([3], {"query": "q"}, False)
+    assert found.command == "freshkeeper run http://host/"
+    assert found.bound == about.bound
+    assert found.freshkeeper
+    (tmp_path / "run.json").write_text(json.dumps({"seeds": "three"}))
+    with pytest.raises(RunError, match=r"run\.json: seeds is 'three'"):
+        About.read(tmp_path)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_file_is_there_whole_or_as_it_was(tmp_path, durable):
+    file = tmp_path / "new" / "file"
+    with whole(file, PRIVATE, durable) as unfinished:
+        unfinished.write_text("one")
+    assert file.stat().st_mode & 0o777 == PRIVATE
+    with suppress(ZeroDivisionError), whole(file, durable=durable) as unfinished:
+        unfinished.write_text("tw")
+        raise ZeroDivisionError
+    assert file.read_text() == "one"
+    with whole(file, durable=durable) as unfinished:
+        assert not unfinished.read_text(), "what an earlier one left is gone"
+        unfinished.write_text("two")
+    assert [each.name for each in file.parent.iterdir()] == ["file"]
+    assert file.read_text() == "two"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be written"), whole(tmp_path / "file" / "x"):
+        pass
+
+
+def test_a_directory_is_there_whole_or_as_it_was(tmp_path):
+    place = tmp_path / "place"
+    with whole_directory(place) as unfinished:
+        (unfinished / "a").write_text("1")
+    with suppress(ZeroDivisionError), whole_directory(place) as unfinished:
+        (unfinished / "b").write_text("2")
+        raise ZeroDivisionError
+    assert [each.name for each in place.iterdir()] == ["a"]
+    with whole_directory(place) as unfinished:
+        (unfinished / "c").write_text("3")
+    assert [each.name for each in place.iterdir()] == ["c"]
+    assert [each.name for each in tmp_path.iterdir()] == ["place"]
