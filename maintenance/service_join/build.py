@@ -16,6 +16,7 @@ from freshkeeper.maintenance.query.federation.service_patterns import ServicePat
 from freshkeeper.maintenance.query.federation.split import Split, split_of
 from freshkeeper.maintenance.query.model import Form, Query, Report, WindowKind
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
+from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, bound_variables
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.window_content import Content
@@ -208,6 +209,7 @@ def _check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None
 
 def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
     """The split; the baselines ask the whole pattern where there is none."""
+    _check_exists(query, pattern)
     try:
         parts = split_of(query, pattern, source.changing if source else ())
         if source and source.documents and parts.whole:
@@ -220,6 +222,21 @@ def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: 
         if fetch is Fetch.VIEW:
             raise
         return None
+
+
+def _check_exists(query: Query, pattern: ServicePattern) -> None:
+    """EXISTS puts the values of its solution in everywhere; a source that is asked on its own knows nothing of them."""
+    context = query.context(pattern)
+    if not context.is_inside(Filter, Bind):
+        return
+    given = context.variables - bound_variables(pattern.elements)
+    for element in (inner for outer in pattern.elements for inner in outer.walk()):
+        if isinstance(element, Filter | Bind | Minus) and (names := element.variables & given):
+            said = ", ".join(f"?{name}" for name in sorted(names))
+            raise SplitError(
+                f"SERVICE {pattern.where}: {element.flat} uses {said}, which EXISTS gives it and the source does not "
+                "know: put it outside SERVICE { ... }"
+            )
 
 
 def spec_of(contents: Sequence[Content], grid: tuple[int, int] | None) -> WindowSpec:

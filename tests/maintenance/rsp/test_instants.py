@@ -14,7 +14,7 @@ from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.batch import Elements
-from freshkeeper.policies.errors import TimeError
+from freshkeeper.policies.errors import InputError
 
 P = NamedNode("urn:p")
 Given = Sequence[tuple[int, int]]
@@ -91,10 +91,10 @@ def test_a_time_that_cannot_be_reckoned_with_is_an_error_with_or_without_a_servi
         text = f"SELECT ?n {window} {{ WINDOW <urn:w> {{ ?x ?p ?n }} {body} }}"
         source = Source.embedded("<urn:s> <urn:f> 1 .", volatile=["urn:f"])
         element = Triple(NamedNode("urn:s"), P, Literal(1))
-        with pytest.raises(TimeError, match=f"an element has the time {time}: give milliseconds since the epoch"):
+        with pytest.raises(InputError, match=f"an element cannot be taken: {time} is no time"):
             list(run(continuous_query(text, {"urn:b": source}), {"urn:s": [(time, element)]}))
-        (last,) = run(continuous_query(text, {"urn:b": source}), {"urn:s": [(2**62 - 904, element)]})
-        assert (last.t, len(last.answers)) == (2**62 - 904, 1)
+        (last,) = run(continuous_query(text, {"urn:b": source}), {"urn:s": [(10**15, element)]})
+        assert (last.t, len(last.answers)) == (10**15, 1)
 
 
 def test_the_timestamp_of_csparql_is_the_time_of_the_element() -> None:

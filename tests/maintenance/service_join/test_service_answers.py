@@ -244,3 +244,12 @@ def test_a_window_that_closes_twice_within_an_instant_joins_with_the_view_each_t
     assert last == [["p3 22", "p3 30"], ["p4 10", "p4 22"]]
     ann, bob = sorted(freshness.probability for freshness in seen.results[-1].freshness)
     assert 0 < ann < bob == 1.0
+
+
+@pytest.mark.parametrize("fetch", ["view", "always", "once"])
+def test_what_exists_gives_a_service_is_no_business_of_its_source(world: World, fetch: str) -> None:
+    inside = "SERVICE :blog { ?topic :discussedBy ?user . { FILTER(BOUND(?post)) } UNION { ?user :followers ?n } }"
+    text = f"""SELECT ?post FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]
+    {{ WINDOW :w {{ ?post :topic ?topic }} FILTER NOT EXISTS {{ {inside} }} }}"""
+    with pytest.raises(SplitError, match=r"FILTER\(BOUND\(\?post\)\) uses \?post, which EXISTS gives it"):
+        world(text, fetch=fetch)
