@@ -18,71 +18,32 @@ from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 
 Column = Sequence[object] | Ints | Ids | Floats | Bools
 
-WHOSE = [("setting", pa.string()), ("policy", pa.string())]
+TYPES = {
+    **dict.fromkeys(("setting", "policy", "case", "knowledge", "sn", "sr", "error"), pa.string()),
+    **dict.fromkeys(("seed", "k", "t_ms", "window_mappings", "candidates", "stale", "errors", "weight"), pa.int64()),
+    **dict.fromkeys(("refreshed_ms", "requests"), pa.int64()),
+    **dict.fromkeys(("warmup", "changed", "late"), pa.bool_()),
+    **dict.fromkeys(("results", "fresh", "expected_fresh", "budget", "spent", "carried"), pa.float64()),
+    **dict.fromkeys(("decide_us", "fetch_ms", "latency_ms", "gain"), pa.float64()),
+}
+
+
+def _schema(columns: str, **others: "pa.DataType") -> "pa.Schema":
+    """Columns of the usual types, but for those that have another one in this table."""
+    return pa.schema([(name, others.get(name, TYPES[name])) for name in columns.split()])
+
+
 SCHEMAS: dict[str, "pa.Schema"] = {
-    "evaluations": pa.schema(
-        [
-            *WHOSE,
-            ("case", pa.string()),
-            ("knowledge", pa.string()),
-            ("seed", pa.int64()),
-            ("k", pa.int64()),
-            ("t_ms", pa.int64()),
-            ("warmup", pa.bool_()),
-            ("results", pa.float64()),
-            ("fresh", pa.float64()),
-            ("expected_fresh", pa.float64()),
-            ("window_mappings", pa.int64()),
-            ("candidates", pa.int64()),
-            ("stale", pa.int64()),
-            ("budget", pa.float64()),
-            ("spent", pa.float64()),
-            ("carried", pa.float64()),
-            ("decide_us", pa.float64()),
-            ("fetch_ms", pa.float64()),
-            ("errors", pa.int64()),
-            ("requests", pa.int64()),
-        ]
+    "evaluations": _schema(
+        "setting policy case knowledge seed k t_ms warmup results fresh expected_fresh window_mappings candidates stale "
+        "budget spent carried decide_us fetch_ms errors requests"
     ),
-    "refreshes": pa.schema(
-        [
-            *WHOSE,
-            ("seed", pa.int64()),
-            ("k", pa.int64()),
-            ("t_ms", pa.int64()),
-            ("sr", pa.string()),
-            ("changed", pa.bool_()),
-            ("requests", pa.float64()),
-            ("latency_ms", pa.float64()),
-            ("error", pa.string()),
-            ("gain", pa.float64()),
-            ("late", pa.bool_()),
-        ]
+    "refreshes": _schema(
+        "setting policy seed k t_ms sr changed requests latency_ms error gain late", requests=pa.float64()
     ),
-    "answers": pa.schema(
-        [
-            *WHOSE,
-            ("case", pa.string()),
-            ("seed", pa.int64()),
-            ("k", pa.int64()),
-            ("t_ms", pa.int64()),
-            ("sn", pa.string()),
-            ("sr", pa.string()),
-            ("weight", pa.int64()),
-            ("refreshed_ms", pa.int64()),
-        ]
-    ),
-    "changes": pa.schema([("setting", pa.string()), ("seed", pa.int64()), ("sr", pa.string()), ("t_ms", pa.int64())]),
-    "audits": pa.schema(
-        [
-            *WHOSE,
-            ("seed", pa.int64()),
-            ("k", pa.int64()),
-            ("t_ms", pa.int64()),
-            ("sn", pa.string()),
-            ("fresh", pa.bool_()),
-        ]
-    ),
+    "answers": _schema("setting policy case seed k t_ms sn sr weight refreshed_ms"),
+    "changes": _schema("setting seed sr t_ms"),
+    "audits": _schema("setting policy seed k t_ms sn fresh", fresh=pa.bool_()),
 }
 
 
