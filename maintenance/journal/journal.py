@@ -35,8 +35,8 @@ def _schema(columns: str, **others: "pa.DataType") -> "pa.Schema":
 
 SCHEMAS: dict[str, "pa.Schema"] = {
     "evaluations": _schema(
-        "setting policy case knowledge seed k t_ms warmup results fresh expected_fresh window_mappings candidates stale "
-        "budget spent carried decide_us fetch_ms errors requests"
+        "setting policy case knowledge seed k t_ms warmup results fresh expected_fresh window_mappings candidates "
+        "stale budget spent carried decide_us fetch_ms errors requests"
     ),
     "refreshes": _schema(
         "setting policy seed k t_ms sr changed requests latency_ms error gain late", requests=pa.float64()
