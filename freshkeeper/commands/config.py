@@ -110,7 +110,7 @@ def _validate_run(file: Path) -> None:
 
     config = configured(str(file), {})
     text = read_query(config.query)
-    query = parsed(text, config.dialect)
+    query = parsed(text, config.dialect, config.streams)
     check_inputs(text, query, config.streams, config.graph_files, config.sources)
     counts = {"window": len(query.windows), "SERVICE pattern": len(query.services)}
     say(f"{file} is good: a query with {_counted(counts)}")

@@ -28,11 +28,12 @@ def explain(
     from freshkeeper.maintenance.query import explain_text, to_dialect
 
     said = lists("volatile", volatile)
-    known = said
+    known, streams = said, dict[str, str]()
     if is_config(query):
         config = configured(query, {"dialect": dialect} if dialect else {})
+        streams = config.streams
         query, dialect, known = config.query, config.dialect, volatile_of(config) | said
-    found = parsed(read_query(query), dialect)
+    found = parsed(read_query(query), dialect, streams)
     asked = [service.endpoint for service in found.services if service.endpoint is not None]
     for name in said:
         if asked and name not in asked:

@@ -14,7 +14,7 @@ from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from freshkeeper.maintenance.query import Query
     from freshkeeper.maintenance.run.run_config import RunConfig
@@ -78,7 +78,7 @@ def _carry_out(config: "RunConfig") -> None:
     if config.log:
         logs.start(config.log)
     command = shlex.join(["freshkeeper", *map(shown, sys.argv[1:])])
-    query = parsed(text, config.dialect)
+    query = parsed(text, config.dialect, config.streams)
     session = Session(config.model_copy(update={"query": text}), query, say, observers, command)
     try:
         out = Delivery.begin(sys.stdout, config.format, session.goes_on, session.torn)
@@ -121,8 +121,8 @@ def read_query(written: str) -> str:
         raise ConfigError(f"the query {written} is no text in UTF-8") from None
 
 
-def parsed(text: str, dialect: str) -> "Query":
+def parsed(text: str, dialect: str, streams: "Iterable[str]" = ()) -> "Query":
     """The query object."""
     from freshkeeper.maintenance.query import parse
 
-    return parse(text, dialect or None)
+    return parse(text, dialect or None, streams=list(streams))

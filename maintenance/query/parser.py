@@ -1,6 +1,6 @@
 """parse(text): which dialect it is, then text → shell → query object."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from freshkeeper.maintenance.query.dialects import cqels, csparql, rspql, sparqlstream
 from freshkeeper.maintenance.query.dialects.dialect import Dialect
@@ -21,8 +21,10 @@ DIALECTS: dict[str, Dialect] = {
 """Every dialect by the name that callers and files give it."""
 
 
-def parse(text: str, dialect: str | None = None, base: str = DEFAULT_BASE) -> Query:
+def parse(text: str, dialect: str | None = None, base: str = DEFAULT_BASE, streams: Sequence[str] = ()) -> Query:
     """Read a continuous query; without a dialect it is guessed from how the windows are written.
+
+    `streams` says which there are, for CQELS-QL's `STREAM ?s`; it means all of them.
 
     QuerySyntaxError says where the text is no query and what would be right. Relative names are resolved against the
     query's own BASE, or else against `base`.
@@ -30,6 +32,8 @@ def parse(text: str, dialect: str | None = None, base: str = DEFAULT_BASE) -> Qu
     tokens = tokenize(text)
     check_size(tokens)
     chosen = dialect_of(dialect) if dialect is not None else _guess(tokens)
+    if streams and chosen is cqels.DIALECT:
+        tokens = tokenize(cqels.over_streams(tokens, streams))
     return lower(Shell(Cursor(tokens), chosen, base))
 
 

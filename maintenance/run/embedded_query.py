@@ -1,6 +1,6 @@
 """A continuous query inside a Python program: text in, a query to run out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
@@ -24,12 +24,14 @@ def continuous_query(
     shares: Shares | None = None,
     edges: bool = False,
     fetch: str = Fetch.VIEW,
+    streams: Sequence[str] = (),
 ) -> ContinuousQuery:
     """A query with what answers its SERVICE patterns and its graphs, by IRI; `run` and `run_async` feed it streams.
 
     `policy` is a name, "" the best that handles the case; `budget` is per evaluation and SERVICE pattern, or one that
     other queries share, with this query's `shares` of it; `edges` says whether they change over time; `fetch` is view,
-    or always or once for no view. A source in which nothing changes needs no volatile predicates.
+    or always or once for no view. A source in which nothing changes needs no volatile predicates. `streams` says which
+    there are, for a query in CQELS-QL that asks any of them.
 
     >>> from freshkeeper import Source, continuous_query
     >>> text = '''PREFIX : <urn:>
@@ -47,4 +49,4 @@ def continuous_query(
     settings = MaintenanceSettings(
         lambda case: make(policy or DEFAULTS[case]), rule, fetch=Fetch(fetch), edges=edges, shares=shares
     )
-    return build(parse(text), graphs, sources=sources, settings=settings)
+    return build(parse(text, streams=streams), graphs, sources=sources, settings=settings)

@@ -6,10 +6,12 @@ element of 0 is gone at 2) says so, against its formula with both ends closed. T
 before the stream's name and its five queries behind it: both are read.
 """
 
+from collections.abc import Sequence
+
 from freshkeeper.maintenance.query.dialects.dialect import CQELS, Declared, Dialect
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.syntax.tokens import Kind
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Tokens
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_extent
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_unit
@@ -35,7 +37,8 @@ def read_block(cursor: Cursor) -> Declared:
         name = cursor.now.text
         cursor.fail(
             f"STREAM {name} may be any stream, and a query does not say which there are",
-            f"write {{ STREAM <a> [NOW] {{ ... }} VALUES {name} {{ <a> }} }}, and UNION between several",
+            "run it with all of them (--stream IRI=FILE), or write "
+            f"{{ STREAM <a> [NOW] {{ ... }} VALUES {name} {{ <a> }} }}, and UNION between several",
         )
     stream = cursor.name("stream")
     kind, span, step, _ = extent or _extent(cursor)
@@ -44,6 +47,24 @@ def read_block(cursor: Cursor) -> Declared:
     if kind is WindowKind.ELEMENTS:
         step = step or 1
     return Declared(place, stream, kind, span, step, named=True)
+
+
+def over_streams(tokens: Tokens, streams: Sequence[str]) -> str:
+    """The text with every `STREAM ?s [...] {...}` written for each of these streams, which ?s then names."""
+    text = tokens.text
+    for index, place in reversed(list(enumerate(tokens.items))):
+        if not place.is_word("STREAM"):
+            continue
+        after = index + 1
+        after = tokens.closing[after] + 1 if tokens.items[after].is_mark("[") else after
+        name = tokens.items[after]
+        opening = next((n for n in range(after, len(tokens.items)) if tokens.items[n].is_mark("{")), None)
+        if name.kind is Kind.VAR and opening is not None:
+            end = tokens.items[tokens.closing[opening]].end
+            parts = (text[place.start : name.start], text[name.end : end])
+            blocks = (f"{{ {parts[0]}<{s}>{parts[1]} VALUES {name.text} {{ <{s}> }} }}" for s in streams)
+            text = text[: place.start] + " UNION ".join(blocks) + text[end:]
+    return text
 
 
 def _extent(cursor: Cursor) -> Extent:

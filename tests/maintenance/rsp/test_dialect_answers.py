@@ -3,6 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from pyoxigraph import NamedNode, Triple
+
+from freshkeeper import continuous_query, run
 
 Ask = Callable[..., dict[int, list[str]]]
 
@@ -112,3 +115,15 @@ def test_a_network_of_csparql_queries_finds_what_one_cannot(run_query: Callable[
     )
     found = {r.t: len(r.answers) for r in run_query(join, streams, drain=True)}
     assert {t for t, n in found.items() if n} == {7_800_000}
+
+
+@pytest.mark.parametrize("block", ["STREAM ?s [NOW] { ?x <urn:at> ?room }", "STREAM [NOW] ?s { ?x <urn:at> ?room }"])
+def test_a_stream_that_is_a_variable_is_every_stream_of_the_run_and_is_named_in_the_answer(block: str) -> None:
+    static = "GRAPH <urn:rooms> { ?room <urn:seen_by> ?s }"
+    streams = {f"urn:{name}": [(1000, Triple(*map(NamedNode, (f"urn:x{name}", "urn:at", "urn:r"))))] for name in "abc"}
+    rooms = [Triple(*map(NamedNode, ("urn:r", "urn:seen_by", f"urn:{name}"))) for name in "ab"]
+    text = f"SELECT ?x ?s FROM NAMED <urn:rooms> WHERE {{ {static} {block} }}"
+    query = continuous_query(text, graphs={"urn:rooms": rooms}, streams=list(streams))
+    found = {str(answer) for result in run(query, streams) for answer in result.answers}
+    assert len(query.query.windows) == 3
+    assert found == {str((NamedNode("urn:xa"), NamedNode("urn:a"))), str((NamedNode("urn:xb"), NamedNode("urn:b")))}
