@@ -95,12 +95,11 @@ def _opened(group: Sequence[Element], graph: str) -> Edit:
 
 
 def _shielded(group: Sequence[Element], holder: Element, graph: str) -> Iterator[Edit]:
-    """Sub-queries that end with an OPTIONAL which would show what comes from outside; FILTERs go behind them."""
+    """Sub-queries that end with what would show what comes from outside; FILTERs go behind them."""
     showing = [
         n
         for n, element in enumerate(group)
-        if isinstance(element, Optional)
-        and not _is_plain(element)
+        if _shows(element)
         and (not isinstance(holder, Select) or any(isinstance(later, JOINED) for later in group[n + 1 :]))
     ]
     yield from (_opened(group[: n + 1], graph) for n in reversed(showing))
@@ -108,6 +107,13 @@ def _shielded(group: Sequence[Element], holder: Element, graph: str) -> Iterator
         filters = [element for element in group[:n] if isinstance(element, Filter)] if n == showing[-1] else []
         yield from (Edit(element.start, element.end, "FILTER(true)") for element in filters)
         yield Edit(group[n].end, group[n].end, " ".join([" } }", *(element.text for element in filters)]))
+
+
+def _shows(element: Element) -> bool:
+    """Whether it is an OPTIONAL, or a BIND with EXISTS, that another solution from outside would change."""
+    return (isinstance(element, Optional) and not _is_plain(element)) or (
+        isinstance(element, Bind) and bool(element.parts)
+    )
 
 
 def _is_plain(optional: Element) -> bool:

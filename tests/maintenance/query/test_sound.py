@@ -255,3 +255,12 @@ def test_from_the_view_an_expression_sees_its_own_block_alone(tmp_path):
     """The SERVICE is a VALUES block when the query is evaluated, behind an OPTIONAL that must not see it."""
     text = "SELECT ?n ?k WINDOWS WHERE { WINDOW :w { ?x :at ?t } OPTIONAL { BIND(COALESCE(?n, 0) AS ?k) } ASKED }"
     assert from_view(tmp_path, text, "1000\t<http://e/x> <http://e/at> <http://e/jazz> .\n") == [(["7", "0"], 1.0)]
+
+
+def test_exists_in_a_bind_sees_no_value_that_a_later_block_gives():
+    exists = "?x :p ?y BIND(EXISTS { ?x :q ?k } AS ?e)"
+    for later in ("{ ?x :p ?z BIND(:nowhere AS ?k) }", "VALUES (?x ?k) { (:a :nowhere) }"):
+        found = asked(f"SELECT ?x ?k {{ {exists} {later} FILTER(?e) }}", LINKS)
+        right = asked(f"SELECT ?x ?k {{ {{ SELECT ?x ?e {{ {exists} }} }} {later} FILTER(?e) }}", LINKS)
+        assert found == right
+        assert sum(found.values()) == 1
