@@ -10,7 +10,7 @@ import pytest
 
 from freshkeeper.maintenance.journal import journal, query_journal
 
-TIMED = ("decide_us", "fetch_ms")
+TIMED = ("decide_us", "fetch_ms", "latency_ms")
 E = "http://example.org/"
 PLAIN = f"""PREFIX : <{E}> REGISTER RSTREAM :out AS SELECT ?topic ?user ?n
 FROM NAMED WINDOW :w ON :posts [RANGE PT4S STEP PT1S]
