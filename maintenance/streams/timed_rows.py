@@ -127,6 +127,10 @@ def _config(path: Path) -> Mapping[str, Any]:
             raise ConfigError(f"{path}: the key {key} is missing")
     if str(config.get("unit", "ms")) not in UNITS:
         raise ConfigError(f"{path}: unit is {config['unit']}, and times are in ms or s")
+    if not isinstance(config.get("prefixes") or {}, dict):
+        raise ConfigError(
+            f"{path}: prefixes is {config['prefixes']!r}, and prefixes are names with IRIs, as {{ex: 'http://e/'}}"
+        )
     return config
 
 

@@ -134,6 +134,7 @@ def test_json_values_are_written_as_in_json_and_not_as_in_python(tmp_path, read)
         ("predicate: ex:distance", 'predicate: "how far"', "the predicate how far is no IRI: Invalid IRI"),
         ("datatype: xsd:double", "datatype: double", "the datatype double is no IRI"),
         ("datatype: xsd:double", "language: plain_english", "the language plain_english is no language tag"),
+        ('prefixes: {ex: "http://e/"}', "prefixes: //e/", "prefixes is '//e/', and prefixes are names with IRIs"),
     ],
 )
 def test_a_mapping_that_fits_no_row_is_one_error_before_any_is_read(tmp_path, right, wrong, says):
