@@ -58,11 +58,13 @@ def undisturbed(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 def test_without_kills_the_steps_give_what_one_manager_gives(undisturbed, tmp_path):
     expected, _ = enriched.single_process(tmp_path / "requests")
     assert sorted((*list(row.values())[:-1], round(row["fresh"], 9)) for row in answers(undisturbed)) == expected
 
 
+@pytest.mark.slow
 def test_twelve_kills_beside_requests_change_nothing_at_all(undisturbed, tmp_path):
     killed("plain", tmp_path, HARMLESS)
     assert answers(tmp_path) == answers(undisturbed)
@@ -76,6 +78,7 @@ def test_twelve_kills_beside_requests_change_nothing_at_all(undisturbed, tmp_pat
         assert journals[0].to_pylist() == journals[1].to_pylist()
 
 
+@pytest.mark.slow
 def test_eleven_kills_under_requests_lose_those_and_spend_nothing_twice(undisturbed, tmp_path):
     killed("plain", tmp_path, UNDER_WAY)
     asked = enriched.asked(tmp_path)
@@ -91,6 +94,7 @@ def test_eleven_kills_under_requests_lose_those_and_spend_nothing_twice(undistur
     assert sorted(found) == sorted(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it")
 def test_three_kills_of_a_query_on_spark_change_nothing_at_all(undisturbed, tmp_path):
     enriched.drop(tmp_path, 4)
