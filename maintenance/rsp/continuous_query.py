@@ -19,7 +19,7 @@ from freshkeeper.maintenance.rsp.r2s import Answers, Result, Streamer
 from freshkeeper.maintenance.rsp.report_policy import Clock
 from freshkeeper.maintenance.rsp.window_content import STILL, Content, Move
 from freshkeeper.maintenance.rsp.window_dataset import Graphs, WindowDataset, static_quads
-from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.maintenance.streams.batch import Timed
 from freshkeeper.policies.errors import ConfigError
 
 
@@ -81,7 +81,7 @@ class ContinuousQuery:
         """The streams it reads."""
         return tuple(self._by_stream)
 
-    def receive(self, stream: str, batch: Batch) -> None:
+    def receive(self, stream: str, batch: Timed) -> None:
         """Elements of a stream, in order."""
         for content in self._by_stream.get(stream, ()):
             content.receive(batch)

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.stored_literals import as_stored
 from freshkeeper.maintenance.rsp.watermark import Inputs
-from freshkeeper.maintenance.streams.batch import Batch, Elements, Stream
+from freshkeeper.maintenance.streams.batch import Elements, Stream, Timed
 from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
@@ -50,7 +50,7 @@ class Engine:
             yield from self.advance(self.inputs.watermark())
         yield from self.finish()
 
-    def push(self, name: str, batch: Batch) -> Iterator[Result]:
+    def push(self, name: str, batch: Timed) -> Iterator[Result]:
         """Elements of a stream that is not read but told; gives what they make due."""
         self._hand_on(name, self.inputs.named(name).take(batch))
         yield from self.advance(self.inputs.watermark())
@@ -88,7 +88,7 @@ class Engine:
         """How many elements came too late, over all streams."""
         return self.inputs.late
 
-    def _hand_on(self, name: str, batch: Batch) -> None:
+    def _hand_on(self, name: str, batch: Timed) -> None:
         if not len(batch):
             return
         batch = as_stored(batch)

@@ -6,7 +6,7 @@ from threading import Event
 
 from freshkeeper.maintenance.settings.durations import to_iso
 from freshkeeper.maintenance.streams.background import Background, SilentError
-from freshkeeper.maintenance.streams.batch import Batch, Stream
+from freshkeeper.maintenance.streams.batch import Stream, Timed
 from freshkeeper.maintenance.streams.event_order import EMPTY, NEVER, Order
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP
 from freshkeeper.maintenance.streams.stream_error import StreamError
@@ -28,14 +28,14 @@ class Input:
     idle: bool = False
     """it was silent for so long that it holds nobody back"""
 
-    _batches: Iterator[Batch] | None = None
+    _batches: Iterator[Timed] | None = None
 
     @property
     def holds(self) -> bool:
         """Whether the others wait for it."""
         return not self.ended and not self.idle
 
-    def read(self) -> Batch:
+    def read(self) -> Timed:
         """The next elements in order; at the end, those that waited; of a silent stream nothing."""
         try:
             batch = self._next()
@@ -44,20 +44,20 @@ class Input:
             return EMPTY
         return self.end() if batch is None else self.take(batch)
 
-    def _next(self) -> Batch | None:
+    def _next(self) -> Timed | None:
         if self.background is not None:
             return self.background.take()
         self._batches = self._batches or iter(self.stream.batches())
         return next(self._batches, None)
 
-    def take(self, batch: Batch) -> Batch:
+    def take(self, batch: Timed) -> Timed:
         """What may be handed on of elements that have come."""
         self.idle = False
         if self.first is None and len(batch):
-            self.first = min(batch.times)
+            self.first = int(min(batch.times))
         return self.order.take(batch)
 
-    def end(self) -> Batch:
+    def end(self) -> Timed:
         """Nothing comes any more; what waited may be handed on."""
         self.ended, self.idle = True, False
         return self.order.rest()

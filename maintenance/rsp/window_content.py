@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from freshkeeper.maintenance.query.model import Window
-from freshkeeper.maintenance.streams.batch import Batch, in_graph
+from freshkeeper.maintenance.streams.batch import Batch, Timed, as_batch, in_graph
 
 NEVER = -(2**62)
 FOREVER = 2**62
@@ -56,9 +56,9 @@ class Content(ABC):
         """A merged window's triples are in the default graph."""
         self.graph = NamedNode(self.window.name) if self.window.named else DefaultGraph()
 
-    def receive(self, batch: Batch) -> None:
+    def receive(self, elements: Timed) -> None:
         """Elements in order; they wait for the next move."""
-        self._pending.append(batch)
+        self._pending.append(as_batch(elements))
 
     def discard(self) -> None:
         """Elements that wait are none after all."""

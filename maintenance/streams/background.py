@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from queue import Empty, Queue
 from threading import Thread
 
-from freshkeeper.maintenance.streams.batch import Batch, Stream
+from freshkeeper.maintenance.streams.batch import Stream, Timed
 
 AHEAD = 16
 """Batches that may wait to be taken."""
@@ -24,7 +24,7 @@ class Background:
     """seconds of silence"""
     told: Callable[[], None]
     """called when there is something to take"""
-    _arrived: Queue[Batch | BaseException | None] = field(default_factory=lambda: Queue(AHEAD))
+    _arrived: Queue[Timed | BaseException | None] = field(default_factory=lambda: Queue(AHEAD))
     _thread: Thread | None = None
 
     @property
@@ -32,7 +32,7 @@ class Background:
         """Whether something can be taken at once."""
         return not self._arrived.empty()
 
-    def take(self) -> Batch | None:
+    def take(self) -> Timed | None:
         """The next batch, or nothing at the end; SilentError where it does not come in time."""
         if self._thread is None:
             self._thread = Thread(target=self._read, daemon=True)
@@ -53,6 +53,6 @@ class Background:
         except Exception as error:
             self._hand_over(error)
 
-    def _hand_over(self, arrived: Batch | BaseException | None) -> None:
+    def _hand_over(self, arrived: Timed | BaseException | None) -> None:
         self._arrived.put(arrived)
         self.told()

@@ -13,9 +13,50 @@ from typing import Protocol, runtime_checkable
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.streams.steps import Steps
+from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.errors import InputError
 
 DEFAULT = DefaultGraph()
+
+
+class Timed(Protocol):
+    """Elements in the order in which they came, in whatever form: quads, or columns of ids."""
+
+    @property
+    def times(self) -> Sequence[int] | Ints:
+        """When each was, in milliseconds."""
+        ...
+
+    @property
+    def quads(self) -> Sequence[Quad]:
+        """What each says."""
+        ...
+
+    @property
+    def graph(self) -> NamedNode | DefaultGraph:
+        """The one that all of them are in."""
+        ...
+
+    @property
+    def ordered(self) -> bool:
+        """Whether time never goes backwards."""
+        ...
+
+    def __len__(self) -> int:
+        """How many elements."""
+        ...
+
+    def part(self, start: int, stop: int) -> "Timed":
+        """The elements from one position to another."""
+        ...
+
+    def take(self, places: Ints) -> "Timed":
+        """The elements at some positions, in that order."""
+        ...
+
+    def followed_by(self, later: "Timed") -> "Timed":
+        """These and then others."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +80,28 @@ class Batch:
         """The elements from one position to another."""
         return Batch(self.times[start:stop], self.quads[start:stop], self.graph)
 
+    def take(self, places: Ints) -> "Batch":
+        """The elements at some positions, in that order."""
+        which = places.tolist()
+        return Batch([self.times[n] for n in which], [self.quads[n] for n in which], self.graph)
+
+    def followed_by(self, later: Timed) -> "Batch":
+        """These and then others."""
+        return Batch([*self.times, *as_batch(later).times], [*self.quads, *later.quads], later.graph)
+
+
+def as_batch(elements: Timed) -> Batch:
+    """The same as quads."""
+    if isinstance(elements, Batch):
+        return elements
+    return Batch([int(time) for time in elements.times], elements.quads, elements.graph)
+
 
 @runtime_checkable
 class Stream(Protocol):
     """A source of elements."""
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Timed]:
         """The elements, batch by batch; a live stream gives what it has as soon as it has it."""
         ...
 

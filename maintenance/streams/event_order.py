@@ -5,12 +5,12 @@ and left out, because evaluations up to the watermark may have been answered. Wh
 passes it, so that everything handed on is in order.
 """
 
-from bisect import bisect_left
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from dataclasses import dataclass
 
-from pyoxigraph import DefaultGraph, NamedNode, Quad
+import numpy as np
 
-from freshkeeper.maintenance.streams.batch import DEFAULT, Batch
+from freshkeeper.maintenance.streams.batch import Batch, Timed
 from freshkeeper.policies.errors import TimeError
 
 NEVER = -(2**62)
@@ -29,9 +29,7 @@ class Order:
     first: int | None = None
     """the earliest time taken so far, handed on or waiting"""
     _passed: int = NEVER
-    _waiting: list[tuple[int, int, Quad]] = field(default_factory=list)
-    _number: int = 0
-    _graph: NamedNode | DefaultGraph = DEFAULT
+    _waiting: Timed = EMPTY
 
     @property
     def watermark(self) -> int:
@@ -42,43 +40,45 @@ class Order:
         """The others have gone on to this instant without this stream."""
         self._passed = max(self._passed, passed)
 
-    def take(self, batch: Batch) -> Batch:
+    def take(self, batch: Timed) -> Timed:
         """What may be handed on now, in order."""
         if not len(batch):
             return EMPTY
         if not self.delay and batch.times[0] >= self.watermark and batch.ordered:
-            self._begin(batch.times[0])
-            self.latest = _reckoned(batch.times[-1])
+            self._begin(int(batch.times[0]))
+            self.latest = _reckoned(int(batch.times[-1]))
             return batch
-        self._graph = batch.graph
         return self._release(self._sorted(batch))
 
-    def rest(self) -> Batch:
+    def rest(self) -> Timed:
         """At the end of the stream: all that waits."""
-        waiting, self._waiting = self._waiting, []
-        return Batch([time for time, _, _ in waiting], [quad for _, _, quad in waiting], self._graph)
+        waiting, self._waiting = self._waiting, EMPTY
+        return waiting
 
     def _begin(self, time: int) -> None:
         self.first = time if self.first is None else min(self.first, time)
 
-    def _sorted(self, batch: Batch) -> list[tuple[int, int, Quad]]:
+    def _sorted(self, batch: Timed) -> Timed:
         """What is not late, by time and then by arrival, with what waited already."""
-        for time, quad in zip(batch.times, batch.quads, strict=True):
-            if time < self.watermark:
-                self.late += 1
-                continue
-            self.latest = max(self.latest, _reckoned(time))
-            self._begin(time)
-            self._waiting.append((time, self._number, quad))
-            self._number += 1
-        self._waiting.sort(key=lambda item: item[:2])
-        return self._waiting
+        _reckoned(int(max(batch.times)))
+        times = np.asarray(batch.times, np.int64)
+        before = np.maximum.accumulate(np.concatenate([[self.latest], times]))[:-1]
+        kept = np.flatnonzero(times >= np.maximum(self._passed, before - self.delay))
+        self.late += times.size - kept.size
+        if not kept.size:
+            return self._waiting
+        self.latest = max(self.latest, int(times[kept].max()))
+        self._begin(int(times[kept].min()))
+        waiting = batch.take(kept)
+        if len(self._waiting):
+            waiting = self._waiting.followed_by(waiting)
+        return waiting if waiting.ordered else waiting.take(np.argsort(np.asarray(waiting.times), kind="stable"))
 
-    def _release(self, waiting: list[tuple[int, int, Quad]]) -> Batch:
+    def _release(self, waiting: Timed) -> Timed:
         """Hand on what the watermark has reached."""
-        cut = bisect_left(waiting, (self.watermark + 1,), key=lambda item: item[:1])
-        ready, self._waiting = waiting[:cut], waiting[cut:]
-        return Batch([time for time, _, _ in ready], [quad for _, _, quad in ready], self._graph)
+        cut = bisect_right(waiting.times, self.watermark)
+        self._waiting = waiting.part(cut, len(waiting))
+        return waiting.part(0, cut)
 
 
 def _reckoned(time: int) -> int:

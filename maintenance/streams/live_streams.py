@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 from freshkeeper.maintenance.service.http.credentials import basic
 from freshkeeper.maintenance.settings.addresses import shown
-from freshkeeper.maintenance.streams.batch import Batch, Stream
+from freshkeeper.maintenance.streams.batch import Stream, Timed
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, TimedLines
 from freshkeeper.policies.errors import ConfigError, InputError
@@ -113,7 +113,7 @@ class Directory:
     wait: Callable[[], bool] = field(default=lambda: _pause())
     """called when there is nothing new; False ends the stream"""
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Timed]:
         """File by file; one that is still written should have another name until it is whole, or begin with a dot."""
         last = ""
         while True:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.streams.batch import Batch, Stream
+from freshkeeper.maintenance.streams.batch import Stream, Timed
 from freshkeeper.policies.errors import ConfigError
 
 
@@ -51,14 +51,15 @@ class Paced:
     stream: Stream
     pace: Pace = field(default_factory=lambda: Pace(1))
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Timed]:
         """What is due."""
         for batch in self.stream.batches():
             at = 0 if self.pace.after is None else bisect_right(batch.times, self.pace.after)
             if at:
                 yield batch.part(0, at)
             while at < len(batch):
-                self.pace.wait(batch.times[at])
-                due = max(at + 1, bisect_right(batch.times, self.pace.now(batch.times[at])))
+                time = int(batch.times[at])
+                self.pace.wait(time)
+                due = max(at + 1, bisect_right(batch.times, self.pace.now(time)))
                 yield batch.part(at, due)
                 at = due

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshkeeper.maintenance.native.columns import Columns, columns_of
+from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Batch
-from freshkeeper.maintenance.streams.event_order import Order
+from freshkeeper.maintenance.streams.event_order import NEVER, Order
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
 
@@ -88,3 +90,34 @@ def test_what_a_silent_stream_says_of_the_time_that_has_passed_without_it_is_lat
     assert order.watermark == 50
     assert list(order.take(numbered([20, 49, 50, 60])).times) == [50, 60]
     assert (order.late, order.watermark) == (2, 60)
+
+
+def one_by_one(arrivals, delay):
+    """The order as its definition says it: (time, number) in order, how many came too late."""
+    latest, waiting, handed, late, number = NEVER, [], [], 0, 0
+    for times in arrivals:
+        for time in times:
+            if time < latest - delay:
+                late += 1
+            else:
+                latest = max(latest, time)
+                waiting.append((time, number))
+            number += 1
+        waiting.sort()
+        handed.append([element for element in waiting if element[0] <= latest - delay])
+        waiting = [element for element in waiting if element[0] > latest - delay]
+    return [*handed, waiting], late
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=8), max_size=8), st.integers(0, 20), st.booleans())
+def test_elements_of_any_form_are_ordered_as_the_definition_says(arrivals, delay, as_columns):
+    order, dictionary, number, found = Order(delay), Dictionary(), 0, []
+    node = ox.NamedNode("http://e/x")
+    for times in arrivals:
+        batch = Batch(times, [ox.Quad(node, node, ox.Literal(number + n)) for n in range(len(times))])
+        found.append(order.take(columns_of(batch, dictionary) if as_columns else batch))
+        number += len(times)
+    found.append(order.rest())
+    shown = [[(at, int(q.object.value)) for at, q in zip(b.times, b.quads, strict=True)] for b in found]
+    assert (shown, order.late) == one_by_one(arrivals, delay)
+    assert all(not len(b) or isinstance(b, Columns) == as_columns for b in found)

@@ -1,0 +1,83 @@
+"""A batch of elements as columns of ids."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pyoxigraph import DefaultGraph, NamedNode, Quad
+
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.streams.batch import DEFAULT, Timed
+from freshkeeper.policies.arrays import Bools, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Elements in the order in which they came; it stands wherever a `Batch` does, and keeps its ids while it lives."""
+
+    times: Ints
+    s: Ints
+    p: Ints
+    o: Ints
+    dictionary: Dictionary
+    graph: NamedNode | DefaultGraph = DEFAULT
+
+    def __post_init__(self) -> None:
+        """A sweep must know of it."""
+        self.dictionary.keep(self)
+
+    def __len__(self) -> int:
+        """How many elements."""
+        return self.times.size
+
+    @property
+    def ordered(self) -> bool:
+        """Whether time never goes backwards."""
+        return bool((self.times[1:] >= self.times[:-1]).all())
+
+    def part(self, start: int, stop: int) -> "Columns":
+        """The elements from one position to another."""
+        return self._each(lambda column: column[start:stop])
+
+    def take(self, places: Ints) -> "Columns":
+        """The elements at some positions, in that order."""
+        return self._each(lambda column: column[places])
+
+    @cached_property
+    def quads(self) -> Sequence[Quad]:
+        """The elements as quads, for those who want terms."""
+        with self.dictionary.lock:
+            parts: list[list[Any]] = [self.dictionary.terms(ids) for ids in (self.s, self.p, self.o)]
+        return [Quad(s, p, o, self.graph) for s, p, o in zip(*parts, strict=True)]
+
+    def followed_by(self, later: Timed) -> "Columns":
+        """These and then others."""
+        after = columns_of(later, self.dictionary)
+        pairs = ((self.times, after.times), (self.s, after.s), (self.p, after.p), (self.o, after.o))
+        times, s, p, o = map(np.concatenate, pairs)
+        return Columns(times, s, p, o, self.dictionary, after.graph)
+
+    def _each(self, change: Callable[[Ints], Ints]) -> "Columns":
+        columns = (change(self.times), change(self.s), change(self.p), change(self.o))
+        return Columns(*columns, self.dictionary, self.graph)
+
+    def mark(self, live: Bools) -> None:
+        """The ids of its elements are kept."""
+        for ids in (self.s, self.p, self.o):
+            live[ids] = True
+
+
+def columns_of(batch: Timed, dictionary: Dictionary) -> Columns:
+    """A batch of quads as columns of this dictionary; columns are themselves."""
+    if isinstance(batch, Columns):
+        assert batch.dictionary is dictionary, "ids of one dictionary mean nothing in another"
+        return batch
+    quads = batch.quads
+    with dictionary.lock:
+        parts = [term for quad in quads for term in (quad.subject, quad.predicate, quad.object)]
+        ids = dictionary.encode(parts).reshape(-1, 3)
+        times = np.asarray(batch.times, np.int64)
+        s, p, o = np.ascontiguousarray(ids.T)
+        return Columns(times, s, p, o, dictionary, batch.graph)
