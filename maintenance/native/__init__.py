@@ -1,1 +1,1 @@
-"""The native engine: elements as columns of ids, queries as joins of integers."""
+"""The columnar engine: ids instead of terms, windows as slots, joins of what is new (docs/engine.md)."""

@@ -15,9 +15,10 @@ from freshkeeper.maintenance.query.federation.free_graphs import check_free_grap
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot
 from freshkeeper.maintenance.rsp.functions import functions
+from freshkeeper.maintenance.rsp.held_triples import STILL, Move
 from freshkeeper.maintenance.rsp.r2s import Answers, Result, Streamer
 from freshkeeper.maintenance.rsp.report_policy import Clock
-from freshkeeper.maintenance.rsp.window_content import STILL, Content, Move
+from freshkeeper.maintenance.rsp.window_content import Content
 from freshkeeper.maintenance.rsp.window_dataset import Graphs, WindowDataset, static_quads
 from freshkeeper.maintenance.streams.batch import Timed
 from freshkeeper.policies.errors import ConfigError

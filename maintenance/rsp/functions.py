@@ -28,5 +28,5 @@ def time_of(content: Content, s: Term | None, p: Term | None, o: Term | None) ->
     """When this triple came last, if the window holds it."""
     if not (isinstance(s, NamedNode | BlankNode) and isinstance(p, NamedNode) and o is not None):
         return None
-    at = content.latest.get(Quad(s, p, o, content.graph))
-    return content.latest.get(Quad(s, p, stored_term(o), content.graph)) if at is None else at
+    at = content.held.time_of(Quad(s, p, o, content.graph))
+    return content.held.time_of(Quad(s, p, stored_term(o), content.graph)) if at is None else at

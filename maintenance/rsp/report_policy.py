@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from freshkeeper.maintenance.query.model import Query, Report
-from freshkeeper.maintenance.rsp.window_content import NEVER, Content, Move
+from freshkeeper.maintenance.rsp.held_triples import Move
+from freshkeeper.maintenance.rsp.window_content import NEVER, Content
 
 
 @dataclass(eq=False)
@@ -72,4 +73,4 @@ def _holds(policy: Report, content: Content, move: Move) -> bool:
         return move.closed
     if policy is Report.ON_CONTENT_CHANGE:
         return move.changed
-    return bool(content.latest)
+    return len(content.held) > 0

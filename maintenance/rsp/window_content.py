@@ -8,34 +8,16 @@ keeps what it holds in between; one without a step is up to date at every evalua
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pyoxigraph import DefaultGraph, NamedNode, Quad
+from pyoxigraph import DefaultGraph, NamedNode
 
 from freshkeeper.maintenance.query.model import Window
-from freshkeeper.maintenance.streams.batch import Batch, Timed, as_batch, in_graph
+from freshkeeper.maintenance.rsp.held_triples import Held, Move
+from freshkeeper.maintenance.streams.batch import Timed
 
 NEVER = -(2**62)
 FOREVER = 2**62
-
-
-@dataclass(frozen=True, eq=False)
-class Move:
-    """What one move of a window did."""
-
-    added: Sequence[Quad] = ()
-    removed: Sequence[Quad] = ()
-    closed: bool = False
-    """whether the window closed at this very instant"""
-
-    @property
-    def changed(self) -> bool:
-        """Whether the content is another one than before."""
-        return bool(self.added or self.removed)
-
-
-STILL = Move()
 
 
 @dataclass(eq=False)
@@ -45,20 +27,20 @@ class Content(ABC):
     window: Window
     start: int
     """t0"""
-    latest: dict[Quad, int] = field(default_factory=dict)
-    """every triple held, in the window's graph, and when it came last"""
+    held: Held
+    """the triples, in the window's graph"""
     moved: int = NEVER
     """the instant of the last move"""
-    _pending: deque[Batch] = field(default_factory=deque)
-    _held: deque[tuple[int, Quad]] = field(default_factory=deque)
+    _pending: deque[Timed] = field(default_factory=deque)
 
-    def __post_init__(self) -> None:
-        """A merged window's triples are in the default graph."""
-        self.graph = NamedNode(self.window.name) if self.window.named else DefaultGraph()
+    @property
+    def graph(self) -> NamedNode | DefaultGraph:
+        """Where its triples are in the dataset."""
+        return graph_of(self.window)
 
     def receive(self, elements: Timed) -> None:
         """Elements in order; they wait for the next move."""
-        self._pending.append(as_batch(elements))
+        self._pending.append(elements)
 
     def discard(self) -> None:
         """Elements that wait are none after all."""
@@ -70,7 +52,7 @@ class Content(ABC):
 
     def trigger(self) -> int | None:
         """The next instant at which this window calls for an evaluation, as far as it knows now."""
-        return self._pending[0].times[0] if self._pending else None
+        return int(self._pending[0].times[0]) if self._pending else None
 
     @abstractmethod
     def move(self, now: int) -> Move:
@@ -88,46 +70,19 @@ class Content(ABC):
     @property
     def empty(self) -> bool:
         """Whether nothing is held and nothing waits."""
-        return not self.latest and not self._pending
+        return not len(self.held) and not self._pending
 
-    def _in_graph(self, batch: Batch) -> Sequence[Quad]:
-        return batch.quads if batch.graph == self.graph else in_graph(batch.quads, self.graph)
-
-    def _take(self, until: int, after: int = NEVER) -> Iterator[tuple[Sequence[int], Sequence[Quad]]]:
-        """Elements that waited with time < `until`; those before `after` are over already."""
+    def _take(self, until: int, after: int = NEVER) -> None:
+        """Elements that waited with time < `until` come in; those before `after` are over already."""
         while self._pending and self._pending[0].times[0] < until:
             batch = self._pending.popleft()
             cut, begin = bisect_left(batch.times, until), bisect_left(batch.times, after)
             if cut < len(batch):
                 self._pending.appendleft(batch.part(cut, len(batch)))
             if begin < cut:
-                yield batch.times[begin:cut], self._in_graph(batch.part(begin, cut))
-
-    def _enter(self, times: Sequence[int], quads: Sequence[Quad]) -> list[Quad]:
-        """Hold these; returns those that were not held."""
-        latest = self.latest
-        new = [quad for quad in quads if quad not in latest]
-        latest.update(zip(quads, times, strict=True))
-        self._held.extend(zip(times, quads, strict=True))
-        return new
-
-    def _leave(self, before: int) -> list[Quad]:
-        """Let go of what came last before this time."""
-        held, latest, gone = self._held, self.latest, []
-        while held and held[0][0] < before:
-            time, quad = held.popleft()
-            if latest.get(quad) == time:
-                del latest[quad]
-                gone.append(quad)
-        return gone
+                self.held.enter(batch.part(begin, cut))
 
 
-def difference(added: list[Quad], removed: list[Quad], closed: bool) -> Move:
-    """What left and came back in one move never left; what is twice in one arrival came once."""
-    added = list(dict.fromkeys(added)) if added else added
-    if added and removed:
-        both = set(added) & set(removed)
-        if both:
-            added = [quad for quad in added if quad not in both]
-            removed = [quad for quad in removed if quad not in both]
-    return Move(added, removed, closed)
+def graph_of(window: Window) -> NamedNode | DefaultGraph:
+    """A merged window's triples are in the default graph."""
+    return NamedNode(window.name) if window.named else DefaultGraph()

@@ -7,8 +7,9 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.rsp.evaluator import Evaluator
+from freshkeeper.maintenance.rsp.held_triples import Move
 from freshkeeper.maintenance.rsp.stored_literals import stored_quads
-from freshkeeper.maintenance.rsp.window_content import Content, Move
+from freshkeeper.maintenance.rsp.window_content import Content
 from freshkeeper.policies.errors import ConfigError
 
 Graphs = Mapping[str, Iterable[Quad]]

@@ -1,0 +1,84 @@
+"""Loops over the arrivals of a window, compiled. A slot holds a triple; a table finds it: -1 is empty, -2 was left."""
+
+from numba import njit
+
+from freshkeeper.maintenance.native.hash_kernels import place
+from freshkeeper.policies.arrays import Ints
+
+GONE = -2
+
+
+@njit(cache=True, nogil=True)
+def find(table: Ints, terms: Ints, s: int, p: int, o: int) -> int:
+    """The slot of a triple, or the place for it as -1 - place."""
+    mask = table.size - 1
+    at = place(s, p, o, mask)
+    free = -1
+    while table[at] != -1:
+        slot = table[at]
+        if slot == -2:
+            free = at if free < 0 else free
+        elif terms[0, slot] == s and terms[1, slot] == p and terms[2, slot] == o:
+            return slot
+        at = (at + 1) & mask
+    return -1 - (at if free < 0 else free)
+
+
+@njit(cache=True, nogil=True)
+def enter(
+    table: Ints, terms: Ints, latest: Ints, copies: Ints, free: Ints, width: int,
+    times: Ints, s: Ints, p: Ints, o: Ints, slots: Ints, added: Ints,
+) -> int:  # fmt: skip
+    """A slot for every arrival, a free one or the next one for what is new; returns how many are new."""
+    new, unused = 0, free.size
+    for n in range(times.size):
+        slot = find(table, terms, s[n], p[n], o[n])
+        if slot < 0:
+            at = -1 - slot
+            if unused:
+                unused -= 1
+                slot = free[unused]
+            else:
+                slot = width
+                width += 1
+            table[at] = slot
+            terms[0, slot], terms[1, slot], terms[2, slot] = s[n], p[n], o[n]
+            copies[slot] = 0
+            added[new] = slot
+            new += 1
+        latest[slot] = times[n]
+        copies[slot] += 1
+        slots[n] = slot
+    return new
+
+
+@njit(cache=True, nogil=True)
+def forget(table: Ints, terms: Ints, slots: Ints) -> None:
+    """What no slot holds any more is found no more."""
+    mask = table.size - 1
+    for n in range(slots.size):
+        slot = slots[n]
+        at = place(terms[0, slot], terms[1, slot], terms[2, slot], mask)
+        while table[at] != slot:
+            at = (at + 1) & mask
+        table[at] = GONE
+
+
+@njit(cache=True, nogil=True)
+def refill(table: Ints, terms: Ints, slots: Ints) -> None:
+    """Find these slots by a table that is empty."""
+    for n in range(slots.size):
+        slot = slots[n]
+        table[-1 - find(table, terms, terms[0, slot], terms[1, slot], terms[2, slot])] = slot
+
+
+@njit(cache=True, nogil=True)
+def drop(slots: Ints, copies: Ints, gone: Ints) -> int:
+    """These arrivals go; what had no other copy goes with them. Returns how many triples went."""
+    count = 0
+    for n in range(slots.size):
+        copies[slots[n]] -= 1
+        if not copies[slots[n]]:
+            gone[count] = slots[n]
+            count += 1
+    return count

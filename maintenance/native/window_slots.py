@@ -1,0 +1,182 @@
+"""The triples of a window in columns of ids: a triple has a slot while it is held, and a freed slot is used again."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyoxigraph import Quad
+
+from freshkeeper.maintenance.native import slot_kernels
+from freshkeeper.maintenance.native.columns import Columns, columns_of
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.group_index import SMALLEST, GroupIndex, longer
+from freshkeeper.maintenance.query.model import WindowKind
+from freshkeeper.maintenance.rsp.held_triples import Move
+from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.policies.arrays import Bools, Ints
+
+NONE: Ints = np.empty(0, np.int64)
+Positions = tuple[int, ...]
+"""Of subject (0), predicate (1) and object (2)"""
+
+
+@dataclass(eq=False)
+class Arrivals:
+    """Slots by the time of their arrivals, first in first out."""
+
+    times: Ints = field(default_factory=lambda: np.empty(SMALLEST, np.int64))
+    slots: Ints = field(default_factory=lambda: np.empty(SMALLEST, np.int64))
+    first: int = 0
+    end: int = 0
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self.end - self.first
+
+    def add(self, times: Ints, slots: Ints) -> None:
+        """More, in order."""
+        if self.end + times.size > self.times.size:
+            here = slice(self.first, self.end)
+            times_, slots_ = self.times[here], self.slots[here]
+            size = max(SMALLEST, 2 * (times_.size + times.size))
+            self.times, self.slots = np.empty(size, np.int64), np.empty(size, np.int64)
+            self.first, self.end = 0, times_.size
+            self.times[: self.end], self.slots[: self.end] = times_, slots_
+        end = self.end + times.size
+        self.times[self.end : end], self.slots[self.end : end] = times, slots
+        self.end = end
+
+    def take(self, count: int) -> Ints:
+        """The slots of the first ones, which go."""
+        self.first += count
+        return self.slots[self.first - count : self.first]
+
+    def before(self, time: int) -> int:
+        """How many came before a time."""
+        return int(np.searchsorted(self.times[self.first : self.end], time))
+
+
+@dataclass(eq=False)
+class HeldSlots:
+    """What `HeldQuads` is in columns; joins ask its indexes, one for each set of positions that some plan binds."""
+
+    dictionary: Dictionary
+    kind: WindowKind = WindowKind.TIME
+    terms: Ints = field(default_factory=lambda: np.empty((3, SMALLEST), np.int64))
+    """subject, predicate and object by slot"""
+    latest: Ints = field(default_factory=lambda: np.empty(SMALLEST, np.int64))
+    """by slot: when it came last"""
+    width: int = 0
+    """how many slots there are, free ones included"""
+    added: Ints = field(default_factory=lambda: NONE)
+    """the slots that the last move filled"""
+    removed: Ints = field(default_factory=lambda: NONE)
+    """the slots that it freed; until the next one they still have their terms"""
+    indexes: dict[Positions, GroupIndex] = field(default_factory=dict)
+    _size: int = 0
+    _copies: Ints = field(default_factory=lambda: np.empty(SMALLEST, np.int64))
+    _table: Ints = field(default_factory=lambda: np.full(SMALLEST, -1, np.int64))
+    _used: int = 0
+    _free: list[Ints] = field(default_factory=list)
+    _arrivals: Arrivals = field(default_factory=Arrivals)
+    _before: int | None = None
+    _going: list[Ints] = field(default_factory=list)
+    _coming: list[Ints] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """What is held keeps its ids."""
+        self.dictionary.hold(self._mark)
+
+    def __len__(self) -> int:
+        """How many triples there are."""
+        return self._size
+
+    @property
+    def oldest(self) -> int | None:
+        """The time of the first arrival that is still held."""
+        return int(self._arrivals.times[self._arrivals.first]) if len(self._arrivals) else None
+
+    @property
+    def slots(self) -> Ints:
+        """Those that hold a triple."""
+        return np.flatnonzero(self._copies[: self.width] > 0)
+
+    def time_of(self, quad: Quad) -> int | None:
+        """When a triple came last, if it is held."""
+        s, p, o = self.dictionary.encode([quad.subject, quad.predicate, quad.object]).tolist()
+        slot = slot_kernels.find(self._table, self.terms, s, p, o)
+        return int(self.latest[slot]) if slot >= 0 else None
+
+    def index(self, positions: Positions) -> GroupIndex:
+        """What is held, by the terms at these positions."""
+        if positions not in self.indexes:
+            self.indexes[positions] = index = GroupIndex()
+            held = self.slots
+            index.add(held, [self.terms[n, held] for n in positions])
+        return self.indexes[positions]
+
+    def enter(self, batch: Batch | Columns) -> None:
+        """Elements come; one that is held already is renewed."""
+        came = columns_of(batch, self.dictionary)
+        self._make_room(len(came))
+        free = np.concatenate(self._free) if self._free else NONE
+        slots, added = np.empty(len(came), np.int64), np.empty(len(came), np.int64)
+        new = slot_kernels.enter(
+            self._table, self.terms, self.latest, self._copies, free, self.width,
+            came.times, came.s, came.p, came.o, slots, added,
+        )  # fmt: skip
+        self._free = [free[: max(0, free.size - new)]]
+        self.width += max(0, new - free.size)
+        self._size, self._used = self._size + new, self._used + new
+        self._coming.append(added[:new])
+        if self.kind is not WindowKind.ALL or not len(self._arrivals):
+            self._arrivals.add(came.times, slots)
+
+    def leave(self, before: int) -> None:
+        """What came last before this time goes, unless it comes again in this move."""
+        self._before = before
+        self._going.append(self._arrivals.take(self._arrivals.before(before)))
+
+    def drop(self, most: int) -> None:
+        """All arrivals but the last few go; a triple goes with its last one."""
+        slots = self._arrivals.take(max(0, len(self._arrivals) - most))
+        gone = np.empty(slots.size, np.int64)
+        self._going.append(gone[: slot_kernels.drop(slots, self._copies, gone)])
+
+    def moved(self, closed: bool) -> Move:
+        """What came and went since this was last asked; what went and came back did neither."""
+        going, added = _all(self._going), _all(self._coming)
+        if self._before is not None:
+            going = np.unique(going[self.latest[going] < self._before])
+        self._going, self._coming, self._before = [], [], None
+        slot_kernels.forget(self._table, self.terms, going)
+        self._copies[going] = 0
+        self._size -= going.size
+        self._free.append(going)
+        passing = np.intersect1d(added, going) if added.size and going.size else NONE
+        self.added, self.removed = (_without(each, passing) for each in (added, going))
+        for positions, index in self.indexes.items():
+            index.remove(self.removed)
+            index.add(self.added, [self.terms[n, self.added] for n in positions])
+        return Move(self.added, self.removed, closed)
+
+    def _make_room(self, more: int) -> None:
+        width = self.width + more
+        self.terms = longer(self.terms, width)
+        self.latest, self._copies = longer(self.latest, width), longer(self._copies, width)
+        if 2 * (self._used + more) > self._table.size:
+            held = self.slots
+            self._table = np.full(1 << (4 * (held.size + more)).bit_length(), -1, np.int64)
+            slot_kernels.refill(self._table, self.terms, held)
+            self._used = held.size
+
+    def _mark(self, live: Bools) -> None:
+        live[self.terms[:, self.slots].ravel()] = True
+        live[self.terms[:, self.removed].ravel()] = True
+
+
+def _all(parts: list[Ints]) -> Ints:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else NONE
+
+
+def _without(slots: Ints, others: Ints) -> Ints:
+    return slots[~np.isin(slots, others)] if others.size else slots
