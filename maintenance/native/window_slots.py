@@ -6,12 +6,12 @@ import numpy as np
 from pyoxigraph import Quad
 
 from freshkeeper.maintenance.native import slot_kernels
-from freshkeeper.maintenance.native.columns import Columns, columns_of
+from freshkeeper.maintenance.native.columns import columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.group_index import SMALLEST, GroupIndex, longer
 from freshkeeper.maintenance.query.model import WindowKind
 from freshkeeper.maintenance.rsp.held_triples import Move
-from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.maintenance.streams.batch import Timed
 from freshkeeper.policies.arrays import Bools, Ints
 
 NONE: Ints = np.empty(0, np.int64)
@@ -114,9 +114,9 @@ class HeldSlots:
             index.add(held, [self.terms[n, held] for n in positions])
         return self.indexes[positions]
 
-    def enter(self, batch: Batch | Columns) -> None:
+    def enter(self, elements: Timed) -> None:
         """Elements come; one that is held already is renewed."""
-        came = columns_of(batch, self.dictionary)
+        came = columns_of(elements, self.dictionary)
         self._make_room(len(came))
         free = np.concatenate(self._free) if self._free else NONE
         slots, added = np.empty(len(came), np.int64), np.empty(len(came), np.int64)

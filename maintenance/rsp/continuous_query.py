@@ -5,7 +5,7 @@ elements ─▶ contents of windows ─▶ dataset ─▶ evaluator ─▶ R2S �
                    ╰──▶ clock and report ──▶ SERVICE from the view
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,6 +57,8 @@ class ContinuousQuery:
     name: str = ""
     done: int | None = None
     """an earlier run answered all evaluations up to this one: here they only fill the windows"""
+    follow: Callable[[Content, Move], None] | None = None
+    """who is told how windows move; None: a dataset, over which the SPARQL library evaluates the query"""
 
     def __post_init__(self) -> None:
         """Lay out the dataset."""
@@ -66,16 +68,19 @@ class ContinuousQuery:
                 "declare FROM WINDOW ON <stream> [RANGE ...], or leave the period out to evaluate it once"
             )
         check_free_graphs(self.query.group)
-        named = self.query.dataset.named_windows
-        static = static_quads(self.query, self.graphs)
-        visible = [NamedNode(name) for name in (*self.query.dataset.named_graphs, *(w.name for w in named))]
-        self._evaluator: Evaluator = Snapshot(static, list(visible))
-        self._dataset = WindowDataset.of(self.query, static, self._evaluator)
+        self._evaluator: Evaluator = Snapshot()
+        self._follow = self.follow or self._lay_dataset().apply
         self._clock = Clock(self.query, self.contents, self.start)
         self._by_stream: dict[str, list[Content]] = {}
         for content in self.contents:
             self._by_stream.setdefault(content.window.stream, []).append(content)
         self.streamer = Streamer(self.query.operator)
+
+    def _lay_dataset(self) -> WindowDataset:
+        static, dataset = static_quads(self.query, self.graphs), self.query.dataset
+        visible = [*dataset.named_graphs, *(window.name for window in dataset.named_windows)]
+        self._evaluator = Snapshot(static, [NamedNode(name) for name in visible])
+        return WindowDataset.of(self.query, static, self._evaluator)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -135,9 +140,9 @@ class ContinuousQuery:
 
     def _move(self, content: Content, now: int) -> Move:
         move = content.move(now)
-        self._dataset.apply(content, move)
+        self._follow(content, move)
         while self.query.times.every is not None and (further := content.move(now)) is not STILL and further.changed:
-            self._dataset.apply(content, further)
+            self._follow(content, further)
             move = further
         return move
 

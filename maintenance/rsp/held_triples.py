@@ -9,14 +9,15 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from freshkeeper.maintenance.query.model import WindowKind
 from freshkeeper.maintenance.streams.batch import Timed, as_batch, in_graph
+from freshkeeper.policies.arrays import Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """What one move of a window did: the triples that came and went, as whatever holds them names them."""
+    """What one move of a window did: the triples that came and went, as quads, or as the slots that hold them."""
 
-    added: Sequence[Quad] = ()
-    removed: Sequence[Quad] = ()
+    added: Sequence[Quad] | Ints = ()
+    removed: Sequence[Quad] | Ints = ()
     closed: bool = False
     """whether the window closed at this very instant"""
 

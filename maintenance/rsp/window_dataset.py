@@ -1,7 +1,8 @@
 """The windows of a query as graphs of one dataset: named ones apart, merged ones together in the default graph."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
@@ -74,7 +75,7 @@ class WindowDataset:
 
     def apply(self, content: Content, move: Move) -> None:
         """A window has moved."""
-        removed, added = move.removed, move.added
+        removed, added = cast(Sequence[Quad], move.removed), cast(Sequence[Quad], move.added)
         if self.merged is not None and not content.window.named:
             removed, added = self.merged.remove(removed), self.merged.add(added)
         if removed or added:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from math import gcd
 
@@ -12,6 +13,9 @@ from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.native_query import native_query
+from freshkeeper.maintenance.native.plan import NotNativeError, plan_of
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.federation.split import Split, split_of
 from freshkeeper.maintenance.query.model import Form, Query, Report, WindowKind
@@ -49,6 +53,16 @@ PATIENCE = 0.9
 """The share of a step that sources may take."""
 DEFAULTS = {Case.BGP: "gain", Case.AGGREGATE: "ibm"}
 """The policy where none is named."""
+
+
+class EvaluatorKind(StrEnum):
+    """Which evaluator runs a query."""
+
+    AUTO = "auto"
+    NATIVE = "native"
+    SNAPSHOT = "snapshot"
+
+
 Observer = Callable[[str, Manager, Evaluation], None]
 
 
@@ -93,11 +107,19 @@ def build(
     name: str = "",
     sources: Mapping[str, Source] | None = None,
     settings: MaintenanceSettings | None = None,
+    evaluator: EvaluatorKind = EvaluatorKind.AUTO,
+    dictionary: Dictionary | None = None,
 ) -> ContinuousQuery:
     """A query that runs over its graphs; its SERVICE patterns are answered from `sources` as `settings` say.
 
-    `start` is t0 of windows that do not say theirs.
+    `start` is t0 of windows that do not say theirs. Native plans have their ids from `dictionary`.
     """
+    if evaluator is not EvaluatorKind.SNAPSHOT:
+        try:
+            return native_query(query, plan_of(query), graphs or {}, start, name, dictionary or Dictionary())
+        except NotNativeError as reason:
+            if evaluator is EvaluatorKind.NATIVE:
+                raise ConfigError(f"the query cannot run natively: {reason}") from None
     contents = [content_of(window, start) for window in query.windows]
     if settings is None or not query.services:
         return ContinuousQuery(query, contents, LocalQuery(query), graphs or {}, start, name)

@@ -1,0 +1,82 @@
+"""Answers as rows of ids, made into terms when somebody looks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.rsp.evaluator import Row
+from freshkeeper.policies.arrays import Bools, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class IdRows(Sequence[Row]):
+    """Solutions over some variables, -1 being unbound; it keeps its ids while it lives."""
+
+    ids: Ints
+    """variables × solutions"""
+    dictionary: Dictionary = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """A sweep must know of it."""
+        self.dictionary.keep(self)
+
+    def mark(self, live: Bools) -> None:
+        """The ids of its rows are kept."""
+        live[self.ids[self.ids >= 0]] = True
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        each, places = np.unique(self.ids, return_inverse=True)
+        terms = [self.dictionary.term(id) if id >= 0 else None for id in each.tolist()]
+        return [tuple(terms[n] for n in row) for row in places.reshape(self.ids.shape).T.tolist()]
+
+    def __len__(self) -> int:
+        """How many rows there are, none of them decoded."""
+        return int(self.ids.shape[1])
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows in order."""
+        return iter(self._rows)
+
+    @overload
+    def __getitem__(self, number: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Row]: ...
+
+    def __getitem__(self, number: int | slice) -> Row | Sequence[Row]:
+        """A row, or several."""
+        return self._rows[number]
+
+
+def numbered(rows: Ints) -> tuple[Ints, int]:
+    """A number for each column of a matrix, equal ones having the same; and how many there are."""
+    found, most = np.zeros(rows.shape[1], np.int64), 1
+    for ids in rows:
+        each, places = np.unique(ids, return_inverse=True)
+        _, found = np.unique(found * each.size + places, return_inverse=True)
+        most = int(found.max(initial=-1)) + 1
+    return found, min(most, rows.shape[1])
+
+
+def firsts(rows: Ints) -> Ints:
+    """The places of the first of each among equal columns."""
+    numbers, _ = numbered(rows)
+    _, places = np.unique(numbers, return_index=True)
+    return np.sort(places)
+
+
+def without(rows: Ints, others: Ints) -> Ints:
+    """The places of what is left of a bag of columns when another one is taken out."""
+    numbers, most = numbered(np.concatenate([rows, others], axis=1))
+    mine, theirs = numbers[: rows.shape[1]], numbers[rows.shape[1] :]
+    taken = np.bincount(theirs, minlength=most)
+    order = np.argsort(mine, kind="stable")
+    sizes = np.bincount(mine, minlength=most)
+    rank = np.empty(mine.size, np.int64)  # among its equals
+    rank[order] = np.arange(mine.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.flatnonzero(rank >= taken[mine])

@@ -1,0 +1,170 @@
+"""A query's answers from columns: what arrives is joined once, what leaves takes its solutions along."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyoxigraph import Quad, QuerySolutions, Store
+
+from freshkeeper.maintenance.native.delta_join import DeltaJoin, Solutions
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.expressions import LiteralIds, Test
+from freshkeeper.maintenance.native.id_rows import IdRows, firsts, without
+from freshkeeper.maintenance.native.join_inputs import Relation, WindowInput
+from freshkeeper.maintenance.native.plan import Plan, StaticPart, WindowPattern
+from freshkeeper.maintenance.native.solution_table import SolutionTable
+from freshkeeper.maintenance.native.window_slots import HeldSlots
+from freshkeeper.maintenance.query.model import Operator, Query
+from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot, Table
+from freshkeeper.maintenance.rsp.held_triples import Move
+from freshkeeper.maintenance.rsp.r2s import Answers, Streamer
+from freshkeeper.maintenance.rsp.window_content import Content
+from freshkeeper.maintenance.rsp.window_dataset import Graphs, static_quads
+from freshkeeper.maintenance.rsp.window_kinds import content_of
+from freshkeeper.policies.arrays import Bools, Ints
+
+
+@dataclass(eq=False)
+class NativeAnswers:
+    """Solutions kept up to date with the windows, and what R2S makes of them."""
+
+    query: Query
+    plan: Plan
+    contents: Sequence[Content]
+    static: Sequence[Quad]
+    dictionary: Dictionary
+    variables: tuple[str, ...] = ()
+    errors: int = 0
+    _gained: list[Ints] = field(default_factory=list)
+    _lost: list[Ints] = field(default_factory=list)
+    _before: Ints | None = None
+
+    def __post_init__(self) -> None:
+        """Solve the static parts; what windows bring is joined with them."""
+        self.variables = _shown(self.query)
+        held = [_slots(content) for content in self.contents]
+        windows = [self._input(pattern, held) for pattern in self.plan.patterns]
+        self._join = DeltaJoin([*windows, *self._relations()])
+        literals = LiteralIds(self.dictionary)
+        prologue = self.query.expression.prologue.text
+        self._tests = [Test(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
+        self.table = SolutionTable(self.variables, [one.held for one in windows])
+        self.dictionary.hold(self._mark)
+
+    def apply(self, content: Content, move: Move) -> None:
+        """A window has moved."""
+        if not move.changed:
+            return
+        held = _slots(content)
+        lost = self.table.drop(held)
+        self._remember(self._lost, lost)
+        for solutions in self._join.arrived(held):
+            kept = self._tested(solutions)
+            values = _stacked([kept.bound[name] for name in self.variables], kept.size)
+            self.table.add(values, kept.members[: len(self.table.holders)])
+            self._remember(self._gained, values)
+
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
+        """What R2S streams of this instant."""
+        del now, evaluator, functions
+        return Answers(IdRows(self._streamed(), self.dictionary))
+
+    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+        """What the windows hold is all there is."""
+
+    def emit(self, streamed: Answers) -> Answers:
+        """As it is."""
+        return streamed
+
+    def _streamed(self) -> Ints:
+        operator, table = self.query.operator, self.table
+        if operator is Operator.RSTREAM:
+            return table.values[:, firsts(table.values)] if self.plan.distinct else table.values.copy()
+        if self.plan.distinct:
+            now = table.values[:, firsts(table.values)]
+            before = now[:, :0] if self._before is None else self._before
+            self._before = now
+            gained, lost = now, before
+        else:
+            none = table.values[:, :0]
+            gained, lost = (np.concatenate([none, *each], axis=1) for each in (self._gained, self._lost))
+            self._gained, self._lost = [], []
+        left, right = (gained, lost) if operator is Operator.ISTREAM else (lost, gained)
+        return left[:, without(left, right)]
+
+    def _remember(self, where: list[Ints], values: Ints) -> None:
+        """For R2S, which compares with the answers before."""
+        if self.query.operator is not Operator.RSTREAM and not self.plan.distinct and values.shape[1]:
+            where.append(values)
+
+    def _tested(self, solutions: Solutions) -> Solutions:
+        for test in self._tests:
+            columns = [solutions.bound[name] for name in test.expression.variables]
+            holds = test.holds(columns, solutions.size)
+            if not holds.all():
+                solutions = solutions.take(holds)
+        return solutions
+
+    def _input(self, pattern: WindowPattern, held: Sequence[HeldSlots]) -> WindowInput:
+        s, p, o = (t if isinstance(t, str) else self.dictionary.id(t) for t in pattern.terms)
+        return WindowInput(held[pattern.window], (s, p, o))
+
+    def _relations(self) -> list[Relation]:
+        evaluator = Snapshot(self.static) if self.plan.statics else None
+        return [self._relation(part, evaluator) for part in self.plan.statics if evaluator is not None]
+
+    def _relation(self, part: StaticPart, evaluator: Snapshot) -> Relation:
+        found = evaluator.find(sound(part.sparql(self.query.expression.prologue.text)), {})
+        assert isinstance(found, Table)
+        rows = list(found.rows)
+        places = [found.variables.index(name) for name in part.variables]
+        columns = [[row[n] for row in rows] for n in places]
+        ids = [
+            np.array([-1 if term is None else id for term, id in zip(column, self._ids(column), strict=True)], np.int64)
+            for column in columns
+        ]
+        return Relation(part.variables, _stacked(ids, len(rows)))
+
+    def _ids(self, terms: Sequence[object]) -> list[int]:
+        known = [term for term in terms if term is not None]
+        ids = iter(self.dictionary.encode(known).tolist())  # type: ignore[arg-type]
+        return [-1 if term is None else next(ids) for term in terms]
+
+    def _mark(self, live: Bools) -> None:
+        self.table.mark(live)
+        for ids in (*self._gained, *self._lost, *([] if self._before is None else [self._before])):
+            live[ids[ids >= 0]] = True
+        for one in self._join.inputs:
+            if isinstance(one, Relation):
+                live[one.rows[one.rows >= 0]] = True
+            elif isinstance(one, WindowInput):
+                live[[term for term in one.terms if not isinstance(term, str)]] = True
+
+
+def native_query(
+    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
+) -> ContinuousQuery:
+    """A query that runs by its plan."""
+    contents = [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]
+    answers = NativeAnswers(query, plan, contents, static_quads(query, graphs), dictionary)
+    found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply)
+    found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
+    return found
+
+
+def _slots(content: Content) -> HeldSlots:
+    assert isinstance(content.held, HeldSlots)
+    return content.held
+
+
+def _stacked(columns: Sequence[Ints], size: int) -> Ints:
+    return np.stack(columns) if columns else np.empty((0, size), np.int64)
+
+
+def _shown(query: Query) -> tuple[str, ...]:
+    """What it shows, in the order in which the SPARQL library shows it."""
+    found = Store().query(query.sparql)
+    assert isinstance(found, QuerySolutions)
+    return tuple(variable.value for variable in found.variables)

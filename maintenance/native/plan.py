@@ -1,0 +1,280 @@
+"""From the elements of a query to a plan of joins, or the reason why the native engine leaves it to the other one.
+
+window patterns     triples over one window each; their solutions come and go with its elements
+relations           what stands over static graphs alone, whatever it is: solved once by the SPARQL library
+filters, values     expressions over what all solutions bind: asked of the library once per combination of values
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.syntax.tree import (
+    Bind,
+    Element,
+    Filter,
+    Graph,
+    Group,
+    Minus,
+    Optional,
+    Path,
+    Quoted,
+    Select,
+    Service,
+    TriplePattern,
+    Union,
+    Values,
+    WindowBlock,
+    blank_variable,
+    bound_variables,
+    everything,
+)
+from freshkeeper.maintenance.rsp.evaluator import OWN, Term
+
+Terms: TypeAlias = tuple["str | Term", "str | Term", "str | Term"]
+"""Of a triple pattern: names of variables, and terms"""
+JOINING = (TriplePattern, Group, Values, Union, Select)
+FICKLE = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "EXISTS")
+"""Words of expressions whose value is not made of their variables alone."""
+
+
+class NotNativeError(Exception):
+    """Why a query is left to the snapshot evaluator."""
+
+
+@dataclass(frozen=True)
+class WindowPattern:
+    """A triple pattern over one window, by the number of the window."""
+
+    window: int
+    terms: Terms
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """What it binds."""
+        return frozenset(term for term in self.terms if isinstance(term, str))
+
+
+@dataclass(frozen=True)
+class StaticPart:
+    """A sub-query over static graphs, whose solutions are a relation."""
+
+    elements: tuple[Element, ...] = field(repr=False)
+    variables: tuple[str, ...]
+    """what the rest of the query needs of it"""
+
+    def sparql(self, prologue: str) -> str:
+        """Its solutions."""
+        body = " . ".join(e.text for e in self.elements)
+        return f"{prologue}SELECT {' '.join(f'?{name}' for name in self.variables) or '*'} WHERE {{ {body} }}"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A FILTER, or a BIND that sets `name`, over variables that every solution binds."""
+
+    text: str
+    variables: tuple[str, ...]
+    name: str | None = None
+    differ: bool | None = None
+    """of FILTER(?a != ?b) True, of FILTER(?a = ?b) False"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The inputs of a join and what is made of its solutions."""
+
+    patterns: tuple[WindowPattern, ...]
+    statics: tuple[StaticPart, ...]
+    expressions: tuple[Expression, ...]
+    """in the order in which they are evaluated"""
+    shown: tuple[str, ...]
+    distinct: bool
+
+
+def plan_of(query: Query) -> Plan:
+    """The plan; NotNativeError says why there is none."""
+    _check_head(query)
+    reader = _Reader(query)
+    reader.read(query.group)
+    return reader.plan()
+
+
+def _check_head(query: Query) -> None:
+    tree = query.tree
+    if not query.windows:
+        raise NotNativeError("it has no window, and is evaluated once")
+    if query.form is not Form.SELECT:
+        raise NotNativeError(f"it is a {query.form}")
+    if any(sign in query.sparql for sign in OWN):
+        raise NotNativeError("it asks for times of elements")
+    if tree.aggregated:
+        raise NotNativeError("it groups its solutions")
+    if tree.has("ORDER", "LIMIT", "OFFSET", "VALUES"):
+        raise NotNativeError("it orders, cuts off or joins what stands behind its pattern")
+    if not tree.star and any(tree.columns.values()):
+        raise NotNativeError("it computes what it shows")
+    if tree.distinct is not None and tree.distinct.is_word("REDUCED"):
+        raise NotNativeError("it is REDUCED")
+
+
+@dataclass(eq=False)
+class _Reader:
+    """Sorts the elements of a group into the parts of a plan."""
+
+    query: Query
+    patterns: list[WindowPattern] = field(default_factory=list)
+    statics: list[Element] = field(default_factory=list)
+    looking: list[Element] = field(default_factory=list)
+    """FILTER and BIND over what is not static"""
+
+    def __post_init__(self) -> None:
+        """Windows by name, and the one that patterns outside WINDOW ask."""
+        merged = self.query.dataset.merged_windows
+        windows = list(self.query.windows)
+        self.named: Mapping[str, int] = {w.name: n for n, w in enumerate(windows) if w.named}
+        self.default = windows.index(merged[0]) if merged else None
+        if len(merged) > 1:
+            raise NotNativeError("several windows are merged into the default graph")
+        if merged and self.query.dataset.default_graphs:
+            raise NotNativeError("a window and static graphs are merged into the default graph")
+
+    def read(self, elements: Sequence[Element]) -> None:
+        """All elements of the query's group."""
+        moving = self._moving_variables(elements)
+        for n, element in enumerate(elements):
+            if isinstance(element, Service):
+                raise NotNativeError("it has a SERVICE")
+            if isinstance(element, WindowBlock):
+                self._window_block(element)
+            elif isinstance(element, TriplePattern) and self.default is not None:
+                self._pattern(element, self.default)
+            elif self._moves(element):
+                raise NotNativeError(f"{_short(element)} is more than a pattern over a window")
+            elif isinstance(element, Filter | Bind) and not self._is_static(element, elements, n, moving):
+                self.looking.append(element)
+            elif isinstance(element, (*JOINING, Filter, Bind)) or self._is_static(element, elements, n, moving):
+                self.statics.append(element)
+            else:
+                raise NotNativeError(f"{_short(element)} looks at what windows bind")
+
+    def plan(self) -> Plan:
+        """What was read, put together."""
+        tree = self.query.tree
+        if not self.patterns:
+            raise NotNativeError("no pattern asks a window")
+        certain = frozenset().union(*(p.variables for p in self.patterns)) | bound_variables(self.statics)
+        expressions = tuple(self._expressions(certain))
+        computed = frozenset(e.name for e in expressions if e.name is not None)
+        shown = tuple(sorted(certain)) if tree.star else tuple(tree.columns)
+        if tree.star:
+            if unsure := frozenset().union(*(e.bound for e in self.statics)) - certain:
+                raise NotNativeError(f"?{min(unsure)} is not bound by all solutions")
+            shown = tuple(n for n in sorted(certain | computed) if not n.startswith(("_:", "freshkeeper_blank_")))
+        if unbound := [name for name in shown if name not in certain | computed]:
+            raise NotNativeError(f"?{unbound[0]} is not bound by all solutions")
+        wanted = frozenset(shown).union(*(e.variables for e in expressions), *(p.variables for p in self.patterns))
+        return Plan(tuple(self.patterns), tuple(self._parts(wanted)), expressions, shown, tree.distinct is not None)
+
+    def _window_block(self, block: WindowBlock) -> None:
+        if block.iri is None:
+            raise NotNativeError(f"the window of {_short(block)} is a variable")
+        bound = bound_variables(e for e in block.inner if isinstance(e, TriplePattern))
+        for element in block.inner:
+            if isinstance(element, TriplePattern):
+                self._pattern(element, self.named[block.iri])
+            elif isinstance(element, Filter) and everything([element]) <= bound:
+                self.looking.append(element)
+            else:
+                raise NotNativeError(f"{_short(element)} stands inside WINDOW")
+
+    def _pattern(self, element: TriplePattern, window: int) -> None:
+        for triple in element.triples:
+            if any(isinstance(term, Path | Quoted) for term in triple):
+                raise NotNativeError(f"{_short(element)} is a path, or has a triple in a triple")
+            s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
+            self.patterns.append(WindowPattern(window, (s, p, o)))
+
+    def _moves(self, element: Element) -> bool:
+        """Whether anything inside it asks a window or a source."""
+        for inner in element.walk():
+            if isinstance(inner, WindowBlock | Service):
+                return True
+            if isinstance(inner, TriplePattern) and self.default is not None and not _within_graph(element, inner):
+                return True
+        return False
+
+    def _moving_variables(self, elements: Sequence[Element]) -> frozenset[str]:
+        """What window patterns and computed values bind."""
+        moving = [e for e in elements if isinstance(e, WindowBlock) or self._moves(e)]
+        return everything(moving)
+
+    def _is_static(self, element: Element, group: Sequence[Element], at: int, moving: frozenset[str]) -> bool:
+        """Whether what it looks at is bound by static elements alone, so that no window has a part in it."""
+        if isinstance(element, JOINING):
+            return True
+        others = [e for e in group if isinstance(e, JOINING) and not self._moves(e)]
+        if isinstance(element, Filter):
+            return everything([element]) <= bound_variables(others)
+        before = bound_variables(e for e in group[:at] if e in others)
+        later = everything(e for e in group if e is not element and not (isinstance(e, Filter)))
+        if isinstance(element, Bind):
+            return element.looked <= before and element.bound.isdisjoint(moving)
+        if isinstance(element, Optional | Minus):
+            new = everything([element]) - before
+            return new.isdisjoint(moving) and new.isdisjoint(later)
+        return isinstance(element, Graph)
+
+    def _expressions(self, certain: frozenset[str]) -> Iterator[Expression]:
+        """BINDs in their order, then the FILTERs."""
+        known = certain
+        for element in sorted(self.looking, key=lambda e: isinstance(e, Filter)):
+            if element.parts or any(t.is_word(*FICKLE) for t in element.items):
+                raise NotNativeError(f"{_short(element)} is not made of its variables alone")
+            looked = element.looked if isinstance(element, Bind) else everything([element])
+            if not looked <= known:
+                raise NotNativeError(f"{_short(element)} looks at what not all solutions bind")
+            if isinstance(element, Bind):
+                raise NotNativeError(f"{_short(element)} computes a value")
+            yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
+
+    def _parts(self, wanted: frozenset[str]) -> Iterator[StaticPart]:
+        """The static elements, those together that share variables."""
+        rest = list(self.statics)
+        while rest:
+            part, names, grew = [rest.pop(0)], everything([]), True
+            while grew:
+                names = everything(part)
+                more = [e for e in rest if not names.isdisjoint(everything([e]))]
+                grew = bool(more)
+                part, rest = part + more, [e for e in rest if e not in more]
+            ordered = tuple(e for e in self.statics if e in part)
+            shown = tuple(sorted(frozenset().union(*(e.bound for e in ordered)) & wanted))
+            sure = bound_variables(ordered)
+            joined = frozenset(shown) & frozenset().union(*(p.variables for p in self.patterns))
+            if not joined <= sure:
+                raise NotNativeError("a static part joins a window by what not all of its solutions bind")
+            yield StaticPart(ordered, shown)
+
+
+def _named(term: "str | Term") -> "str | Term":
+    return blank_variable(term) if isinstance(term, str) and term.startswith("_:") else term
+
+
+def _within_graph(outer: Element, inner: Element) -> bool:
+    """Whether an element stands inside a GRAPH block of another one."""
+    return any(isinstance(e, Graph) and any(inner is x for x in e.walk()) for e in outer.walk())
+
+
+def _differ(element: Filter) -> bool | None:
+    """FILTER(?a != ?b), which ids alone can tell where they are names."""
+    words = [token.text for token in element.items]
+    if len(words) == 6 and words[1] == "(" and words[3] in ("=", "!=") and words[2][0] == words[4][0] == "?":
+        return words[3] == "!="
+    return None
+
+
+def _short(element: Element) -> str:
+    text = element.flat
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,69 @@
+"""The solutions of what windows hold now, in columns: the ids that they bind, the slots that they are made of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freshkeeper.maintenance.native.group_index import longer
+from freshkeeper.maintenance.native.window_slots import HeldSlots
+from freshkeeper.policies.arrays import Bools, Ints
+
+
+@dataclass(eq=False)
+class SolutionTable:
+    """A solution is there as long as all its triples are."""
+
+    variables: tuple[str, ...]
+    holders: Sequence[HeldSlots]
+    """where the slots of each row of `slots` are"""
+    size: int = 0
+    _values: Ints = field(init=False)
+    _slots: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        """No solutions."""
+        self._values = np.empty((len(self.variables), 0), np.int64)
+        self._slots = np.empty((len(self.holders), 0), np.int64)
+
+    @property
+    def values(self) -> Ints:
+        """Variables × solutions."""
+        return self._values[:, : self.size]
+
+    @property
+    def slots(self) -> Ints:
+        """Patterns × solutions."""
+        return self._slots[:, : self.size]
+
+    def add(self, values: Ints, slots: Ints) -> None:
+        """Solutions come."""
+        end = self.size + values.shape[1]
+        self._values, self._slots = longer(self._values, end), longer(self._slots, end)
+        self._values[:, self.size : end], self._slots[:, self.size : end] = values, slots
+        self.size = end
+
+    def drop(self, held: HeldSlots) -> Ints:
+        """Those with a slot that was freed go; returns what they bound."""
+        if not held.removed.size or not self.size:
+            return self.values[:, :0]
+        gone = np.zeros(held.width, bool)
+        gone[held.removed] = True
+        lost = np.zeros(self.size, bool)
+        for holder, slots in zip(self.holders, self.slots, strict=True):
+            if holder is held:
+                lost |= gone[slots]
+        if not lost.any():
+            return self.values[:, :0]
+        found = self.values[:, lost]
+        self._keep(~lost)
+        return found
+
+    def mark(self, live: Bools) -> None:
+        """The ids that are kept."""
+        live[self.values[self.values >= 0]] = True
+
+    def _keep(self, which: Bools) -> None:
+        values, slots = self.values[:, which], self.slots[:, which]
+        self.size = values.shape[1]
+        self._values[:, : self.size], self._slots[:, : self.size] = values, slots
