@@ -10,6 +10,7 @@ import numpy as np
 from pyoxigraph import Literal, NamedNode, Quad, QuerySolutions, Store, Triple
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.id_rows import numbered
 from freshkeeper.maintenance.native.plan import Expression
 from freshkeeper.policies.arrays import Bools, Ints
 
@@ -38,7 +39,7 @@ class LiteralIds:
 
 
 @dataclass(eq=False)
-class Test:
+class Condition:
     """One FILTER."""
 
     expression: Expression
@@ -58,7 +59,7 @@ class Test:
         """For which rows it is true."""
         if self.expression.differ is None or len(columns) != 2:
             return self._asked(columns, size)
-        found = (columns[0] != columns[1]) == self.expression.differ
+        found: Bools = (columns[0] != columns[1]) == self.expression.differ
         valued = np.flatnonzero(self.literals.of(columns[0]) & self.literals.of(columns[1]))
         if valued.size:
             found[valued] = self._asked([column[valued] for column in columns], valued.size)
@@ -67,10 +68,14 @@ class Test:
     def _asked(self, columns: Sequence[Ints], size: int) -> Bools:
         if not columns:
             return np.full(size, bool(self._of([()])[()]), bool)
-        each, places = np.unique(np.stack(columns), axis=1, return_inverse=True)
-        wanted = list(map(tuple, each.T.tolist()))
+        rows = np.stack(columns)
+        numbers, most = numbered(rows)
+        first = np.empty(most, np.int64)
+        first[numbers[::-1]] = np.arange(size)[::-1]
+        wanted = list(map(tuple, rows[:, first].T.tolist()))
         verdicts = self._of(wanted)
-        return np.array([verdicts[one] for one in wanted], bool)[places.ravel()]
+        found: Bools = np.array([verdicts[one] for one in wanted], bool)[numbers]
+        return found
 
     def _of(self, wanted: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], bool]:
         if len(self._known) > REMEMBERED:

@@ -57,7 +57,8 @@ class GroupIndex:
     def find(self, keys: Sequence[Ints], size: int) -> tuple[Ints, int]:
         """The group of each key, -1 where there is none, and how many members they have together."""
         groups = np.empty(size, np.int64)
-        total = hash_kernels.probe(self._table, self._keys, self._count, *three(keys, size), groups)
+        a, b, c = three(keys, size)
+        total = hash_kernels.probe(self._table, self._keys, self._count, a, b, c, groups)
         return groups, total
 
     def counts(self, groups: Ints) -> Ints:

@@ -17,7 +17,8 @@ def place(a: int, b: int, c: int, mask: int) -> int:
     h = (h ^ (h >> np.uint64(32))) + np.uint64(b) * np.uint64(0xC2B2AE3D27D4EB4F)
     h = (h ^ (h >> np.uint64(29))) + np.uint64(c) * np.uint64(0x165667B19E3779F9)
     h = (h ^ (h >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    return np.int64((h ^ (h >> np.uint64(32))) & np.uint64(mask))
+    found: int = np.int64((h ^ (h >> np.uint64(32))) & np.uint64(mask))  # type: ignore[assignment]
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -26,7 +27,7 @@ def find(table: Ints, keys: Ints, a: int, b: int, c: int) -> int:
     mask = table.size - 1
     at = place(a, b, c, mask)
     while table[at] >= 0:
-        g = table[at]
+        g: int = table[at]
         if keys[0, g] == a and keys[1, g] == b and keys[2, g] == c:
             return g
         at = (at + 1) & mask

@@ -32,7 +32,7 @@ class IdRows(Sequence[Row]):
     def _rows(self) -> list[Row]:
         each, places = np.unique(self.ids, return_inverse=True)
         terms = [self.dictionary.term(id) if id >= 0 else None for id in each.tolist()]
-        return [tuple(terms[n] for n in row) for row in places.reshape(self.ids.shape).T.tolist()]
+        return [tuple(terms[n] for n in row) for row in places.reshape(self.ids.shape).T]
 
     def __len__(self) -> int:
         """How many rows there are, none of them decoded."""

@@ -82,7 +82,8 @@ class WindowInput:
 
     def column(self, name: str, members: Ints) -> Ints:
         """What triples have where the variable stands."""
-        return self.held.terms[self.places[name], members]
+        found: Ints = self.held.terms[self.places[name], members]
+        return found
 
     def matching(self, slots: Ints) -> Ints:
         """Those of some slots whose triple the pattern stands for."""

@@ -8,7 +8,7 @@ from pyoxigraph import Quad, QuerySolutions, Store
 
 from freshkeeper.maintenance.native.delta_join import DeltaJoin, Solutions
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.expressions import LiteralIds, Test
+from freshkeeper.maintenance.native.expressions import Condition, LiteralIds
 from freshkeeper.maintenance.native.id_rows import IdRows, firsts, without
 from freshkeeper.maintenance.native.join_inputs import Relation, WindowInput
 from freshkeeper.maintenance.native.plan import Plan, StaticPart, WindowPattern
@@ -49,7 +49,7 @@ class NativeAnswers:
         self._join = DeltaJoin([*windows, *self._relations()])
         literals = LiteralIds(self.dictionary)
         prologue = self.query.expression.prologue.text
-        self._tests = [Test(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
+        self._conditions = [Condition(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
         self.table = SolutionTable(self.variables, [one.held for one in windows])
         self.dictionary.hold(self._mark)
 
@@ -100,9 +100,9 @@ class NativeAnswers:
             where.append(values)
 
     def _tested(self, solutions: Solutions) -> Solutions:
-        for test in self._tests:
-            columns = [solutions.bound[name] for name in test.expression.variables]
-            holds = test.holds(columns, solutions.size)
+        for condition in self._conditions:
+            columns = [solutions.bound[name] for name in condition.expression.variables]
+            holds = condition.holds(columns, solutions.size)
             if not holds.all():
                 solutions = solutions.take(holds)
         return solutions

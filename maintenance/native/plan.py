@@ -267,7 +267,7 @@ def _within_graph(outer: Element, inner: Element) -> bool:
     return any(isinstance(e, Graph) and any(inner is x for x in e.walk()) for e in outer.walk())
 
 
-def _differ(element: Filter) -> bool | None:
+def _differ(element: Element) -> bool | None:
     """FILTER(?a != ?b), which ids alone can tell where they are names."""
     words = [token.text for token in element.items]
     if len(words) == 6 and words[1] == "(" and words[3] in ("=", "!=") and words[2][0] == words[4][0] == "?":

@@ -15,7 +15,7 @@ def find(table: Ints, terms: Ints, s: int, p: int, o: int) -> int:
     at = place(s, p, o, mask)
     free = -1
     while table[at] != -1:
-        slot = table[at]
+        slot: int = table[at]
         if slot == -2:
             free = at if free < 0 else free
         elif terms[0, slot] == s and terms[1, slot] == p and terms[2, slot] == o:

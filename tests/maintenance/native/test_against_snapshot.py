@@ -1,0 +1,93 @@
+"""Random conjunctive queries over random streams give the same on both evaluators."""
+
+import pytest
+from evaluators import Elements, results, said
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+
+from freshkeeper.maintenance.native.plan import NotNativeError, plan_of
+from freshkeeper.maintenance.query import parse
+
+NAMES = [NamedNode(f"urn:{name}") for name in "abc"]
+PREDICATES = [NamedNode(f"urn:{name}") for name in "pppq"]
+VALUES = [
+    *NAMES,
+    Literal("1"),
+    Literal(1),
+    Literal("01", datatype=NamedNode("http://www.w3.org/2001/XMLSchema#integer")),
+    Literal("x", language="en"),
+    BlankNode("n"),
+]
+TERMS = st.sampled_from(["?x", "?x", "?x", "?y", "?y", "?z", "<urn:a>"])
+OBJECTS = st.sampled_from(["?y", "?y", "?z", "?z", "?x", "<urn:a>", "1"])
+EXTENTS = ["RANGE PT2S STEP PT1S", "RANGE PT3S STEP PT2S", "RANGE PT1S STEP PT3S", "RANGE PT2S", "NOW", "ALL",
+           "ELEMENTS 3 STEP 1", "ELEMENTS 2 STEP 3", "RANGE PT2S STEP PT1S CLOSURE RIGHT_OPEN"]  # fmt: skip
+FILTERS = [
+    "FILTER(?x != ?y)",
+    "FILTER(?y = ?z)",
+    "FILTER(?x > 0)",
+    "FILTER(isIRI(?y))",
+    "FILTER(?z < 2 || ?x = <urn:a>)",
+]
+
+patterns = st.builds(
+    lambda s, p, o: f"{s} {p} {o} .", TERMS, st.sampled_from(["<urn:p>"] * 5 + ["?p", "?p", "<urn:q>", "?x"]), OBJECTS
+)
+blocks = st.lists(patterns, min_size=1, max_size=2).map(" ".join)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> str:
+    """One or two windows, a static part, a filter; all operators, with DISTINCT or without."""
+    extents = draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=2))
+    windows = "".join(f"FROM NAMED WINDOW <urn:w{n}> ON <urn:s{n % 2}> [{one}]\n" for n, one in enumerate(extents))
+    body = " ".join(f"WINDOW <urn:w{n}> {{ {draw(blocks)} }}" for n in range(len(extents)))
+    if draw(st.booleans()):
+        body += f" {draw(blocks)}"
+    if draw(st.booleans()):
+        body += f" {draw(st.sampled_from(FILTERS))}"
+    operator = draw(st.sampled_from(["RSTREAM", "ISTREAM", "DSTREAM"]))
+    shown = draw(st.sampled_from(["*", "DISTINCT *", "?x", "DISTINCT ?x", "?y ?x"]))
+    report = draw(st.sampled_from(["", "REPORT ON_CONTENT_CHANGE", "REPORT NON_EMPTY, ON_CONTENT_CHANGE"]))
+    return f"REGISTER {operator} <urn:out> AS SELECT {shown}\n{windows}{report} WHERE {{ {body} }}"
+
+
+triples = st.builds(
+    Triple, st.sampled_from([*NAMES, BlankNode("n")]), st.sampled_from(PREDICATES), st.sampled_from(VALUES)
+)
+streams = st.lists(st.tuples(st.integers(0, 9).map(lambda n: n * 500), triples), min_size=4, max_size=25).map(
+    lambda found: sorted(found, key=lambda element: element[0])
+)
+graphs = st.lists(triples, min_size=3, max_size=12)
+
+
+def native(text: str) -> bool:
+    """Whether there is a plan."""
+    try:
+        plan_of(parse(text))
+    except NotNativeError:
+        return False
+    return True
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=queries(), first=streams, second=streams, graph=graphs)
+def test_both_evaluators_say_the_same(text: str, first: Elements, second: Elements, graph: list[Triple]) -> None:
+    if not native(text):
+        return
+    fed = {"urn:s0": first, "urn:s1": second} if "urn:w1" in text else {"urn:s0": first}
+    static = {"": [Quad(*triple, DefaultGraph()) for triple in graph]}
+    expected = said(results(text, "snapshot", fed, static))
+    assert said(results(text, "native", fed, static)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT ?s FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S] { WINDOW <urn:w> { ?s <urn:p>+ ?o } }",
+    ],
+)
+def test_what_is_no_join_has_a_reason(text: str) -> None:
+    with pytest.raises(NotNativeError, match="path"):
+        plan_of(parse(text))
