@@ -1,7 +1,9 @@
 """How deep and how full a text is, found without a parser: those of libraries crash on what is nested too deep."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from xml.parsers.expat import ErrorString, ExpatError, ParserCreate, XMLParserType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,7 @@ _ALIKE = bytes.maketrans(b"[]", b"{}")
 _QUOTE, _COMMA, _OPEN, _CLOSE = b'",{}'
 _TOKEN = re.compile(
     rb"""\\.|"{3}(?:[^"\\]|\\.|"{1,2}(?!"))*+"{3}|'{3}(?:[^'\\]|\\.|'{1,2}(?!'))*+'{3}"""
-    rb"""|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|<[^<>\s]*+>|\#[^\n]*+|(?P<open><<)|(?P<close>>>)""",
+    rb"""|"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|<[^<>\s]*+>|\#[^\n\r]*+|(?P<open><<)|(?P<close>>>)""",
     re.DOTALL,
 )
 """What can hide brackets in N-Quads and TriG, and the brackets of triple terms."""
@@ -56,10 +58,45 @@ def depth_of_triples(text: bytes) -> int:
     return deepest
 
 
+@dataclass(eq=False)
+class _Xml:
+    """Looks at RDF/XML with expat, which bounds what a small text grows to where entities hold no others."""
+
+    parser: XMLParserType
+    depth: int = 0
+
+    def begins(self, *_: object) -> None:
+        self.depth += 1
+        if self.depth > 2 * DEEPEST:  # a triple in a triple is a property and a node
+            raise SyntaxError(TOO_DEEP, ("", self.parser.CurrentLineNumber, None, None))
+
+    def ends(self, _: str) -> None:
+        self.depth -= 1
+
+    def declares(self, name: str, _: bool, value: str | None, *__: object) -> None:
+        if "&" in (value or ""):
+            why = f"the entity {name} holds others, which are not read"
+            raise SyntaxError(why, ("", self.parser.CurrentLineNumber, None, None))
+
+
+def check_xml(text: bytes) -> None:
+    """SyntaxError where RDF/XML is nested too deep, or says little that stands for much."""
+    parser = ParserCreate()
+    found = _Xml(parser)
+    parser.StartElementHandler, parser.EndElementHandler = found.begins, found.ends
+    parser.EntityDeclHandler = found.declares
+    try:
+        parser.Parse(text, True)
+    except ExpatError as error:
+        raise SyntaxError(ErrorString(error.code), ("", error.lineno, error.offset, None)) from None
+
+
 def readable(path: Path, kind: RdfFormat | None) -> bytes:
     """The content of a file of RDF, before a parser sees it; SyntaxError where it is nested too deep."""
     text = path.read_bytes()
-    if (depth_of(marks_of(text)) if kind == RdfFormat.JSON_LD else depth_of_triples(text)) > DEEPEST:
+    if kind == RdfFormat.RDF_XML:
+        check_xml(text)
+    elif (depth_of(marks_of(text)) if kind == RdfFormat.JSON_LD else depth_of_triples(text)) > DEEPEST:
         raise SyntaxError(TOO_DEEP)
     return text
 

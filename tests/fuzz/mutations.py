@@ -18,6 +18,8 @@ PIECES = [
         b"'",
         b"\\",
         b"\n",
+        b"\r",
+        b"#\r",
         b"\t",
         b" ",
     ),
@@ -66,6 +68,7 @@ PIECES = [
         b"%",
     ),
 ]
+XML_TRIPLE = (b'<e:b rdf:parseType="Triple"><rdf:Description rdf:about="urn:a">', b"</rdf:Description></e:b>")
 TOKEN = re.compile(rb'"[^"\n]*"|<[^<>\n]*>|[\w.+-]+|\s+|.', re.DOTALL)
 
 
@@ -127,7 +130,7 @@ def _nested(random: Random, text: bytes, samples: Sequence[bytes], most: int) ->
     before, after = text[start:at], text[at:stop]
     if random.random() < 0.5:
         before, after = random.choice(
-            ((b"[", b"]"), (b'{"a":', b"}"), (b"<<( <urn:a> <urn:b> ", b" )>>"), (b"( ", b" )"))
+            ((b"[", b"]"), (b'{"a":', b"}"), (b"<<( <urn:a> <urn:b> ", b" )>>"), (b"( ", b" )"), XML_TRIPLE)
         )
     times = min(int(10 ** random.uniform(0, 6)), most // max(1, len(before) + len(after)))
     return text[:at] + before * times + after * times + text[at:]

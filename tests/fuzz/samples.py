@@ -157,10 +157,11 @@ SAMPLES: dict[str, list[bytes]] = {
     "mappings": MAPPINGS,
     "turtle": TURTLE,
     "rdfxml": [
-        b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e "http://e/">]><rdf:RDF xmlns:e="http://e/" '
+        b'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e "http://e/">]><rdf:RDF xmlns:e="http://e/" rdf:version="1.2" '
         b'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
         b'<rdf:Description rdf:about="&e;a"><e:b rdf:resource="&e;c"/><e:d xml:lang="en">x</e:d>'
-        b'<e:l rdf:parseType="Collection"><e:T/></e:l></rdf:Description></rdf:RDF>',
+        b'<e:l rdf:parseType="Collection"><e:T/></e:l><e:t rdf:parseType="Triple"><rdf:Description rdf:about="&e;s">'
+        b"<e:p>o</e:p></rdf:Description></e:t></rdf:Description></rdf:RDF>",
     ],
     "runs": [RUN, (CONFIGS / "run-reference.yaml").read_bytes()],
     "sources": SOURCES,

@@ -10,6 +10,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
 
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.rdf.nesting import DEEPEST, depth_of, depth_of_triples, items_of, marks_of
+from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import writer
 from freshkeeper.maintenance.run.run_config import config_of
@@ -54,9 +55,10 @@ def count(made):
     return sum(1 for _ in made.results())
 
 
+@pytest.mark.parametrize("comment", ["", "# ends here\r"])
 @pytest.mark.parametrize("levels", [DEEPEST + 1, 700, 10_000])
-def test_a_line_that_is_nested_too_deep_is_one_element_lost(levels, tmp_path):
-    text = line(1) + line(2, nested(levels)) + line(3_600_001, name="c")
+def test_a_line_that_is_nested_too_deep_is_one_element_lost(levels, comment, tmp_path):
+    text = line(1) + line(2, nested(levels)).replace("\t", f"\t{comment}") + line(3_600_001, name="c")
     with pytest.raises(StreamError, match=r"s.nq, line 2: .* nested deeper than 100 levels"):
         count(session(tmp_path, text)[0])
     made, told = session(tmp_path, text, on_error="skip")
@@ -235,7 +237,42 @@ def test_json_is_as_deep_as_it_is(value):
     assert items_of(marks) <= json.dumps(value).count(",") + json.dumps(value).count("{") + json.dumps(value).count("[")
 
 
-@pytest.mark.parametrize("hiding", ['"{}"', "'{}'", '"""a"{}"""', "# {}\n", "<urn:a#> "])
+RDFXML = (
+    '<?xml version="1.0"?>\n<!DOCTYPE r [<!ENTITY e0 "ten_letters">{entities}]>'
+    '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" r:version="1.2" xmlns:e="http://e/">'
+    '<r:Description r:about="http://e/&e0;">{triples}</r:Description></r:RDF>'
+)
+TRIPLE = '<e:p r:parseType="Triple"><r:Description r:about="http://e/s">'
+BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("entities", "triples", "why"),
+    [
+        ("", TRIPLE * 5_000 + "</r:Description></e:p>" * 5_000, "nested deeper than 100 levels"),
+        ('<!ENTITY t "Triple">', TRIPLE.replace("Triple", "&t;") * 5_000, "nested deeper than 100 levels"),
+        (BOMB, "<e:p>&e11;</e:p>", "the entity e1 holds others"),
+        (f'<!ENTITY e "{"x" * 100_000}">', f"<e:p>{'&e;' * 10_000}</e:p>", "amplification"),
+        ("", "<e:p>", "mismatched tag"),
+    ],
+    ids=["triples", "triples by an entity", "entities in entities", "one entity very often", "no XML"],
+)
+def test_rdf_in_xml_neither_nests_nor_grows_without_end(entities, triples, why, tmp_path):
+    (tmp_path / "g.rdf").write_text(RDFXML.format(entities=entities, triples=triples))
+    with pytest.raises(InputError, match=f"g.rdf, line 2: .*{why}"):
+        load_graph(tmp_path / "g.rdf")
+
+
+def test_rdf_in_xml_is_read_with_its_triples_in_triples_and_its_entities(tmp_path):
+    deep = TRIPLE * 30 + "<e:p>&e0; &amp; &#60;</e:p>" + "</r:Description></e:p>" * 30
+    (tmp_path / "g.rdf").write_text(RDFXML.format(entities="", triples=deep))
+    (quad,) = load_graph(tmp_path / "g.rdf")
+    assert quad.subject == NamedNode(f"{E}ten_letters")
+    assert str(quad.object).count("<http://e/s> <http://e/p>") == 30
+    assert '"ten_letters & <"' in str(quad.object)
+
+
+@pytest.mark.parametrize("hiding", ['"{}"', "'{}'", '"""a"{}"""', "# {}\n", "# {}\r", "<urn:a#> "])
 def test_triples_in_triples_are_counted_where_they_are(hiding):
     text = f"<urn:a> <urn:b> {hiding.format('<<(' * 300)} {nested(150)} ."
     assert depth_of_triples(text.encode()) == 150
