@@ -27,6 +27,7 @@ from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.opening import is_live, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.registry import make
@@ -77,7 +78,7 @@ class Session:
         pace = None if speed is None else Pace(speed, after=self._query.done)
         for name in dict.fromkeys(window.stream for window in self.query.windows):
             written = self.config.streams[name]
-            stream = open_stream(written, self._mistakes, self.config.gap)
+            stream = open_stream(written, self._mistakes, Steps(self.config.gap, self._query.done))
             idle = self.config.idle / 1000 if self.config.idle is not None and is_live(written) else None
             self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.config.delay, idle)
         for line in unused(self.query, self.config.streams, self.config.graph_files, self.config.sources):

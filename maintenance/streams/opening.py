@@ -14,7 +14,7 @@ from pathlib import Path
 
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.live_streams import Directory, online
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
+from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, TimedLines
 from freshkeeper.maintenance.streams.timed_rows import TimedRows
@@ -36,9 +36,9 @@ def is_live(written: str) -> bool:
     return written == "-" or written.startswith((*ADDRESSES, FOLLOW))
 
 
-def open_stream(written: str, mistakes: Mistakes, gap: int = LONGEST_GAP) -> Stream:
-    """The stream that `written` names; `gap` is the longest plausible step of its time."""
-    steps = Steps(gap)
+def open_stream(written: str, mistakes: Mistakes, steps: Steps | None = None) -> Stream:
+    """The stream that `written` names; `steps` say how far its time may step forward."""
+    steps = steps or Steps()
     if written == "-":
         return TimedLines.stdin(mistakes, steps)
     if written.startswith(ADDRESSES):

@@ -1,6 +1,7 @@
 """How far event time steps forward at once: an element of the far future makes all evaluations before it due.
 
-A stream begins anywhere; from there on, what is further ahead of the latest element than a plausible gap is an error.
+A stream begins anywhere, or where a run goes on, plausibly behind what was answered; from there on, what is further
+ahead of the latest element than a plausible gap is an error.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ class Steps:
     """One stream's steps."""
 
     gap: int = LONGEST_GAP
+    answered: int | None = None
+    """the last evaluation of an earlier run: the first element is judged by it"""
     latest: int | None = None
     """the latest time of its elements so far"""
 
@@ -24,8 +27,10 @@ class Steps:
         """Whether these are all plausible, one after the other; if so, they have come."""
         if not times:
             return True
-        start, most = times[0] if self.latest is None else self.latest, max(times)
-        if most > LONGEST_MS or (most - start > self.gap and not self._slowly(start, times)):
+        before, most = self._before, max(times)
+        start = times[0] if self.latest is None else self.latest
+        leaps = before is not None and times[0] - before > self.gap
+        if most > LONGEST_MS or leaps or (most - start > self.gap and not self._slowly(start, times)):
             return False
         self.latest = max(start, most)
         return True
@@ -34,11 +39,17 @@ class Steps:
         """A time that has come; a ValueError says that it is none."""
         if time > LONGEST_MS:
             raise ValueError(f"{time} is no time: it is in milliseconds since the epoch, at most {LONGEST_MS}")
-        if self.latest is not None and time - self.latest > self.gap:
-            ahead = f"{time} is {to_iso(time - self.latest)} ahead of the latest element, at {self.latest}"
+        if (before := self._before) is not None and time - before > self.gap:
+            what = "last evaluation" if self.latest is None else "latest element"
+            ahead = f"{time} is {to_iso(time - before)} ahead of the {what}, at {before}"
             raise ValueError(f"{ahead}; at most {to_iso(self.gap)} is plausible, which --gap says")
         self.latest = time if self.latest is None else max(self.latest, time)
         return time
+
+    @property
+    def _before(self) -> int | None:
+        """What the next element is judged by."""
+        return self.answered if self.latest is None else self.latest
 
     def _slowly(self, latest: int, times: Sequence[int]) -> bool:
         """The same where elements are few and far between."""

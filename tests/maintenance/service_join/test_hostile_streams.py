@@ -20,7 +20,7 @@ from freshkeeper.maintenance.service_join.values import ServiceRows, unskolem
 from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.maintenance.streams.live_streams import Events
 from freshkeeper.maintenance.streams.opening import open_stream
-from freshkeeper.maintenance.streams.steps import LONGEST_GAP
+from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, OnError, TimedLines
 from freshkeeper.policies.errors import InputError
@@ -117,6 +117,31 @@ def test_one_element_of_the_far_future_is_one_element_lost(far, tmp_path):
     assert answered == []
     made, _ = session(tmp_path, text, on_error="skip")
     assert [result.t for result in made.results()] == [3_600_000, 7_200_000]
+
+
+def test_the_first_element_after_a_restart_is_counted_from_the_last_evaluation(tmp_path):
+    state = {"state": tmp_path / "state", "on_error": "skip"}
+    assert count(session(tmp_path, line(1_000) + line(7_200_000), **state)[0]) == 2
+    made, told = session(tmp_path, line(10**14) + line(7_300_000) + line(10_800_000), **state)
+    assert [result.t for result in made.results()] == [10_800_000]
+    assert "line 1: 100000000000000 is" in told[0]
+    made, _ = session(tmp_path, line(10_800_000 + 40 * DAY), **state, gap="41d")
+    assert [result.t for result in made.results()] == [10_800_000 + 40 * DAY]
+
+
+@given(st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), max_size=4), st.none() | st.integers(0, 60))
+def test_many_elements_at_once_are_judged_as_one_after_the_other(batches, answered):
+    at_once, one_by_one = Steps(10, answered), Steps(10, answered)
+    for times in batches:
+        plausible = at_once.take(times)
+        for time in times:
+            try:
+                one_by_one.check(time)
+            except ValueError:
+                assert not plausible
+                return
+        assert plausible
+        assert at_once.latest == one_by_one.latest
 
 
 def test_a_gap_that_is_meant_is_a_setting(tmp_path):
