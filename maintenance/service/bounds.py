@@ -21,15 +21,17 @@ def check_json(text: bytes, max_bytes: int) -> None:
     """FetchError where JSON is nested too deep or holds too much."""
     marks = marks_of(text)
     if (items := items_of(marks)) > (most := max_bytes // BYTES_PER_ITEM):
-        raise FetchError(f"too large: the answer holds {items} values; the source's max_size allows {most}")
+        raise FetchError(
+            f"too large: the answer holds {items} values; the source's max_size allows {most}", refused=True
+        )
     if (depth := depth_of(marks)) > DEEPEST:
-        raise FetchError(f"malformed: the answer is nested {depth} levels deep, and {DEEPEST} are read")
+        raise FetchError(f"malformed: the answer is nested {depth} levels deep, and {DEEPEST} are read", refused=True)
 
 
 def check_values(text: bytes) -> None:
     """FetchError where a value is so long that parsers, and states that keep it, do not take it."""
     if any(text.find(b'"', at, at + LONGEST) < 0 for at in range(0, len(text) - LONGEST, LONGEST)):
-        raise FetchError(f"too large: a value of the answer is longer than {LONGEST / 1_000_000:.0f} MB")
+        raise FetchError(f"too large: a value of the answer is longer than {LONGEST / 1_000_000:.0f} MB", refused=True)
 
 
 def bounded(found: QuerySolutions, max_bytes: int) -> list[Bound]:
@@ -39,6 +41,7 @@ def bounded(found: QuerySolutions, max_bytes: int) -> list[Bound]:
     rows: list[Bound] = []
     for row in found:
         if len(rows) == most:
-            raise FetchError(f"too large: the answer has more than {most} rows of {len(names)} values (max_size)")
+            said = f"too large: the answer has more than {most} rows of {len(names)} values (max_size)"
+            raise FetchError(said, refused=True)
         rows.append({n: term for n, term in zip(names, row, strict=True) if term is not None})
     return rows

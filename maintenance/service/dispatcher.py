@@ -185,7 +185,7 @@ class _Job:
                 dispatcher.limiter.failed(fault.wait)
                 error = str(fault)
                 if not fault.again or n + 1 == tries or not self._rest(n):
-                    return self._failed(error)
+                    return replace(self._failed(error), refused=fault.keys)
             else:
                 dispatcher.limiter.succeeded()
                 return replace(reply, sent=self.sent)
@@ -198,7 +198,7 @@ class _Job:
         except (FetchError, NotSentError):
             raise
         except BaseException as error:
-            raise FetchError(unreadable(error)) from None
+            raise FetchError(unreadable(error), keys=True) from None
 
     def settle(self) -> int:
         """Nothing more is sent; tells how often it was."""

@@ -6,13 +6,16 @@ from freshkeeper.policies.errors import EndpointError
 class FetchError(EndpointError):
     """A try that gave no answer."""
 
-    def __init__(self, text: str, again: bool = False, wait: float | None = None, refused: bool = False) -> None:
+    def __init__(
+        self, text: str, again: bool = False, wait: float | None = None, refused: bool = False, keys: bool = False
+    ) -> None:
         """`again`: another try may go better; `wait`: for so many seconds the source wants no request.
 
-        `refused`: the source is well and the request is not, so one for other keys may go better.
+        `refused`: the source is well and the request is not, so one for other keys may go better; `keys`: it may be the
+        source, and it may be what is asked for.
         """
         super().__init__(text)
-        self.again, self.wait, self.refused = again, wait, refused
+        self.again, self.wait, self.refused, self.keys = again, wait, refused, keys or refused
 
 
 def unreadable(error: BaseException) -> str:

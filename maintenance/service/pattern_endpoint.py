@@ -74,13 +74,15 @@ class PatternEndpoint:
             sent = self.transport.send(asked, order.now, bill.tries(asked), self, max(0.0, until - self.clock()))
             bill.add(asked, sent.replies)
             late += [late for one in sent.late for late in self._late(one)]
+            halves: list[Asked] = []
             for request, reply in zip(asked, sent.replies, strict=True):
-                results = self._outcome(request, reply, order.now)
+                results, refused = self._outcome(request, reply, order.now)
                 outcome |= results
                 if reply.pending:
                     self._under_way |= results.keys()
-            halves = [(_asked_in(one), reply) for one, reply in zip(asked, sent.replies, strict=True) if reply.refused]
-            asked = self._asked([key for keys, _ in halves if len(keys) > 1 for key in keys], outcome)
+                if refused and len(request.keys) > 1:
+                    halves += _asked_in(request)
+            asked = self._asked(halves, outcome)
             if not asked or bill.tries(asked) < 1 or self.clock() >= until:
                 break
         self.requests += bill.requests
@@ -143,20 +145,22 @@ class PatternEndpoint:
         return f"not sent: the source refused it, so it is asked for again after {rests} evaluations" if rests else None
 
     def _late(self, late: LateReply) -> list[Late]:
-        results = self._outcome(late.request, late.reply, late.asked_at)
+        results, _ = self._outcome(late.request, late.reply, late.asked_at)
         self._under_way -= results.keys()
         return [Late(key, result, late.asked_at, kind) for (kind, key), result in results.items()]
 
-    def _outcome(self, request: Request, reply: Reply, now: int) -> dict[Asked, Copy | Expanded]:
-        """What a reply says of each key of its request."""
+    def _outcome(self, request: Request, reply: Reply, now: int) -> tuple[dict[Asked, Copy | Expanded], bool]:
+        """What a reply says of each key of its request, and whether it would say more of fewer keys."""
+        try:
+            found = self._read(request, reply, now)
+        except Exception as error:  # whatever a source answers costs its answers, and nothing else
+            reply = replace(reply, rows=(), error=unreadable(error), refused=True)
+            found = self._read(request, reply, now)
         if reply.refused:
             self._refusals.refused(_asked_in(request))
         elif reply.error is None:
             self._refusals.answered(_asked_in(request))
-        try:
-            return self._read(request, reply, now)
-        except Exception as error:  # whatever a source answers costs its answers, and nothing else
-            return self._read(request, replace(reply, rows=(), error=unreadable(error)), now)
+        return found, reply.refused
 
     def _read(self, request: Request, reply: Reply, now: int) -> dict[Asked, Copy | Expanded]:
         if request.expands:

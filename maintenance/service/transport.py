@@ -43,7 +43,7 @@ class Reply:
     pending: bool = False
     """it is still on its way; the error says so"""
     refused: bool = False
-    """the source answers, and wants no request for these keys: one for fewer of them may go well"""
+    """it cannot be answered as it is, or what is answered cannot be read: one for fewer keys may go well"""
     modified: int = UNKNOWN
     expires: int = UNKNOWN
     known: frozenset[Term] | None = None

@@ -123,7 +123,7 @@ def _triples(resource: Resource, subject: NamedNode, document: object) -> list[Q
     try:
         return list(resource.triples(subject, document))
     except ValueError as error:
-        raise FetchError(f"malformed: the answer holds a value that is no term: {error}") from None
+        raise FetchError(f"malformed: the answer holds a value that is no term: {error}", refused=True) from None
 
 
 def _document(answer: Answer, max_bytes: int) -> object:
@@ -133,4 +133,4 @@ def _document(answer: Answer, max_bytes: int) -> object:
     try:
         return read_json(answer.body, max_bytes)
     except (ValueError, RecursionError):
-        raise FetchError("malformed: the answer is no JSON", again=True) from None
+        raise FetchError("malformed: the answer is no JSON", again=True, keys=True) from None

@@ -103,4 +103,4 @@ def rows_of(answer: Answer, max_bytes: int = 32 * MEGABYTE) -> list[Bound]:
         return bounded(found, max_bytes)
     except SyntaxError as error:
         said = " ".join(str(error.msg).split())
-        raise FetchError(f"malformed: the answer is no SPARQL result: {said}", again=True) from None
+        raise FetchError(f"malformed: the answer is no SPARQL result: {said}", again=True, keys=True) from None

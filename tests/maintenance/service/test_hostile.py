@@ -1,18 +1,24 @@
 """Whatever a source answers costs its answers, and never the run."""
 
 import json
+from contextlib import closing
 from urllib.parse import unquote_plus
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.bounds import LONGEST
+from freshkeeper.maintenance.service.endpoint import Order
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.exchange import Answer
 from freshkeeper.maintenance.service.http.sparql_over_http import rows_of
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service.source_config import config_of as source_config
+from freshkeeper.maintenance.service.sources import source_of
 
 E = "http://e/"
 JSON = "application/sparql-results+json"
@@ -95,15 +101,35 @@ def test_a_bad_answer_about_one_key_costs_the_answers_of_that_key(body, pattern,
     def said(asked):
         if "http://e/ann" in unquote_plus(asked):
             return JSON, body
-        link = {"b": {"type": "uri", "value": f"{E}b"}}
         return JSON, rows(
-            json.dumps(json.loads(number("bob", "7")) | link), names=["who", "b", "n", "freshkeeper_there"]
+            json.dumps(json.loads(number("bob", "7")) | LINK), names=["who", "b", "n", "freshkeeper_there"]
         )
 
     source = {"sparql": saying(said).url, "volatile": [f"{E}followers"], "retries": 0, "failures": 100}
     found = results(source, tmp_path, pattern)
     assert [shown(result) for result in found if result.t % 2000 == 0] == [["bob 7"]] * 3
     assert all(not result.answers for result in found if result.t % 2000)
+
+
+LINK = {"b": {"type": "uri", "value": f"{E}b"}}
+USERS = [f"u{n}" for n in range(12)]
+
+
+@pytest.mark.parametrize("body", SPARQL.values(), ids=SPARQL)
+def test_a_bad_answer_about_one_key_of_a_batch_costs_the_others_a_few_requests(body, saying):
+    def said(asked):
+        names = [name for name in USERS if f"<{E}{name}>" in unquote_plus(asked)]
+        found = (json.dumps(json.loads(number(name, "7")) | LINK) for name in names)
+        return JSON, body if "u7" in names else rows(*found, names=["who", "b", "n", "freshkeeper_there"])
+
+    given = {"sparql": saying(said).url, "batch": 12, "retries": 0, "failures": 5, "timeout": "60s"}
+    source = source_of(source_config(given, "test"))
+    (service,) = parse(QUERY.format(pattern=LINKED)).services
+    endpoint = PatternEndpoint(split(service, [f"{E}followers"], ["who"]), source.transport, source.price)
+    with closing(source.transport):
+        for _ in range(2):
+            delivery = endpoint.deliver(Order(0, (), [(NamedNode(E + name),) for name in USERS]))
+            assert [name for name, one in zip(USERS, delivery.expanded, strict=True) if one.error] == ["u7"]
 
 
 @pytest.mark.parametrize("body", DOCUMENTS.values(), ids=DOCUMENTS)
@@ -119,7 +145,8 @@ def test_a_bad_document_costs_its_answers_and_a_restart_goes_on(body, saying, tm
     (tmp_path / "state" / "state.sqlite").unlink()
     found = results(source, tmp_path, f"{DIRECT} . ?who :boss ?b", state=tmp_path / "state")
     assert [shown(result) for result in found if result.t % 2000 == 0] == [["bob 7"]] * 3
-    assert all(result.errors and not result.answers for result in found if result.t % 2000)
+    bad = [result for result in found if result.t % 2000]
+    assert (bad[0].errors, [list(result.answers) for result in bad]) == (1, [[]] * 3)
 
 
 def test_an_answer_that_is_nested_too_deep_is_said_so():
