@@ -29,15 +29,7 @@ from freshkeeper.maintenance.settings.durations import to_unit
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
-from freshkeeper.simulator.experiment.summary import (
-    Row,
-    SeedResult,
-    mean_and_ci,
-    pooled,
-    read_summary,
-    seed_result,
-    write_summary,
-)
+from freshkeeper.simulator.experiment.summary import Row, mean_and_ci, of_seed, read_summary, write_summary
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
 from freshkeeper.simulator.trace.trace import Trace, read_trace
 from freshkeeper.simulator.trace.workload import generate
@@ -234,9 +226,8 @@ def _recorded(path: Path) -> Trace:
 
 
 def _numbers(outcome: Outcome) -> dict[str, Any]:
-    result = seed_result(outcome.tables["evaluations"])
     return {
-        **asdict(result),
+        **of_seed(outcome.tables["evaluations"]),
         "evaluations": outcome.tables["evaluations"].num_rows,
         "spent": outcome.spent,
         "requests": outcome.requests,
@@ -316,9 +307,8 @@ def _merge(out: Path, name: str, files: list[Path]) -> None:
 
 def _row(setting: Setting, policy: PolicySettings, parts: list[Part]) -> Row:
     numbers = [part.numbers[policy.title] for part in parts]
-    seeds = [SeedResult(n["freshness"], n["fresh"], n["results"]) for n in numbers]
-    freshness, ci95 = mean_and_ci([seed.freshness for seed in seeds if seed.freshness is not None])
-    ratio, stale, answers = pooled(seeds)
+    freshness, ci95 = mean_and_ci([n["freshness"] for n in numbers if n["freshness"] is not None])
+    fresh, answers = (sum(n[name] for n in numbers) for name in ("fresh", "results"))
     bounds = [part.bound for part in parts if part.bound is not None]
     bound = sum(bounds) / len(bounds) if len(bounds) == len(parts) else None
     evaluations = sum(n["evaluations"] for n in numbers)
@@ -332,8 +322,8 @@ def _row(setting: Setting, policy: PolicySettings, parts: list[Part]) -> Row:
         seeds=len(parts),
         freshness=freshness,
         ci95=ci95,
-        pooled=ratio,
-        stale_answers=stale,
+        pooled=fresh / answers if answers else None,
+        stale_answers=answers - fresh,
         answers=answers,
         spent=sum(n["spent"] for n in numbers),
         requests_per_evaluation=sum(n["requests"] for n in numbers) / evaluations,

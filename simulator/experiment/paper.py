@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from freshkeeper.policies.errors import InputError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import load
 from freshkeeper.simulator.experiment.summary import Row, read_summary
@@ -18,21 +17,13 @@ class Runs:
     given: Path | None = None
 
     def of(self, name: str) -> Path:
-        """The run of configs/NAME.yaml."""
+        """The run of a config that comes along, as fig2a, or of a file."""
         if self.given is not None and (self.given / name).is_dir():
             return self.given / name
         made = self.place / name
         if not made.exists():
-            simulate(load(configs() / f"{name}.yaml", {"seeds": self.seeds}), made)
+            simulate(load(Path(name), {"seeds": self.seeds}), made)
         return made
-
-
-def configs() -> Path:
-    """The project's configs, beside the directory that a notebook runs in or in it."""
-    for place in (Path("configs"), Path("../configs")):
-        if place.is_dir():
-            return place
-    raise InputError("there is no directory configs here or beside here; run this in the project's directory")
 
 
 def freshness_table(run: Path) -> list[list[str]]:

@@ -18,6 +18,7 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import About, Contender, RunError, Setting
 from freshkeeper.policies.arrays import Bools, Floats, Ints
 from freshkeeper.policies.base import Case, Knowledge
+from freshkeeper.simulator.experiment.summary import Row, read_summary
 from freshkeeper.simulator.report.columns import BROKEN, floats, words
 
 NEEDED = ("policy", "k", "results")
@@ -89,7 +90,7 @@ class Run:
     path: Path
     about: About
     evaluations: Evaluations
-    summary: Mapping[tuple[str, str], Mapping[str, str]]
+    summary: Mapping[tuple[str, str], Row]
     notes: list[str] = field(default_factory=list)
 
     def setting(self, name: str) -> Setting:
@@ -206,13 +207,10 @@ def _position(series: Series, settings: list[str], policies: list[str]) -> tuple
     return case, knowledge, at(series.setting, settings), at(series.policy, policies)
 
 
-def _summary(path: Path, notes: list[str]) -> dict[tuple[str, str], dict[str, str]]:
+def _summary(path: Path, notes: list[str]) -> dict[tuple[str, str], Row]:
     file = path / "summary.csv"
-    if not file.exists():
-        return {}
     try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            return {(row.get("setting") or "", row.get("policy") or ""): row for row in csv.DictReader(lines)}
+        return {(row.setting, row.policy): row for row in read_summary(file)} if file.exists() else {}
     except (OSError, ValueError, csv.Error) as error:
         notes.append(f"The summary.csv is not readable and was left aside: {str(error).splitlines()[0]}.")
         return {}

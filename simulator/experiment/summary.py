@@ -1,7 +1,7 @@
 """The headline numbers of a run: one row per setting and policy, with intervals over seeds."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import isnan
 from pathlib import Path
@@ -39,35 +39,19 @@ class Row:
     seconds: float
 
 
-@dataclass(frozen=True)
-class SeedResult:
-    """One policy, one setting, one seed."""
-
-    freshness: float | None
-    fresh: float
-    results: float
-
-
-def seed_result(evaluations: pa.Table) -> SeedResult:
+def of_seed(evaluations: pa.Table) -> dict[str, float | None]:
     """Mean over the evaluations that count and have answers, and the sums behind the pooled ratio."""
     results, fresh = (evaluations[name].to_numpy().astype(np.float64) for name in ("results", "fresh"))
     counted = ~evaluations["warmup"].to_numpy().astype(bool) & (results > 0)
     share = fresh[counted] / results[counted]
     mean = float(share.mean()) if share.size else None
-    return SeedResult(mean, float(fresh[counted].sum()), float(results[counted].sum()))
+    return {"freshness": mean, "fresh": float(fresh[counted].sum()), "results": float(results[counted].sum())}
 
 
 def mean_and_ci(values: Sequence[float] | Floats) -> tuple[float | None, float | None]:
     """The mean and the half-width of its 95 % interval over seeds (Student's t); None where it cannot be said."""
     found = estimate(np.asarray(values, dtype=np.float64))
     return None if isnan(found.mean) else found.mean, None if isnan(found.half) else found.half
-
-
-def pooled(results: Iterable[SeedResult]) -> tuple[float | None, float, float]:
-    """Fresh answers per answer over all seeds, the stale answers, and the answers."""
-    found = list(results)
-    fresh, answers = sum(result.fresh for result in found), sum(result.results for result in found)
-    return (fresh / answers if answers else None), answers - fresh, answers
 
 
 def write_summary(path: Path, rows: Sequence[Row]) -> None:

@@ -101,9 +101,9 @@ def _overspent(run: Run, evaluations: Evaluations, rows: slice, series: Series) 
     """More was spent than there was; bounds are no claim, so they are not marked."""
     if run.contender(series.policy).is_bound:
         return False
-    said = run.summary.get((series.setting, series.policy), {}).get("over_budget", "").strip().lower()
+    known = run.summary.get((series.setting, series.policy))
     beyond: Bools = evaluations.spent[rows] > evaluations.budget[rows] + SLACK
-    return bool(beyond.any()) or said in ("true", "1", "yes")
+    return bool(beyond.any()) or (known is not None and known.over_budget)
 
 
 def _share(run: Run, score: Score, by_series: Mapping[Series, Score]) -> float:
@@ -112,14 +112,8 @@ def _share(run: Run, score: Score, by_series: Mapping[Series, Score]) -> float:
     if bound is not None and bound.freshness.mean > 0:
         shared, theirs = common(score.seeds, bound.seeds)
         return float(np.nanmean(score.by_seed[shared]) / np.nanmean(bound.by_seed[theirs])) if shared.size else np.nan
-    return _number(run.summary.get((score.series.setting, score.series.policy), {}).get("share_of_bound"))
-
-
-def _number(word: str | None) -> float:
-    try:
-        return float(word) if word else float("nan")
-    except ValueError:
-        return float("nan")
+    known = run.summary.get((score.series.setting, score.series.policy))
+    return np.nan if known is None or known.share_of_bound is None else known.share_of_bound
 
 
 def audited(run: Run, score: Score) -> Measured | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.policies.errors import InputError
+from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.paper import Runs, freshness_table, lifts
@@ -37,8 +37,7 @@ def test_a_lift_is_relative_to_the_baseline_setting_by_setting(run):
 
 
 def test_a_run_that_is_there_is_taken_and_another_is_made_once(run, tmp_path, monkeypatch):
-    (tmp_path / "configs").mkdir()
-    (tmp_path / "configs" / "tiny.yaml").write_text("workload: {edges: 60}\nevaluations: 5\npolicies: [lru]\n")
+    (tmp_path / "tiny").write_text("workload: {edges: 60}\nevaluations: 5\npolicies: [lru]\n")
     monkeypatch.chdir(tmp_path)
     runs = Runs(tmp_path / "made", seeds=1, given=run.parent)
     assert runs.of("small") == run
@@ -48,7 +47,7 @@ def test_a_run_that_is_there_is_taken_and_another_is_made_once(run, tmp_path, mo
     assert (runs.of("tiny") / "run.json").stat().st_mtime_ns == before
 
 
-def test_outside_the_project_it_is_said_where_to_go(tmp_path, monkeypatch):
+def test_a_config_that_does_not_come_along_is_said_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="there is no directory configs"):
-        Runs(Path("made")).of("fig2a")
+    with pytest.raises(ConfigError, match="there is no config fig9z; `freshkeeper config list` names those"):
+        Runs(Path("made")).of("fig9z")

@@ -1,25 +1,26 @@
 """Headlines by seed, groups that never mix, and who may be ranked."""
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.experiment.summary import Row, write_summary
 from freshkeeper.simulator.report.groups import groups
 from freshkeeper.simulator.report.scores import scores
 
 Make = Callable[..., Path]
 
 
-def summary(path: Path, rows: list[dict[str, object]]) -> None:
+def summary(path: Path, policy: str, **said: Any) -> None:
     """A summary.csv beside the tables."""
-    with (path / "summary.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    nothing = dict.fromkeys(("freshness", "ci95", "pooled", "share_of_bound"))
+    numbers = dict.fromkeys(("budget", "bank", "stale_answers", "answers", "spent", "requests_per_evaluation"), 0.0)
+    whose = {"setting": "default", "policy": policy, "case": "bgp", "knowledge": "exact", "seeds": 1, "seconds": 0.0}
+    write_summary(path / "summary.csv", [Row(**{**nothing, **numbers, **whose, "over_budget": False, **said})])
 
 
 def test_the_headline_is_a_mean_over_evaluations_and_then_over_seeds(make_run: Make, write_table: Make) -> None:
@@ -56,7 +57,7 @@ def test_a_share_of_the_bound_comes_from_its_rows(make_run: Make) -> None:
 
 def test_or_from_the_summary_which_then_tells_the_bound(make_run: Make) -> None:
     path = make_run({"ibm": [0.4]})
-    summary(path, [{"setting": "default", "policy": "ibm", "share_of_bound": 0.8}])
+    summary(path, "ibm", share_of_bound=0.8)
     (group,) = groups(run_directory.read(path))
     assert group.scores["default", "ibm"].share_of_bound == pytest.approx(0.8)
     assert group.headline("default", "clairvoyant").mean == pytest.approx(0.5)
@@ -84,7 +85,7 @@ def test_bounds_and_those_over_the_budget_are_not_ranked(make_run: Make) -> None
 
 def test_what_the_summary_calls_over_budget_is(make_run: Make) -> None:
     path = make_run({"ibm": [0.5], "odd": [0.9]})
-    summary(path, [{"setting": "default", "policy": "odd", "over_budget": "true"}])
+    summary(path, "odd", over_budget=True)
     assert groups(run_directory.read(path))[0].ranked == ["ibm"]
 
 
