@@ -153,7 +153,6 @@ class Answers:
         return self.now - self.refreshed
 
     def __len__(self) -> int:
-        """One for each lookup key and cached entry that join."""
         return len(self.keys)
 
     def __iter__(self) -> Iterator[Answer]:

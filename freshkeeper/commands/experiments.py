@@ -104,7 +104,6 @@ class Live:
     """The standings so far, while the run goes on, and what there is to say of it in the end."""
 
     def __init__(self, settings: "Sequence[Setting]") -> None:
-        """Nothing is done yet."""
         self.bar, self._settings = Bar("simulating"), settings
         self._seen: dict[tuple[int, str], list[float]] = {}
         self.parts: list[Part] = []

@@ -58,7 +58,6 @@ class Bar:
     """A progress bar with room for a table below it, on a terminal; elsewhere a line now and then."""
 
     def __init__(self, what: str) -> None:
-        """`what` is being done."""
         self._what = what
         self._progress = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=errors

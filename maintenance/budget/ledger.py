@@ -81,7 +81,6 @@ class Ledger:
     available: Fraction = field(init=False)
 
     def __post_init__(self) -> None:
-        """The bank starts with what it was given."""
         self.carried = self.rule.initial
         self.available = Fraction(0)
 

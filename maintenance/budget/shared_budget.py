@@ -41,7 +41,6 @@ class SharedBudget:
     _now: int | None = None
 
     def __post_init__(self) -> None:
-        """Nothing is paid before somebody evaluates."""
         if self.period < 1:
             raise ConfigError(f"a budget is shared per period of at least 1 ms, not {self.period}")
         self._whole = Ledger(self.rule)

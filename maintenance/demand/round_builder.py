@@ -88,7 +88,6 @@ class Keys(Sequence[object]):
     slots: Ints
 
     def __len__(self) -> int:
-        """One key for every slot."""
         return self.slots.size
 
     @overload
@@ -98,7 +97,6 @@ class Keys(Sequence[object]):
     def __getitem__(self, number: slice) -> Sequence[object]: ...
 
     def __getitem__(self, number: int | slice) -> object:
-        """The key of a number, or of several."""
         if isinstance(number, slice):
             return [self.keys[slot] for slot in self.slots[number].tolist()]
         return self.keys[int(self.slots[number])]

@@ -40,7 +40,6 @@ class WindowSpec:
     in which the future is planned: what is over by then, but not at the next t_k, must be taken out by `remove`"""
 
     def __post_init__(self) -> None:
-        """Refuse what is no window."""
         for name, value in (("range", self.range), ("step", self.step)):
             if value <= 0:
                 raise ConfigError(f"a window's {name} must be positive, not {value}")

@@ -61,7 +61,6 @@ class WindowCounts:
     total: Ids = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def __post_init__(self) -> None:
-        """Nothing is counted yet."""
         self.rows = np.zeros((self.ring + 1, 0), np.int32)
 
     def extend(self, width: int) -> None:

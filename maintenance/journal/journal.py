@@ -109,7 +109,6 @@ class Buffer:
             self.columns.setdefault(column, []).extend(values)
 
     def __len__(self) -> int:
-        """How many rows there are."""
         return max(map(len, self.columns.values()), default=0)
 
     def table(self) -> "pa.Table":

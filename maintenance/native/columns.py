@@ -29,7 +29,6 @@ class Columns:
         self.dictionary.keep(self)
 
     def __len__(self) -> int:
-        """How many elements."""
         return self.times.size
 
     @property

@@ -27,7 +27,6 @@ class Metrics:
     _server: tuple[WSGIServer, Thread] | None = None
 
     def __post_init__(self) -> None:
-        """Register every metric under its name."""
         self.evaluations = self._counter("evaluations", "evaluations done")
         self.answers = self._counter("answers", "answers given, those of entries that the view lacks included")
         self.expected = self._counter("answers_expected_fresh", "answers that were fresh as far as is known")

@@ -47,7 +47,6 @@ class Files:
     format: str = "parquet"
 
     def __post_init__(self) -> None:
-        """Refuse a format that cannot be written so."""
         if self.format not in FORMATS:
             raise ConfigError(f"answers cannot be written as {self.format!r}: {nearest(self.format, FORMATS)}")
 

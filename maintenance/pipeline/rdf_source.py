@@ -80,7 +80,6 @@ class PartReader:
     """Reads parts of files."""
 
     def __init__(self, settings: Settings) -> None:
-        """With the options of the reader."""
         self._settings = settings
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -66,7 +66,6 @@ class Dispatcher:
     """of what is late"""
 
     def __post_init__(self) -> None:
-        """Threads start when they are needed."""
         self._closed = Event()
         self._threads = ThreadPoolExecutor(self.options.concurrency, "source")
 

@@ -35,7 +35,6 @@ class Price:
     batch: int = 1
 
     def __post_init__(self) -> None:
-        """A request without keys is none."""
         if self.batch < 1:
             raise ConfigError(f"a request holds at least 1 key, so batch cannot be {self.batch}")
 

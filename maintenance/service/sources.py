@@ -53,7 +53,6 @@ class EmbeddedSource:
     _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        """Load the data; changes come in the order of their times."""
         self.store = Store()
         self.store.extend(self.data)
         self.changes.sort(key=lambda change: change[0])

@@ -54,7 +54,6 @@ class Database:
     _lock: IO[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Open or begin."""
         try:
             make_directory(self.directory)
             (self.directory / FILE).touch(PRIVATE)

@@ -44,7 +44,6 @@ class StoredView:
     _source: str = ""
 
     def __post_init__(self) -> None:
-        """Go on where an earlier run stopped."""
         dumpable(self.recorded.model)  # says at once if it is not
         self._rows = ViewRows(self.number, self.manager, self.endpoint)
         queries = json.dumps([self.endpoint.split.expand_query(), self.endpoint.split.refresh_query()])

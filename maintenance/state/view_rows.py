@@ -27,7 +27,6 @@ class ViewRows:
     """the number of the last slot that was freed: in this order they are used again"""
 
     def __post_init__(self) -> None:
-        """From now on the view's changes are noted."""
         self.manager.view.watch()
 
     def write(self, sql: sqlite3.Connection, arrived: Iterable[int]) -> None:

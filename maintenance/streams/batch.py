@@ -43,7 +43,6 @@ class Timed(Protocol):
         ...
 
     def __len__(self) -> int:
-        """How many elements."""
         ...
 
     def part(self, start: int, stop: int) -> "Timed":
@@ -68,7 +67,6 @@ class Batch:
     graph: NamedNode | DefaultGraph = DEFAULT
 
     def __len__(self) -> int:
-        """How many elements."""
         return len(self.times)
 
     @property

@@ -43,7 +43,6 @@ class Events(BufferedIOBase):
     """The data of server-sent events, as lines."""
 
     def __init__(self, url: str, source: BufferedIOBase) -> None:
-        """Read from a response."""
         self._url, self._source = url, source
         self._rest, self._begun = b"", False
 

@@ -165,7 +165,6 @@ class Picture:
         return self.svg
 
     def __repr__(self) -> str:
-        """For those who cannot see it."""
         return self.words
 
 

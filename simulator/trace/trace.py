@@ -45,7 +45,6 @@ class Arrivals:
     sn: Ids
 
     def __len__(self) -> int:
-        """The number of rows."""
         return self.t_ms.size
 
 
@@ -58,7 +57,6 @@ class Edges:
     repeated: int = 0
 
     def __len__(self) -> int:
-        """The number of rows."""
         return self.sn.size
 
 
@@ -77,7 +75,6 @@ class Changes:
         return cls(t_ms[order], sr[order], None if value is None else value[order])
 
     def __len__(self) -> int:
-        """The number of rows."""
         return self.t_ms.size
 
 

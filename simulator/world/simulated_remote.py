@@ -76,7 +76,6 @@ class Limited:
     """the last ones that count, in ms"""
 
     def __post_init__(self) -> None:
-        """Nothing was sent."""
         self.price = self.remote.price
         rate = self.requests_per_second or 1.0
         self._most = max(1, int(rate))

@@ -65,7 +65,6 @@ class Truth:
     numbering: Numbering = field(init=False)
 
     def __post_init__(self) -> None:
-        """Nothing is in the view yet."""
         self.numbering = Numbering(self.schedule.srs)
         self.degree = np.diff(self.graph.sn_start)
 

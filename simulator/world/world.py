@@ -85,7 +85,6 @@ class AnswerDeadline(simpy.Event):
     """A time-out that comes after everything else that happens at its instant."""
 
     def __init__(self, env: simpy.Environment, delay: float) -> None:
-        """So long from now."""
         super().__init__(env)
         self._ok, self._value = True, None
         env.schedule(self, priority=LAST, delay=delay)

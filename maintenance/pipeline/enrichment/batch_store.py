@@ -33,7 +33,6 @@ class Store:
     outside: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make the directory."""
         self.place.mkdir(parents=True, exist_ok=True)
 
     def save(self, batch: int, state: object) -> None:

@@ -37,7 +37,6 @@ class Once:
     _room: float = math.inf
 
     def __post_init__(self) -> None:
-        """It costs what the source costs."""
         self.price = self.source.price
 
     def begin(self, log: Log) -> None:

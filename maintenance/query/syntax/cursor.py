@@ -11,7 +11,6 @@ class Cursor:
     """Walks over tokens from left to right; it stops at the END token and never walks past it."""
 
     def __init__(self, tokens: Tokens, index: int = 0) -> None:
-        """Start at a token."""
         self.tokens = tokens
         self.index = index
 

@@ -34,7 +34,6 @@ class QuerySyntaxError(InputError):
         return f"{shown}\n{''.join(c if c == chr(9) else ' ' for c in before)}^"
 
     def __str__(self) -> str:
-        """The message as the command line prints it."""
         head = f"line {self.line}, column {self.column}: {self.problem}"
         body = "\n".join("    " + line for line in self.caret.split("\n"))
         return "\n".join([head, body, *([self.remedy] if self.remedy else [])])

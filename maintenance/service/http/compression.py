@@ -21,7 +21,6 @@ class Unpacker:
     _inner: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """One that was not asked for is no answer."""
         self.coding = self.coding.strip().lower()
         if self.coding not in ("", "identity", *FORMATS):
             raise FetchError(f"malformed: the answer is encoded as {self.coding[:40]!r}, not as {ACCEPTED}")

@@ -69,7 +69,6 @@ class Connection(http.client.HTTPConnection):
     """A connection that knows until when everything on it must be done."""
 
     def __init__(self, place: Place, until: float, clock: Callable[[], float]) -> None:
-        """Not opened yet."""
         super().__init__(place.host, place.port or (443 if place.tls else 80))
         self.until, self.clock, self._tls, self._via = until, clock, place.tls, place.via
 

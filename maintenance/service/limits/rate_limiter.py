@@ -37,7 +37,6 @@ class RateLimiter:
     _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        """Look at both clocks."""
         self._ahead = self.wall() - self.clock()
 
     def room(self, patience: float = 0.0) -> float:
