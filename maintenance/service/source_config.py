@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.service.annotations import Annotation
@@ -69,21 +69,11 @@ def _has_port(place: str) -> bool:
     return port is None or (re.fullmatch(r"\d{0,5}", port[1], re.ASCII) is not None and int(port[1] or 0) <= 65_535)
 
 
-def _rate(written: object) -> object:
-    if not isinstance(written, str):
-        return written
+def _rate(written: str) -> str:
     try:
         return Rate.of(written).written
     except ConfigError as error:
         raise ValueError(str(error)) from None
-
-
-Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
-Size = Annotated[int, BeforeValidator(_bytes), Field(ge=1)]
-Iri = Annotated[str, BeforeValidator(lambda value: _iri(value) if isinstance(value, str) else value)]
-Address = Annotated[str, BeforeValidator(lambda value: _address(value) if isinstance(value, str) else value)]
-Limits = Annotated[list[Annotated[str, BeforeValidator(_rate)]], BeforeValidator(_listed)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def _template(written: str) -> str:
@@ -103,7 +93,20 @@ def _iris(written: str) -> str:
     return written
 
 
-VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+def _variable(written: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|", written):
+        raise ValueError("it must be the name of an environment variable, never what that holds")
+    return written
+
+
+Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
+Size = Annotated[int, BeforeValidator(_bytes), Field(ge=1)]
+Iri = Annotated[str, AfterValidator(_iri)]
+Iris = Annotated[str, AfterValidator(_iris)]
+Address = Annotated[str, AfterValidator(_address)]
+Variable = Annotated[str, AfterValidator(_variable)]
+Limits = Annotated[list[Annotated[str, AfterValidator(_rate)]], BeforeValidator(_listed)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 OURS = ("host", "connection", "content-length", "content-type", "transfer-encoding", "accept", "accept-encoding")
 """Headers that requests have already."""
 
@@ -113,30 +116,18 @@ class Auth(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    bearer: str = Field(default="", description="variable with a token, sent as a bearer token")
-    user: str = Field(default="", description="variable with a user name, for basic authentication")
-    password: str = Field(default="", description="variable with the password that belongs to it")
-    headers: dict[str, str] = Field(default={}, description="headers, as X-API-Key, and the variable that each is in")
-
-    @field_validator("bearer", "user", "password")
-    @classmethod
-    def _is_a_name(cls, written: str) -> str:
-        if not re.fullmatch(rf"{VARIABLE}|", written):
-            raise ValueError("it must be the name of an environment variable, never what that holds")
-        return written
-
-    @field_validator("headers")
-    @classmethod
-    def _are_names(cls, written: dict[str, str]) -> dict[str, str]:
-        if any(re.fullmatch(VARIABLE, variable) is None for variable in written.values()):
-            raise ValueError("each must have the name of an environment variable, never what that holds")
-        for name in written:
-            if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or name.lower() in OURS:
-                raise ValueError("X-API-Key is a name for a header; Host, Content-Length and such are set already")
-        return written
+    bearer: Variable = Field(default="", description="variable with a token, sent as a bearer token")
+    user: Variable = Field(default="", description="variable with a user name, for basic authentication")
+    password: Variable = Field(default="", description="variable with the password that belongs to it")
+    headers: dict[str, Variable] = Field(default={}, description="headers, as X-API-Key, and the variable of each")
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _makes_sense(self) -> Self:
+        for name, variable in self.headers.items():
+            if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or name.lower() in OURS:
+                raise ValueError("X-API-Key is a name for a header; Host, Content-Length and such are set already")
+            if not variable:
+                raise ValueError("each must have the name of an environment variable, never what that holds")
         if bool(self.user) != bool(self.password) or (self.bearer and self.user):
             raise ValueError("name a variable for bearer, or one for user and one for password")
         if (self.bearer or self.user) and "authorization" in (name.lower() for name in self.headers):
@@ -157,12 +148,7 @@ class Place(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str
-    iri: str = Field(description="template with {id} in the place of the value")
-
-    @field_validator("iri")
-    @classmethod
-    def _gives_iris(cls, written: str) -> str:
-        return _iris(written)
+    iri: Iris = Field(description="template with {id} in the place of the value")
 
 
 class Resource(BaseModel):
@@ -170,19 +156,9 @@ class Resource(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    subject: str
-    url: Address
+    subject: Iris
+    url: Annotated[Address, AfterValidator(_template)]
     predicates: dict[Iri, str | Place]
-
-    @field_validator("url")
-    @classmethod
-    def _has_a_place(cls, written: str) -> str:
-        return _template(written)
-
-    @field_validator("subject")
-    @classmethod
-    def _gives_iris(cls, written: str) -> str:
-        return _iris(written)
 
     def documents(self) -> Documents:
         """The same, ready for use."""

@@ -42,8 +42,7 @@ class Timed(Protocol):
         """Whether time never goes backwards."""
         ...
 
-    def __len__(self) -> int:
-        ...
+    def __len__(self) -> int: ...
 
     def part(self, start: int, stop: int) -> "Timed":
         """The elements from one position to another."""

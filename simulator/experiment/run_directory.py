@@ -177,26 +177,17 @@ def _columns(table: "pa.Table", about: About, notes: list[str]) -> Evaluations:
 def _series(table: "pa.Table", about: About) -> tuple[list[Series], Ints]:
     """Which series there are and which one each row is of; settings and policies in the order of run.json."""
     labels = [words(table, name) for name in WORDS]
-    code = np.zeros(table.num_rows, np.int64)
-    for names, codes in labels:
-        code = code * len(names) + codes
-    present, of = np.unique(code, return_inverse=True)
-    found = [_decode(int(number), [names for names, _ in labels], about) for number in present]
+    present, of = np.unique(np.stack([codes for _, codes in labels]), axis=1, return_inverse=True)
+    found = []
+    for codes in present.T.tolist():
+        case, knowledge, setting, policy = (names[code] for (names, _), code in zip(labels, codes, strict=True))
+        known = about.settings.get(setting, Setting())
+        found.append(Series(case or known.case, knowledge or known.knowledge, setting, policy))
     settings, policies = list(about.settings), list(about.policies)
     order = sorted(range(len(found)), key=lambda i: _position(found[i], settings, policies))
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     return [found[i] for i in order], position[of]
-
-
-def _decode(number: int, names: list[list[str]], about: About) -> Series:
-    parts: list[str] = []
-    for choices in reversed(names):
-        number, at = divmod(number, len(choices))
-        parts.append(choices[at])
-    policy, setting, knowledge, case = parts
-    known = about.settings.get(setting, Setting())
-    return Series(case or known.case, knowledge or known.knowledge, setting, policy)
 
 
 def _position(series: Series, settings: list[str], policies: list[str]) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.errors import InputError
 
-FORMAT = b"freshkeeper enrichment 3\n"
+FORMAT = b"freshkeeper enrichment 4\n"
 KEPT = 2
 """Snapshots that stay: the last one, and the one before it for those who look."""
 HEAD = struct.Struct("<II")

@@ -12,7 +12,7 @@ Spark's own watermark is not used: it moves one micro-batch later, and `foreachB
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Record, Refreshes
@@ -78,7 +78,6 @@ class Due:
 
 Answered = TypeVar("Answered")
 Given = TypeVar("Given", covariant=True)
-Taken = TypeVar("Taken", contravariant=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +89,8 @@ class Step(Generic[Given]):
     answers: Given
 
 
-class Keeper(Protocol[Given]):
-    """Keeps the view and evaluates; all its state is pickled with it."""
+class Evaluator(Protocol[Given]):
+    """Evaluates, with a view of its own; all its state is pickled with it."""
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
         """The elements of a micro-batch, counted."""
@@ -103,11 +102,8 @@ class Keeper(Protocol[Given]):
         """The end of a micro-batch: what is left to do once it is committed."""
 
 
-class Write(Protocol[Taken]):
-    """Takes the steps of one micro-batch; called again with the same steps after a kill."""
-
-    def __call__(self, steps: Sequence[Step[Taken]], batch: int) -> None:
-        """Write the answers under the number of the micro-batch, in place of what is there under it."""
+Write: TypeAlias = Callable[[Sequence[Step[Answered]], int], None]
+"""Writes the steps of a micro-batch under its number, in place of what is there: after a kill it is called again."""
 
 
 @dataclass(eq=False)
@@ -115,7 +111,7 @@ class State(Generic[Answered]):
     """What is known after a micro-batch."""
 
     due: Due
-    keeper: Keeper[Answered]
+    evaluator: Evaluator[Answered]
 
 
 @dataclass(eq=False)
@@ -143,14 +139,14 @@ class Batches(Generic[Answered]):
             )
         self._now = None  # until it is committed, what is in memory is of no use after an error
         self.source.begin(self.store.log(batch))
-        state.due.take(state.keeper.arrive(counts, batch))
+        state.due.take(state.evaluator.arrive(counts, batch))
         self.reached("read")
-        steps = [state.keeper.evaluate(k, arrivals) for k, arrivals in state.due.evaluations()]
+        steps = [state.evaluator.evaluate(k, arrivals) for k, arrivals in state.due.evaluations()]
         self.reached("answered")
         if steps:
             self.write(steps, batch)
         self.reached("written")
-        afterwards = state.keeper.settle()
+        afterwards = state.evaluator.settle()
         self.store.save(batch, state)
         self._now = batch, state
         self.store.tell({"batch": batch, **state.due.progress()})

@@ -69,7 +69,7 @@ def test_a_plan_on_spark_makes_the_same_choices_and_gives_the_same_answers(spark
             assert getattr(step.record, name) == getattr(evaluation.record, name), name
         assert step.record.expected_fresh == pytest.approx(evaluation.record.expected_fresh)
     assert rows == [row for row in expected if row[0] <= UNTIL]
-    assert len(query.state.keeper.touched.values) < enriched.USERS or policy.name == "lru"
+    assert len(query.state.evaluator.touched.values) < enriched.USERS or policy.name == "lru"
 
 
 def test_counts_that_no_window_needs_any_more_are_removed(spark, tmp_path):
