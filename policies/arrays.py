@@ -10,6 +10,8 @@ Ints: TypeAlias = NDArray[np.int64]
 Ids: TypeAlias = NDArray[np.int32]
 Kinds: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]
+Bytes: TypeAlias = NDArray[np.uint8]
+Words: TypeAlias = NDArray[np.uint64]
 
 
 def spread(start: Ints, lengths: Ints) -> Ints:

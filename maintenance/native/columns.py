@@ -6,9 +6,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pyoxigraph import DefaultGraph, NamedNode, Quad
+from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, serialize
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.scanned_lines import ScannedLines
+from freshkeeper.maintenance.native.token_scan import ELEMENT
 from freshkeeper.maintenance.streams.batch import DEFAULT, Timed
 from freshkeeper.policies.arrays import Bools, Ints
 
@@ -53,10 +55,14 @@ class Columns:
 
     def followed_by(self, later: Timed) -> "Columns":
         """These and then others."""
-        after = columns_of(later, self.dictionary)
-        pairs = ((self.times, after.times), (self.s, after.s), (self.p, after.p), (self.o, after.o))
-        times, s, p, o = map(np.concatenate, pairs)
-        return Columns(times, s, p, o, self.dictionary, after.graph)
+        return Columns.joined([self, columns_of(later, self.dictionary)])
+
+    @classmethod
+    def joined(cls, parts: Sequence["Columns"]) -> "Columns":
+        """Some columns one after the other."""
+        columns = zip(*((part.times, part.s, part.p, part.o) for part in parts), strict=True)
+        times, s, p, o = map(np.concatenate, columns)
+        return cls(times, s, p, o, parts[-1].dictionary, parts[-1].graph)
 
     def _each(self, change: Callable[[Ints], Ints]) -> "Columns":
         columns = (change(self.times), change(self.s), change(self.p), change(self.o))
@@ -73,10 +79,19 @@ def columns_of(batch: Timed, dictionary: Dictionary) -> Columns:
     if isinstance(batch, Columns):
         assert batch.dictionary is dictionary, "ids of one dictionary mean nothing in another"
         return batch
-    quads = batch.quads
     with dictionary.lock:
-        parts = [term for quad in quads for term in (quad.subject, quad.predicate, quad.object)]
-        ids = dictionary.encode(parts).reshape(-1, 3)
-        times = np.asarray(batch.times, np.int64)
-        s, p, o = np.ascontiguousarray(ids.T)
-        return Columns(times, s, p, o, dictionary, batch.graph)
+        text = serialize(batch.quads, format=RdfFormat.N_QUADS)
+        assert text is not None
+        scanned = ScannedLines.of(text, timed=False)
+        ids = scanned.terms(dictionary)[:, : len(batch)]
+        (others,) = np.nonzero(scanned.kinds[: len(batch)] != ELEMENT)
+        if others.size:
+            ids[:, others] = _one_by_one([batch.quads[n] for n in others.tolist()], dictionary)
+        s, p, o = ids
+        return Columns(np.asarray(batch.times, np.int64), s, p, o, dictionary, batch.graph)
+
+
+def _one_by_one(quads: Sequence[Quad], dictionary: Dictionary) -> Ints:
+    """Their ids where text is not understood, as that of triple terms."""
+    terms = [term for quad in quads for term in (quad.subject, quad.predicate, quad.object)]
+    return dictionary.encode(terms).reshape(-1, 3).T

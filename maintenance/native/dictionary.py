@@ -1,23 +1,31 @@
 """Terms as numbers: an id stands for one term, and what the store calls equal is one term.
 
 An id is never renumbered. One that nobody keeps any more is freed by a sweep and stands for another term later, so
-that ids stay dense and memory stays flat where new terms never end.
+that ids stay dense and memory stays flat where new terms never end. A spelling is read once by a parser; from then on
+its bytes are enough.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Protocol
 from weakref import WeakSet
 
 import numpy as np
+from pyoxigraph import RdfFormat, parse
 
+from freshkeeper.maintenance.native import plain_spellings
+from freshkeeper.maintenance.native.spelling_table import ID, NONE, SIZE, UNKNOWN
+from freshkeeper.maintenance.native.spellings import Spellings, grown
+from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.rsp.stored_literals import stored_terms
-from freshkeeper.policies.arrays import Bools, Ints
+from freshkeeper.policies.arrays import Bools, Bytes, Ids, Ints, Words
 
 SMALL = 1 << 16
-"""Terms that are not worth a sweep."""
+"""Spellings that are not worth a sweep."""
+FEW_BYTES = 1 << 24
+"""The same in bytes."""
 
 
 class Keeper(Protocol):
@@ -38,39 +46,63 @@ class Dictionary:
     """how often ids were freed: what is remembered by id is of this many sweeps"""
     lock: RLock = field(default_factory=RLock)
     """held by a thread between the ids that it has got and the columns that keep them"""
-    _ids: dict[Term, int] = field(default_factory=dict)
-    _terms: list[Term | None] = field(default_factory=list)
-    _free: list[int] = field(default_factory=list)
+    spellings: Spellings = field(default_factory=Spellings)
+    _row_of: Ids = field(default_factory=lambda: np.empty(1 << 10, np.int32))
+    """of every id the spelling as the store writes it"""
+    _decoded: dict[int, Term] = field(default_factory=dict)
+    _free: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _holders: list[Callable[[Bools], None]] = field(default_factory=list)
     _keepers: WeakSet[Keeper] = field(default_factory=WeakSet)
-    _left: int = 0
+    _left: tuple[int, int] = (0, 0)
+    """spellings and their bytes after the last sweep"""
 
     def __len__(self) -> int:
         """How many ids stand for a term."""
-        return self.width - len(self._free)
+        return self.width - self._free.size
 
     def encode(self, terms: Iterable[Term]) -> Ints:
         """The ids of some terms."""
         with self.lock:
-            wanted = list(terms)
-            new = list(dict.fromkeys(term for term in wanted if term not in self._ids))
-            for term, stored in zip(new, stored_terms(new), strict=True):
-                self._ids[term] = self._of_stored(stored)
-            return np.fromiter(map(self._ids.__getitem__, wanted), np.int64, len(wanted))
+            wanted, first = list(terms), self.spellings.count
+            rows = self.spellings.find_texts([text_of(term).encode() for term in wanted])
+            if self.spellings.count > first:
+                new, places = np.unique(rows, return_index=True)
+                places = places[new >= first]
+                self._learn(first + np.arange(places.size), [wanted[place] for place in places])
+            return self.spellings.ids(rows)
 
     def id(self, term: Term) -> int:
         """The id of one term."""
         return int(self.encode([term])[0])
 
+    def encode_spans(self, words: Words, starts: Ints, sizes: Ints) -> Ints:
+        """The ids of terms as a text spells them; negative where it spells none."""
+        with self.lock:
+            first = self.spellings.count
+            rows = self.spellings.find(words, starts, sizes)
+            if self.spellings.count > first:
+                self._read(first)
+            return self.spellings.ids(rows)
+
     def term(self, id: int) -> Term:
         """What an id stands for."""
-        found = self._terms[id]
-        assert found is not None, f"the id {id} was freed"
-        return found
+        found = self._decoded.get(id)
+        return self.terms(np.array([id]))[0] if found is None else found
 
     def terms(self, ids: Ints) -> list[Term]:
         """What some ids stand for."""
-        return [self.term(id) for id in ids.tolist()]
+        wanted = ids.tolist()
+        with self.lock:
+            new = [id for id in dict.fromkeys(wanted) if id not in self._decoded]
+            texts = [self.text(id) for id in new]
+            self._decoded.update(zip(new, _parsed(texts, lenient=True), strict=True))
+            return [self._decoded[id] for id in wanted]
+
+    def text(self, id: int) -> bytes:
+        """What an id stands for, as N-Triples."""
+        row = int(self._row_of[id]) if 0 <= id < self.width else NONE
+        assert row != NONE, f"nothing has the id {id}"
+        return self.spellings.text(row)
 
     def hold(self, mark: Callable[[Bools], None]) -> None:
         """Whoever keeps ids for as long as the dictionary lives says which: `mark(live)` sets live[id] for each."""
@@ -84,29 +116,84 @@ class Dictionary:
     def sweep(self) -> None:
         """Free what nobody keeps, where there is twice as much as the last sweep left; between evaluations alone."""
         with self.lock:
-            if len(self._ids) <= max(SMALL, 2 * self._left):
+            count, used = self._left
+            if self.spellings.count <= max(SMALL, 2 * count) and self.spellings.used <= max(FEW_BYTES, 2 * used):
                 return
             live = np.zeros(self.width, np.bool_)
-            for mark in self._holders:
+            for mark in [*self._holders, *(keeper.mark for keeper in self._keepers)]:
                 mark(live)
-            for keeper in self._keepers:
-                keeper.mark(live)
-            self._ids = {term: id for term, id in self._ids.items() if live[id]}
-            self._terms = [term if kept else None for term, kept in zip(self._terms, live.tolist(), strict=True)]
-            self._free = np.flatnonzero(~live).tolist()
-            self._left = len(self._ids)
+            self.spellings.compact(live, self._row_of)
+            self._row_of[: self.width][~live] = NONE
+            self._free = np.flatnonzero(~live)[::-1]
+            self._left = self.spellings.count, self.spellings.used
+            self._decoded.clear()
             self.sweeps += 1
 
-    def _of_stored(self, term: Term) -> int:
-        found = self._ids.get(term)
-        if found is None:
-            found = self._ids[term] = self._place()
-            self._terms[found] = term
-        return found
+    def _read(self, first: int) -> None:
+        """The rows from one on are new spellings: learn what they are."""
+        spellings = self.spellings
+        rows = spellings.rows[first : spellings.count]
+        plain = np.empty(len(rows), np.bool_)
+        plain_spellings.plain(rows, spellings.heap, plain)
+        right = _all_terms(rows[plain], spellings.heap)
+        if right:
+            self._name(first + np.flatnonzero(plain))
+        others = np.arange(first, spellings.count)[~plain] if right else np.arange(first, spellings.count)
+        texts = [spellings.text(row) for row in others.tolist()]
+        terms = _read_terms(texts)
+        spellings.rows[others[[term is None for term in terms]], ID] = NONE
+        known = [n for n, term in enumerate(terms) if term is not None]
+        self._learn(others[known], [term for term in terms if term is not None])
 
-    def _place(self) -> int:
-        if self._free:
-            return self._free.pop()
-        self._terms.append(None)
-        self.width += 1
-        return self.width - 1
+    def _learn(self, rows: Ints, terms: Sequence[Term]) -> None:
+        """These rows spell these terms: the ones that the store writes so get ids, the others are aliases."""
+        stored = stored_terms(terms)
+        written = self.spellings.find_texts([text_of(term).encode() for term in stored])
+        self._name(np.unique(written[self.spellings.ids(written) == UNKNOWN]))
+        self.spellings.rows[rows, ID] = self.spellings.ids(written)
+
+    def _name(self, rows: Ints) -> None:
+        """Give these rows an id each, for ever or until it is freed."""
+        reused = min(rows.size, self._free.size)
+        keep = self._free.size - reused
+        fresh = np.arange(self.width, self.width + rows.size - reused)
+        ids = np.concatenate([self._free[keep:][::-1], fresh])
+        self._free, self.width = self._free[:keep], self.width + fresh.size
+        if self.width > self._row_of.size:
+            self._row_of = grown(self._row_of, self.width)
+        self.spellings.rows[rows, ID] = ids
+        self._row_of[ids] = rows
+
+
+def _all_terms(rows: Ints, heap: Bytes) -> bool:
+    """Whether these spellings are all terms."""
+    if not len(rows):
+        return True
+    out = np.empty(int(rows[:, SIZE].sum()) + plain_spellings.ROOM * (len(rows) + 1), np.uint8)
+    size, lines = plain_spellings.document(rows, heap, out)
+    try:
+        return sum(1 for _ in parse(out[:size].tobytes(), format=RdfFormat.N_QUADS)) == lines
+    except (SyntaxError, ValueError):
+        return False
+
+
+def _read_terms(texts: Sequence[bytes]) -> Sequence[Term | None]:
+    """What these spell; None where it is no term."""
+    try:
+        found = _parsed(texts)
+    except (SyntaxError, ValueError):
+        found = []
+    return found if len(found) == len(texts) else [_read_term(text) for text in texts]
+
+
+def _read_term(text: bytes) -> Term | None:
+    try:
+        found = _parsed([text])
+    except (SyntaxError, ValueError):
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def _parsed(texts: Iterable[bytes], lenient: bool = False) -> list[Term]:
+    document = b"".join([b"_:a <a:> %b .\n" % text for text in texts])
+    return [quad.object for quad in parse(document, format=RdfFormat.N_QUADS, lenient=lenient)]

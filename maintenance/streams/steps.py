@@ -7,7 +7,10 @@ ahead of the latest element than a plausible gap is an error.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from freshkeeper.maintenance.settings.durations import LONGEST_MS, to_iso
+from freshkeeper.policies.arrays import Ints
 
 LONGEST_GAP = 30 * 86_400_000
 """A month: traces have holidays, and what is further ahead is mostly in another unit of time, or broken."""
@@ -23,12 +26,12 @@ class Steps:
     latest: int | None = None
     """the latest time of its elements so far"""
 
-    def take(self, times: Sequence[int]) -> bool:
+    def take(self, times: Sequence[int] | Ints) -> bool:
         """Whether these are all plausible, one after the other; if so, they have come."""
-        if not times:
+        if not len(times):
             return True
-        before, most = self._before, max(times)
-        start = times[0] if self.latest is None else self.latest
+        before, most = self._before, _latest(times)
+        start = int(times[0]) if self.latest is None else self.latest
         leaps = before is not None and times[0] - before > self.gap
         if most > LONGEST_MS or leaps or (most - start > self.gap and not self._slowly(start, times)):
             return False
@@ -51,10 +54,11 @@ class Steps:
         """What the next element is judged by."""
         return self.answered if self.latest is None else self.latest
 
-    def _slowly(self, latest: int, times: Sequence[int]) -> bool:
+    def _slowly(self, latest: int, times: Sequence[int] | Ints) -> bool:
         """The same where elements are few and far between."""
-        for time in times:
-            if time - latest > self.gap:
-                return False
-            latest = max(latest, time)
-        return True
+        reached = np.maximum.accumulate(np.concatenate([[latest], times]))
+        return bool((times - reached[:-1] <= self.gap).all())
+
+
+def _latest(times: Sequence[int] | Ints) -> int:
+    return int(times.max()) if isinstance(times, np.ndarray) else max(times)

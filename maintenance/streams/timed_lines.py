@@ -73,6 +73,11 @@ class TimedLines:
 
     def batches(self) -> Iterator[Batch]:
         """What every chunk of bytes completes."""
+        for text, line in self.chunks():
+            yield self.read(text, line)
+
+    def chunks(self) -> Iterator[tuple[bytes, int]]:
+        """Whole lines, as many as every chunk of bytes completes, and the number of the first."""
         rest, line, lost = b"", 1, False
         with self.open() as source:
             while chunk := self._some(source):
@@ -81,13 +86,13 @@ class TimedLines:
                     line, lost = line + bool(newline), not newline
                 whole, newline, rest = (rest + chunk).rpartition(b"\n")
                 if newline:
-                    yield self.read(whole, line)
+                    yield whole, line
                     line += whole.count(b"\n") + 1
                 elif len(rest) > LONGEST_LINE:
                     self.mistakes.found(StreamError(self.name, line, f"a line is longer than {LONGEST_LINE} bytes"))
                     rest, lost = b"", True
         if rest:
-            yield self.read(rest, line)
+            yield rest, line
 
     def _some(self, source: BinaryIO | FileIO) -> bytes:
         """What is there now, at most a chunk; nothing at the end."""
@@ -101,7 +106,7 @@ class TimedLines:
     def read(self, text: bytes, line: int = 1) -> Batch:
         """The elements of some lines, the first of which has this number; all at once if nothing is wrong."""
         rows = [row.partition(b"\t") for row in text.split(b"\n")]
-        if not b"".join([row[0] for row in rows]).isdigit() or _nests(text):
+        if not b"".join([row[0] for row in rows]).isdigit() or _nests(text) or _breaks(rows):
             return self._carefully(text, line)
         try:
             times = [int(row[0]) for row in rows]
@@ -163,6 +168,11 @@ def element(row: bytes) -> tuple[int, Quad]:
 def _nests(text: bytes) -> bool:
     """Whether some line may be nested too deep for a parser; nearly all hold not even a parenthesis, quickly seen."""
     return b"(" in text and any(row.count(b"<<") > DEEPEST for row in text.split(b"\n"))
+
+
+def _breaks(rows: Sequence[tuple[bytes, bytes, bytes]]) -> bool:
+    """Whether a line holds what ends a line of N-Quads, so that it may have two statements, and another none."""
+    return any(b"\r" in row[2].rstrip() for row in rows)
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from samples import MAPPINGS
 
+from freshkeeper.maintenance.native.column_lines import ColumnLines
+from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.engine import run
@@ -144,6 +146,15 @@ def lines(place: Path, following: Next) -> None:
         _over(TimedLines("s", lambda text=text: io.BytesIO(text), Mistakes(OnError.SKIP)))
 
 
+def columns(place: Path, following: Next) -> None:
+    """The same as columns of ids."""
+    dictionary = Dictionary()
+    for text in _inputs(following):
+        lines = TimedLines("s", lambda text=text: io.BytesIO(text), Mistakes(OnError.SKIP))
+        _over(ColumnLines(lines, dictionary))
+        dictionary.sweep()
+
+
 def events(place: Path, following: Next) -> None:
     """The same as server-sent events."""
     for text in _inputs(following):
@@ -269,6 +280,7 @@ TARGETS: dict[str, Target] = {
     "answers": answers,
     "documents": documents,
     "lines": lines,
+    "columns": columns,
     "events": events,
     "trig": _file("s.trig"),
     "jsonld": _file("s.jsonld"),

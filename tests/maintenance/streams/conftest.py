@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from freshkeeper.maintenance.native.column_lines import ColumnLines
+from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
 
@@ -38,12 +40,13 @@ def read() -> Callable[[Stream], list[tuple[int, str]]]:
     return every
 
 
-@pytest.fixture
-def lines() -> Callable[..., TimedLines]:
-    """A stream of timestamped N-Quads."""
+@pytest.fixture(params=["quads", "columns"])
+def lines(request: pytest.FixtureRequest) -> Callable[..., TimedLines | ColumnLines]:
+    """A stream of timestamped N-Quads, read as quads or as columns."""
 
-    def made(text: str, policy: OnError = OnError.FAIL, heard: list[str] | None = None) -> TimedLines:
+    def made(text: str, policy: OnError = OnError.FAIL, heard: list[str] | None = None) -> TimedLines | ColumnLines:
         tell = (heard if heard is not None else []).append
-        return TimedLines("cars.nq", lambda: io.BytesIO(text.encode()), Mistakes(policy, tell=tell))
+        stream = TimedLines("cars.nq", lambda: io.BytesIO(text.encode()), Mistakes(policy, tell=tell))
+        return stream if request.param == "quads" else ColumnLines(stream, Dictionary())
 
     return made

@@ -1,0 +1,68 @@
+"""Timestamped N-Quads read as columns of ids; what the scan does not understand is read as `TimedLines` reads it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from pyoxigraph import DefaultGraph, NamedNode
+
+from freshkeeper.maintenance.native.columns import Columns, columns_of
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.scanned_lines import ScannedLines
+from freshkeeper.maintenance.native.token_scan import ELEMENT, OTHER, SKIPPED
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
+from freshkeeper.policies.arrays import Ints
+
+
+@dataclass(eq=False)
+class ColumnLines:
+    """The elements of `lines`, with the same errors at the same places, as columns."""
+
+    lines: TimedLines
+    dictionary: Dictionary
+
+    @property
+    def graph(self) -> NamedNode | DefaultGraph:
+        """The graph that elements are read into."""
+        return self.lines.graph
+
+    @graph.setter
+    def graph(self, graph: NamedNode | DefaultGraph) -> None:
+        self.lines.graph = graph
+
+    def batches(self) -> Iterator[Columns]:
+        """What every chunk of bytes completes."""
+        for text, line in self.lines.chunks():
+            yield self.read(text, line)
+
+    def read(self, text: bytes, line: int = 1) -> Columns:
+        """The elements of some lines, the first of which has this number."""
+        with self.dictionary.lock:
+            scanned = ScannedLines.of(text)
+            ids = scanned.terms(self.dictionary)
+            parts = [self._part(text, line, scanned, ids, run) for run in _runs(scanned)]
+            return parts[0] if len(parts) == 1 else Columns.joined(parts)
+
+    def _part(self, text: bytes, line: int, scanned: ScannedLines, ids: Ints, run: tuple[int, int]) -> Columns:
+        """Lines of which all are understood, or none."""
+        first, last = run
+        lines = first + np.flatnonzero(scanned.kinds[first:last] == ELEMENT)
+        times = scanned.times[lines]
+        if lines.size and self.lines.steps.take(times):
+            s, p, o = ids[:, lines]
+            return Columns(times, s, p, o, self.dictionary, self.graph)
+        begin = int(scanned.ends[first - 1]) + 1 if first else 0
+        read = self.lines.read(text[begin : int(scanned.ends[last - 1])], line + first)
+        return columns_of(read, self.dictionary)
+
+
+def _runs(scanned: ScannedLines) -> list[tuple[int, int]]:
+    """From where to where lines are understood, or not; lines that mean nothing go with those before."""
+    kinds = scanned.kinds
+    if not (kinds == OTHER).any():
+        return [(0, kinds.size)]
+    (told,) = np.nonzero(kinds != SKIPPED)
+    changes = told[1:][kinds[told[1:]] != kinds[told[:-1]]]
+    cuts = [0, *changes.tolist(), kinds.size]
+    return list(pairwise(cuts))
