@@ -22,7 +22,18 @@ from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundB
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.demand.window_counts import WindowCounts
 from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
-from freshkeeper.maintenance.service.endpoint import Choosy, Copy, Endpoint, Expanded, Late, Order, Remote, deliver
+from freshkeeper.maintenance.service.asking import Waiting, finished
+from freshkeeper.maintenance.service.endpoint import (
+    Choosy,
+    Copy,
+    Endpoint,
+    Expanded,
+    Late,
+    Order,
+    Overlapping,
+    Remote,
+    delivering,
+)
 from freshkeeper.maintenance.view.changes import ChangeModel, Evidence
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
@@ -118,8 +129,23 @@ class Manager:
             taken,
         )
 
+    def reserve(self, decision: Decision) -> None:
+        """Others decide before this is fetched: what it costs at most is kept for it, of budget and source."""
+        if self.ledger.overdraft:
+            return
+        kinds, extra = self.view.kinds[decision.selection.chosen], decision.draws.srs.size
+        plain = int(np.count_nonzero(kinds == Kind.COPY)) + extra
+        cost = self.endpoint.price.of(plain) + self.endpoint.price.of(kinds.size + extra - plain)
+        self.ledger.keep(cost)
+        if isinstance(self.endpoint, Overlapping):
+            self.endpoint.book(cost)
+
     def fetch(self, decision: Decision) -> Refreshes:
         """Fetch what was chosen, pay for it, and put what came into the view."""
+        return finished(self.fetching(decision))
+
+    def fetching(self, decision: Decision) -> Waiting[Refreshes]:
+        """The same, pausing while requests are on their way."""
         began = self.timer()
         chosen = decision.selection.chosen
         kinds, keys = self.view.kinds[chosen], [self.view.srs.keys[slot] for slot in chosen.tolist()]
@@ -127,7 +153,7 @@ class Manager:
         allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
         extra = np.setdiff1d(decision.draws.srs, chosen).tolist()
         wanted = [*plain, *(self.view.srs.keys[slot] for slot in extra)]
-        delivery = deliver(self.endpoint, Order(decision.now, wanted, missed, allowance, edges))
+        delivery = yield from delivering(self.endpoint, Order(decision.now, wanted, missed, allowance, edges))
         self.ledger.spend(delivery.spent)
         late = self._receive_late(delivery.late)
         came: tuple[Iterator[Copy | Expanded], ...]

@@ -94,6 +94,12 @@ class Ledger:
         self.available = self.carried + self.paid
         return Budget(float(self.available), float(self.rule.per_evaluation), float(self.rule.bank))
 
+    def keep(self, amount: Amount) -> None:
+        """The choice of this evaluation costs so much; nobody else wants the rest."""
+
+    def extend(self) -> None:
+        """What is left may go to second tries."""
+
     def spend(self, amount: Amount) -> None:
         """Take money out; more than there is is an error, unless overdrafts are allowed and so marked."""
         cost = exact(amount, "spending")

@@ -5,10 +5,13 @@ when it has evaluated is there for those that come after it in the period, and t
 
 Several threads may share it: what an evaluation may spend is taken out of the purse until it has spent. A thread does
 one evaluation after the other, so what it took for an earlier one is back when it begins the next.
+
+Several views may also ask their sources at the same time: each opens and decides, and keeps what its choice costs;
+when all have, what nobody kept is parted among them for second tries.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from threading import Lock, get_ident
 from typing import Any
@@ -39,6 +42,13 @@ class SharedBudget:
     _whole: Ledger = field(init=False)
     lock: Lock = field(default_factory=Lock)
     _now: int | None = None
+    _reserved: Fraction = Fraction(0)
+    """what belongs to members that have not evaluated in this period"""
+    _minimum: Fraction = Fraction(0)
+    """the minimum shares of all members together"""
+    _holding: dict["Member", "Held"] = field(default_factory=dict)
+    _waiting: int = 0
+    """how many keep what their choice costs and have not asked for more"""
 
     def __post_init__(self) -> None:
         if self.period < 1:
@@ -51,23 +61,47 @@ class SharedBudget:
         if part == 0 and share == 0:
             raise ConfigError(f"{name} has neither weight nor a minimum share: it would starve")
         with self.lock:
-            if sum((one.minimum for one in self.members), share) > 1:
+            if self._minimum + share > 1:
                 raise ConfigError(f"the minimum shares up to that of {name} are more than the whole budget")
             added = Member(self.rule, shared=self, name=name, weight=part, minimum=share)
+            self._minimum += share
             self.members.append(added)
         return added
 
     def open(self, member: "Member", now: int) -> Fraction:
         """What a member may spend: nobody else can until it has spent, or its thread begins another evaluation."""
-        for one in self.members:
-            if one.held is not None and (one is member or one.held.thread == get_ident()):
-                self._give_back(one)
+        for one in [one for one, held in self._holding.items() if one is member or held.ends(now)]:
+            self._give_back(one)
         self._move(now)
-        others = sum((one.own for one in self.members if one is not member and not one.done), Fraction(0))
-        free = max(Fraction(0), self._whole.available - others)
-        self._whole.available -= free
-        member.held = Held(free, self._now, get_ident())
+        if not member.done:
+            self._reserved -= member.own
+            member.done = True
+        free = self._free
+        self._hold(member, Held(free, self._now, now, get_ident()))
         return free
+
+    def keep(self, member: "Member", amount: Fraction) -> Fraction:
+        """What a member needs of what it took; the others of this instant may have the rest."""
+        held = self._holding.get(member)
+        if held is None or held.period != self._now:
+            return amount
+        self._give_back(member)
+        self._hold(member, replace(held, amount=min(amount, held.amount), kept=True))
+        self._waiting += 1
+        return min(amount, held.amount)
+
+    def extend(self, member: "Member") -> Fraction:
+        """A part of what nobody kept, in whole units; those that come later have the same."""
+        held = self._holding.get(member)
+        if held is None or not held.kept or held.extended:
+            return Fraction(0)
+        more = (
+            self._free / self._waiting // self.rule.unit * self.rule.unit if held.period == self._now else Fraction(0)
+        )
+        self._waiting -= 1
+        self._whole.available -= more
+        self._holding[member] = replace(held, amount=held.amount + more, extended=True)
+        return more
 
     def spend(self, member: "Member", cost: Fraction) -> None:
         """Out of what the member took, which is over then."""
@@ -76,9 +110,19 @@ class SharedBudget:
         self._whole.overdraft |= member.overdraft
         self._whole.spend(cost)
 
+    @property
+    def _free(self) -> Fraction:
+        """What nobody holds and belongs to nobody who may still come in this period."""
+        return max(Fraction(0), self._whole.available - self._reserved)
+
+    def _hold(self, member: "Member", held: "Held") -> None:
+        self._whole.available -= held.amount
+        self._holding[member] = held
+
     def _give_back(self, member: "Member", cost: Fraction = Fraction(0)) -> bool:
         """Put what a member took into the purse; of an earlier period all but the cost as far as the bank has room."""
-        held, member.held = member.held, None
+        held = self._holding.pop(member, None)
+        self._waiting -= held is not None and held.kept and not held.extended
         if held is None or held.period == self._now:
             self._whole.available += Fraction(0) if held is None else held.amount
             return True
@@ -106,7 +150,7 @@ class SharedBudget:
         """What must survive a restart, beside the members' own ledgers: the purse, and how it was parted."""
         with self.lock:
             parts = [[str(one.own), str(one.due), one.done] for one in self.members]
-            held = sum((one.held.amount for one in self.members if one.held is not None), Fraction(0))
+            held = sum((held.amount for held in self._holding.values()), Fraction(0))
             purse = self._whole.dump() | {"available": str(self._whole.available + held)}
             return {"purse": purse, "period": self._now, "parts": parts}
 
@@ -116,6 +160,7 @@ class SharedBudget:
         self._now = state["period"]
         for one, (own, due, done) in zip(self.members, state["parts"], strict=False):
             one.own, one.due, one.done = Fraction(own), Fraction(due), done
+        self._reserve()
 
     def _part(self) -> None:
         """Whole units; whoever was given least of what was due comes first with what cannot be divided."""
@@ -135,15 +180,27 @@ class SharedBudget:
             one.own, spare = one.own + step, spare - step
         for one in self.members:
             one.due -= one.own
+        self._reserve()
+
+    def _reserve(self) -> None:
+        self._reserved = sum((one.own for one in self.members if not one.done), Fraction(0))
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a member took out of the purse to spend, in which period, and whose thread it is."""
+    """What a member took out of the purse to spend: in which period, at which instant, and whose thread it is."""
 
     amount: Fraction
     period: int | None
+    now: int
     thread: int
+    kept: bool = False
+    """whether its evaluation has decided"""
+    extended: bool = False
+
+    def ends(self, now: int) -> bool:
+        """Whether it is over because its thread begins another evaluation at this instant."""
+        return self.thread == get_ident() and not (self.kept and self.now == now)
 
 
 @dataclass(eq=False)
@@ -159,8 +216,7 @@ class Member(Ledger):
     due: Fraction = Fraction(0)
     """what it was given too little or too much, below one unit"""
     done: bool = False
-
-    held: Held | None = None
+    """whether it has evaluated in this period"""
 
     def open(self, now: int = 0) -> Budget:
         """Its own part, and what is free."""
@@ -168,8 +224,17 @@ class Member(Ledger):
             self.available, self.paid = self.shared.open(self, now), self.own
             self.evaluations += 1
             self.carried = max(Fraction(0), self.available - self.paid)
-            self.done = True
         return Budget(float(self.available), float(self.paid), float(self.rule.bank))
+
+    def keep(self, amount: Amount) -> None:
+        """What the evaluation has chosen; the rest is for the others of this instant."""
+        with self.shared.lock:
+            self.available = self.shared.keep(self, min(self.available, exact(amount, "what is kept")))
+
+    def extend(self) -> None:
+        """For second tries, a part of what nobody has chosen to spend."""
+        with self.shared.lock:
+            self.available += self.shared.extend(self)
 
     def spend(self, amount: Amount) -> None:
         """Its own part first."""

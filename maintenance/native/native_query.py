@@ -23,6 +23,7 @@ from freshkeeper.maintenance.rsp.r2s import Answers, Streamer
 from freshkeeper.maintenance.rsp.window_content import Content
 from freshkeeper.maintenance.rsp.window_dataset import Graphs, static_quads
 from freshkeeper.maintenance.rsp.window_kinds import content_of
+from freshkeeper.maintenance.service.asking import Asking
 from freshkeeper.policies.arrays import Bools, Ints
 
 
@@ -71,8 +72,18 @@ class NativeAnswers:
         del now, evaluator, functions
         return Answers(IdRows(self._streamed(), self.dictionary))
 
-    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+        """Nobody is asked."""
+        del now, evaluator, functions
+        return ()
+
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """What the windows hold is all there is."""
+        del now, done, evaluator, functions
+        return ()
+
+    def leave(self) -> None:
+        """Nobody else is concerned."""
 
     def emit(self, streamed: Answers) -> Answers:
         """As it is."""

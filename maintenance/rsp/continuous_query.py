@@ -20,6 +20,7 @@ from freshkeeper.maintenance.rsp.r2s import Answers, Result, Streamer
 from freshkeeper.maintenance.rsp.report_policy import Clock
 from freshkeeper.maintenance.rsp.window_content import Content
 from freshkeeper.maintenance.rsp.window_dataset import Graphs, WindowDataset, static_quads
+from freshkeeper.maintenance.service.asking import Asking, ask
 from freshkeeper.maintenance.streams.batch import Timed
 from freshkeeper.policies.errors import ConfigError
 
@@ -30,16 +31,24 @@ class Answering(Protocol):
     variables: tuple[str, ...]
     errors: int
 
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+        """What must be asked of sources before there are answers."""
+        ...
+
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """All answers at `now`, as R2S compares them."""
         ...
 
-    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
-        """An instant that an earlier run answered: only what the windows hold matters."""
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+        """An instant that an earlier run answered, the last being `done`: only what the windows hold matters."""
         ...
 
     def emit(self, streamed: Answers) -> Answers:
         """What goes out of what R2S left."""
+        ...
+
+    def leave(self) -> None:
+        """There are no more evaluations."""
         ...
 
 
@@ -75,6 +84,7 @@ class ContinuousQuery:
         for content in self.contents:
             self._by_stream.setdefault(content.window.stream, []).append(content)
         self.streamer = Streamer(self.query.operator)
+        self._answers = False
 
     def _lay_dataset(self) -> WindowDataset:
         static, dataset = static_quads(self.query, self.graphs), self.query.dataset
@@ -97,6 +107,10 @@ class ContinuousQuery:
         for content in self._by_stream.get(stream, ()):
             content.discard()
 
+    def leave(self) -> None:
+        """It has failed and is evaluated no more: what it shares with others is theirs."""
+        self.answering.leave()
+
     def begin(self, first: int) -> None:
         """The earliest element of its streams has this time; until this is said nothing is evaluated."""
         if not self._clock.begun:
@@ -107,36 +121,58 @@ class ContinuousQuery:
         """Whether evaluations have a beginning."""
         return self._clock.begun
 
+    def due(self) -> int | None:
+        """The next instant of an evaluation, as far as it is known."""
+        return self._clock.next()
+
+    def called(self) -> int | None:
+        """The next one, if an element that has come calls for it or for one after it."""
+        return None if self._clock.called() is None else self.due()
+
+    def emptying(self) -> int | None:
+        """The next one, if time alone will empty a window."""
+        return self.due() if any(_drains(content) for content in self.contents) else None
+
     def advance(self, watermark: int) -> Iterator[Result]:
         """Every evaluation before the watermark, in order."""
-        while (now := self._clock.next()) is not None and now < watermark:
-            result = self._evaluate(now)
-            self._clock.passed(now)
-            if result is not None:
-                yield result
+        while (now := self.due()) is not None and now < watermark:
+            yield from self._evaluate(now)
 
     def conclude(self) -> Iterator[Result]:
         """What the last elements call for: a window that leaves out its end holds them a millisecond later."""
-        while (now := self._clock.called()) is not None:
-            yield from self.advance(now + 1)
+        while (now := self.called()) is not None:
+            yield from self._evaluate(now)
 
     def drain(self) -> Iterator[Result]:
         """Go on until the windows are empty."""
-        while any(_drains(content) for content in self.contents) and (now := self._clock.next()) is not None:
-            yield from self.advance(now + 1)
+        while (now := self.emptying()) is not None:
+            yield from self._evaluate(now)
 
     def once(self, now: int = 0) -> Result:
         """A query without windows is evaluated once."""
+        ask(self.answering.prepare(now, self._evaluator, functions(self.contents, now)), now)
         return self._answer(now)
 
-    def _evaluate(self, now: int) -> Result | None:
+    def prepare(self, now: int) -> Sequence[Asking]:
+        """Move the windows to an instant that is due; what must be asked before `answer`."""
         moves: Sequence[tuple[Content, Move]] = [(content, self._move(content, now)) for content in self.contents]
-        if not self._clock.reports(moves):
-            return None
-        if self.done is None or now > self.done:
-            return self._answer(now)
-        self.answering.rebuild(now, self._evaluator, functions(self.contents, now))
-        return None
+        self._clock.passed(now)
+        reports, known = self._clock.reports(moves), functions(self.contents, now)
+        self._answers = reports and (self.done is None or now > self.done)
+        if self._answers:
+            return self.answering.prepare(now, self._evaluator, known)
+        return (
+            () if not reports or self.done is None else self.answering.rebuild(now, self.done, self._evaluator, known)
+        )
+
+    def answer(self, now: int) -> Result | None:
+        """What the evaluation that was prepared gives, if it reports and no earlier run has answered it."""
+        return self._answer(now) if self._answers else None
+
+    def _evaluate(self, now: int) -> Iterator[Result]:
+        ask(self.prepare(now), now)
+        if (result := self.answer(now)) is not None:
+            yield result
 
     def _move(self, content: Content, now: int) -> Move:
         move = content.move(now)

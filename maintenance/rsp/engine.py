@@ -1,9 +1,8 @@
 """Queries over streams: elements in order to every query that wants them, results as the watermark passes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import merge
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pyoxigraph import Quad, Triple
 
@@ -11,11 +10,15 @@ from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.stored_literals import as_stored
 from freshkeeper.maintenance.rsp.watermark import Inputs
+from freshkeeper.maintenance.service.asking import ask
 from freshkeeper.maintenance.streams.batch import Elements, Stream, Timed
 from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.errors import ConfigError, nearest
+
+T = TypeVar("T")
+ENDLESS = 2**63
 
 
 @dataclass(eq=False)
@@ -26,6 +29,8 @@ class Engine:
     drain: bool = False
     """whether to go on after the last element until the windows are empty"""
     inputs: Inputs = field(default_factory=Inputs)
+    failed: Callable[[ContinuousQuery, Exception], None] | None = None
+    """is told of a query that fails, while the others go on; without it, the first that fails ends the run"""
 
     def register(self, query: ContinuousQuery) -> None:
         """One more query."""
@@ -42,9 +47,7 @@ class Engine:
         """Read everything; results come as soon as the watermark allows."""
         self._check()
         self._aim()
-        for query in self.queries:
-            if not query.query.windows:
-                yield query.once()
+        yield from self._without_windows()
         while (behind := self.inputs.next()) is not None:
             self._hand_on(behind.name, behind.read())
             yield from self.advance(self.inputs.watermark())
@@ -71,7 +74,7 @@ class Engine:
             return
         for query in self.queries:
             self._begin(query, watermark)
-        yield from self._late(_in_order([query.advance(watermark) for query in self.queries]))
+        yield from self._together(lambda query: query.due(), watermark)
 
     def finish(self) -> Iterator[Result]:
         """The streams have ended: evaluations up to the last element's time, or until nothing is left."""
@@ -79,9 +82,9 @@ class Engine:
         for name in self.inputs.unreached:
             for query in self.queries:
                 query.discard(name)
-        yield from self._late(_in_order([query.conclude() for query in self.queries]))
+        yield from self._together(lambda query: query.called())
         if self.drain:
-            yield from self._late(_in_order([query.drain() for query in self.queries]))
+            yield from self._together(lambda query: query.emptying())
 
     @property
     def late(self) -> int:
@@ -104,9 +107,45 @@ class Engine:
         if seen and min(seen) < watermark:
             query.begin(min(seen))
 
-    def _late(self, results: Iterable[Result]) -> Iterator[Result]:
-        for result in results:
-            yield replace(result, late=self.late)
+    def _together(self, due: Callable[[ContinuousQuery], int | None], until: int = ENDLESS) -> Iterator[Result]:
+        """Evaluations before an instant, in time; those of one instant ask their sources together.
+
+        Their results come in the order of registration.
+        """
+        while (waiting := self._first(due, until)) is not None:
+            now, queries = waiting
+            asked = [asking for query in queries for asking in self._of(query, query.prepare, now) or ()]
+            ask(asked, now)
+            for query in queries:
+                if query in self.queries and (result := self._of(query, query.answer, now)) is not None:
+                    yield replace(result, late=self.late)
+
+    def _first(
+        self, due: Callable[[ContinuousQuery], int | None], until: int
+    ) -> tuple[int, list[ContinuousQuery]] | None:
+        """The first instant at which something is due, and whose."""
+        instants = [due(query) for query in self.queries]
+        now = min((t for t in instants if t is not None and t < until), default=None)
+        if now is None:
+            return None
+        return now, [query for query, t in zip(self.queries, instants, strict=True) if t == now]
+
+    def _without_windows(self) -> Iterator[Result]:
+        for query in [query for query in self.queries if not query.query.windows]:
+            if (result := self._of(query, query.once, 0)) is not None:
+                yield result
+
+    def _of(self, query: ContinuousQuery, step: Callable[[int], T], now: int) -> T | None:
+        """What a query's step gives; a query that fails is out."""
+        try:
+            return step(now)
+        except Exception as error:
+            if self.failed is None:
+                raise
+            self.queries.remove(query)
+            query.leave()
+            self.failed(query, error)
+            return None
 
     def _aim(self) -> None:
         """Elements that one named window alone wants are read into its graph."""
@@ -124,23 +163,21 @@ class Engine:
                     raise ConfigError(f"nothing feeds the stream <{name}>: give it as --stream '{name}=FILE'{near}")
 
 
-def _in_order(results: list[Iterator[Result]]) -> Iterator[Result]:
-    """By time; of one instant, in the order of registration."""
-    return results[0] if len(results) == 1 else merge(*results, key=lambda result: result.t)
-
-
 Feed: TypeAlias = Stream | Iterable[tuple[int, Triple | Quad]]
 """A stream, or any iterable of (milliseconds, triple)"""
 
 
 def run(
-    query: ContinuousQuery,
+    query: ContinuousQuery | Sequence[ContinuousQuery],
     streams: Mapping[str, Feed],
     delay: int = 0,
     drain: bool = False,
     gap: int = LONGEST_GAP,
 ) -> Iterator[Result]:
-    """One query over its streams; `gap` is the longest plausible step of their time, in milliseconds.
+    """One query or several over the same streams; `gap` is the longest plausible step of their time, in milliseconds.
+
+    Of several (see `continuous_queries`), results come in time and then in the order of the queries, whose `query` they
+    name. The first that fails ends the run.
 
     >>> from pyoxigraph import NamedNode, Triple
     >>> from freshkeeper import continuous_query, run
@@ -151,7 +188,8 @@ def run(
     >>> [(result.t, len(result.answers)) for result in results]
     [(1000, 1), (2000, 1)]
     """
-    engine = Engine([query], drain, Inputs(gap))
+    queries = [query] if isinstance(query, ContinuousQuery) else list(query)
+    engine = Engine(queries, drain, Inputs(gap))
     for name, feed in streams.items():
         engine.listen(name, feed if isinstance(feed, Stream) else Elements(feed, steps=Steps(gap)), delay)
     return engine.run()

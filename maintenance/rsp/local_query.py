@@ -8,6 +8,7 @@ from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rsp.construct import Template, solutions_text
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.rsp.r2s import Answer, Answers, Freshness
+from freshkeeper.maintenance.service.asking import Asking
 
 
 @dataclass(eq=False)
@@ -27,6 +28,11 @@ class LocalQuery:
             self._template = Template.of(self.query) if solutions else None
             self._text = sound(solutions) if solutions and self._template else self._text
 
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+        """Nobody is asked."""
+        del now, evaluator, functions
+        return ()
+
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """All of this instant: solutions, triples, or yes or no."""
         del now
@@ -36,8 +42,13 @@ class LocalQuery:
             return Answers(found.rows)
         return Answers([found] if isinstance(found, bool) else found)
 
-    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """The dataset is all there is."""
+        del now, done, evaluator, functions
+        return ()
+
+    def leave(self) -> None:
+        """Nobody else is concerned."""
 
     def emit(self, streamed: Answers) -> Answers:
         """What goes out of what R2S left: triples in place of solutions."""

@@ -1,7 +1,7 @@
 """Queries over async iterables: elements are pushed as they come, results are awaited."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyoxigraph import Quad, Triple
@@ -19,14 +19,14 @@ Came = Batch | Exception | None
 
 
 async def run_async(
-    query: ContinuousQuery,
+    query: ContinuousQuery | Sequence[ContinuousQuery],
     streams: Mapping[str, Coming],
     delay: int = 0,
     drain: bool = False,
     idle: float | None = None,
     gap: int = LONGEST_GAP,
 ) -> AsyncIterator[Result]:
-    """One query over streams that come on their own; several meet in the order in which they arrive.
+    """One query or several over streams that come on their own; several streams meet in the order in which they arrive.
 
     With `idle`, a stream that is silent for so many seconds holds the others back no longer. `gap` is the longest
     plausible step of a stream's time, in milliseconds: an element that is further ahead is an error.
@@ -45,7 +45,8 @@ async def run_async(
     >>> asyncio.run(answered())
     [(1000, 1), (2000, 1)]
     """
-    engine = Engine([query], drain, Inputs(gap))
+    queries = [query] if isinstance(query, ContinuousQuery) else list(query)
+    engine = Engine(queries, drain, Inputs(gap))
     for name in streams:
         engine.listen(name, Elements(()), delay)
     arrivals = _Arrivals(idle)

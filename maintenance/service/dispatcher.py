@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from threading import Event, Lock
 from typing import Any, Protocol
@@ -62,6 +63,7 @@ class Dispatcher:
     clock: Callable[[], float] = time.monotonic
     random: Random = field(default_factory=Random)
     _late: list["_Job"] = field(default_factory=list)
+    _booked: int = 0
     _lock: Lock = field(default_factory=Lock)
     """of what is late"""
 
@@ -72,7 +74,14 @@ class Dispatcher:
     def room(self, now: int) -> float:
         """What the rate limiter lets through; nothing while every thread waits for an answer that is late."""
         del now
-        return 0 if self.busy >= self.options.concurrency else self.limiter.room(PATIENCE)
+        if self.busy >= self.options.concurrency:
+            return 0
+        return max(0, self.limiter.room(PATIENCE) - self._booked)
+
+    def book(self, requests: int) -> None:
+        """So many more are about to be sent, or so many fewer."""
+        with self._lock:
+            self._booked += requests
 
     @property
     def busy(self) -> int:
@@ -84,6 +93,12 @@ class Dispatcher:
         self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
     ) -> Sent:
         """Send all, wait until all are back or time is up."""
+        return self.begin(requests, now, allowance, owner, within)()
+
+    def begin(
+        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
+    ) -> Callable[[], Sent]:
+        """Send all; what this gives waits until all are back or time is up."""
         until = self.clock() + min(within, self.options.deadline)
         batch = _Batch(until, max(0.0, allowance - len(requests)))
         jobs = [
@@ -92,6 +107,9 @@ class Dispatcher:
         for job in jobs:
             if job is not None:
                 job.future = self._threads.submit(job.run)
+        return partial(self._wait, jobs, until, owner)
+
+    def _wait(self, jobs: Sequence["_Job | None"], until: float, owner: object) -> Sent:
         started = [job.future for job in jobs if job is not None]
         wait(started, None if until == math.inf else max(0.0, until - self.clock()))
         replies = [NOT_SENT if job is None else self._settled(job) for job in jobs]

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from freshkeeper.maintenance.service.asking import Waiting
 from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.policies.base import Kind
 from freshkeeper.policies.errors import ConfigError
@@ -179,6 +180,26 @@ class Choosy(Protocol):
     def resting(self) -> Iterable[Asked]:
         """What the next order would not ask for."""
         ...
+
+
+@runtime_checkable
+class Overlapping(Protocol):
+    """A remote source that can be waited for together with others."""
+
+    def delivering(self, order: Order) -> Waiting[Delivery]:
+        """As `deliver`, pausing while requests are on their way."""
+        ...
+
+    def book(self, cost: float) -> None:
+        """An order of at most this cost is decided upon and will come: others of this instant find less room."""
+        ...
+
+
+def delivering(endpoint: Endpoint | Remote, order: Order) -> Waiting[Delivery]:
+    """An order to any source, pausing while it is on its way, where the source can do that."""
+    if isinstance(endpoint, Overlapping):
+        return (yield from endpoint.delivering(order))
+    return deliver(endpoint, order)
 
 
 def deliver(endpoint: Endpoint | Remote, order: Order) -> Delivery:

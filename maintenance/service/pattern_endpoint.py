@@ -13,10 +13,21 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.query.federation.split import THERE, TIMES, Split
 from freshkeeper.maintenance.service.annotations import valid
+from freshkeeper.maintenance.service.asking import Waiting, finished
 from freshkeeper.maintenance.service.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price
 from freshkeeper.maintenance.service.fetch_errors import FetchError, unreadable
 from freshkeeper.maintenance.service.limits.refusals import Refusals
-from freshkeeper.maintenance.service.transport import Bound, LateReply, Reply, Request, Term, Terms, Transport
+from freshkeeper.maintenance.service.transport import (
+    Bound,
+    LateReply,
+    Overlapping,
+    Reply,
+    Request,
+    Term,
+    Terms,
+    Transport,
+    sending,
+)
 from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.policies.base import Kind
 
@@ -43,6 +54,7 @@ class PatternEndpoint:
     clock: Callable[[], float] = time.monotonic
     _refusals: Refusals = field(default_factory=Refusals)
     _under_way: set[Asked] = field(default_factory=set)
+    _booked: int = 0
 
     @property
     def edge(self) -> tuple[str, ...]:
@@ -59,19 +71,34 @@ class PatternEndpoint:
         requests = self.transport.room(now)
         return requests * self.price.batch * self.price.each if requests < math.inf else requests
 
+    def book(self, cost: float) -> None:
+        """Others that ask the same source at this instant find so much less room, until the order comes."""
+        full = self.price.batch * self.price.each
+        if isinstance(self.transport, Overlapping) and full > 0:
+            self._booked = math.ceil(cost / full)
+            self.transport.book(self._booked)
+
     def deliver(self, order: Order) -> Delivery:
+        """The whole of an order."""
+        return finished(self.delivering(order))
+
+    def delivering(self, order: Order) -> Waiting[Delivery]:
         """Refresh queries and expansions, `batch` keys in each, all at once; a value is the rows of an SR.
 
         What is refused is asked for again in halves, as far as allowance and time reach.
         """
         self._refusals.begin()
+        if isinstance(self.transport, Overlapping):
+            self.transport.book(-self._booked)
+            self._booked = 0
         until, bill = self.clock() + self.within, _Bill(self.price, order.allowance)
         outcome: dict[Asked, Copy | Expanded] = {}
         late: list[Late] = []
         wanted = [*((Kind.COPY, key) for key in order.keys), *((Kind.MISS, sn) for sn in order.sns)]
         asked = self._asked(wanted, outcome)
         while True:
-            sent = self.transport.send(asked, order.now, bill.tries(asked), self, max(0.0, until - self.clock()))
+            left = max(0.0, until - self.clock())
+            sent = yield from sending(self.transport, asked, order.now, bill.tries(asked), self, left)
             bill.add(asked, sent.replies)
             late += [late for one in sent.late for late in self._late(one)]
             halves: list[Asked] = []

@@ -5,12 +5,13 @@ raises for a request that fails: the reply says so, and says how often the reque
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
+from freshkeeper.maintenance.service.asking import Waiting
 from freshkeeper.maintenance.service.failures import kind_of
 from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.policies.errors import EndpointError
@@ -86,6 +87,32 @@ class Transport(Protocol):
     def close(self) -> None:
         """No more requests: threads and connections end."""
         ...
+
+
+@runtime_checkable
+class Overlapping(Protocol):
+    """A transport whose requests are under way while others are sent."""
+
+    def begin(
+        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
+    ) -> Callable[[], Sent]:
+        """As `send`, which comes back at once; what it gives waits, and says what came."""
+        ...
+
+    def book(self, requests: int) -> None:
+        """So many more are about to be sent, or so many fewer: there is less room for others meanwhile."""
+        ...
+
+
+def sending(
+    transport: Transport, requests: Sequence[Request], now: int, allowance: float, owner: object, within: float
+) -> Waiting[Sent]:
+    """Send, and pause while the requests are on their way, if the transport can do that."""
+    if not isinstance(transport, Overlapping):
+        return transport.send(requests, now, allowance, owner, within)
+    wait = transport.begin(requests, now, allowance, owner, within)
+    yield
+    return wait()
 
 
 @runtime_checkable

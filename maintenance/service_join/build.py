@@ -35,6 +35,7 @@ from freshkeeper.maintenance.service_join.federated_query import FederatedQuery
 from freshkeeper.maintenance.service_join.from_view import FromView
 from freshkeeper.maintenance.service_join.lineage import aggregated, trace
 from freshkeeper.maintenance.service_join.service_solutions import Fetch, Service
+from freshkeeper.maintenance.service_join.service_view import ServiceView
 from freshkeeper.maintenance.service_join.window_mappings import WindowPart
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.run_state import State
@@ -197,14 +198,14 @@ class _Services:
         store: ViewStore = NoStore()
         if settings.state is not None and recorded is not None:
             store = settings.state.store(number, where, manager, endpoint, recorded)
-        return FromView(part, endpoint, manager, edges, partial(settings.observe, where, manager), store)
+        view = ServiceView(endpoint, manager, edges, partial(settings.observe, where, manager), store)
+        return FromView(part, view, endpoint.variables)
 
     @property
     def _patience(self) -> float:
-        """Seconds that an evaluation waits for one pattern: together they leave a tenth of the step for the rest."""
+        """Seconds that an evaluation waits for its sources, all at once: a tenth of the step is left for the rest."""
         grid = self._grid
-        step = math.inf if grid is None else PATIENCE * grid[0] / 1000 / len(self.query.outer_services)
-        return step / self.settings.speed
+        return (math.inf if grid is None else PATIENCE * grid[0] / 1000) / self.settings.speed
 
     @property
     def _grid(self) -> tuple[int, int] | None:

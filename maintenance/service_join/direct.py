@@ -8,11 +8,12 @@ from freshkeeper.maintenance.query.federation.service_patterns import ServicePat
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Row
 from freshkeeper.maintenance.rsp.r2s import CERTAIN, Freshness
+from freshkeeper.maintenance.service.asking import Waiting
 from freshkeeper.maintenance.service.endpoint import Copy, Order
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.service.transport import Request, Transport
+from freshkeeper.maintenance.service.transport import Request, Transport, sending
 from freshkeeper.maintenance.service_join.values import ServiceRows
-from freshkeeper.maintenance.service_join.window_mappings import WindowPart
+from freshkeeper.maintenance.service_join.window_mappings import Mappings, WindowPart
 
 FAILED = Freshness(0.0)
 
@@ -27,20 +28,39 @@ class Directly:
     keep: bool = False
     """whether what was read once is never asked for again"""
     errors: int = 0
+    failure: Exception | None = None
+    failed: int = 0
+    """fetches that failed so far"""
     _held: dict[Row, tuple[int, list[Row]]] = field(default_factory=dict)
+    _mappings: Mappings = field(default_factory=lambda: Mappings([]))
 
-    def rows(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceRows:
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Directly":
+        """Which SNs there are."""
+        del now
+        self._mappings = self.part.read(evaluator, functions)
+        return self
+
+    def decide(self, now: int) -> None:
+        """All that is not held is asked for."""
+
+    def asking(self, now: int) -> Waiting[None]:
         """One request for each SN that is not held."""
-        mappings = self.part.read(evaluator, functions)
-        sns = list(dict.fromkeys(mapping.sn for mapping in mappings.joined))
-        held = self._held if self.keep else {}
+        self._held = self._held if self.keep else {}
         self.errors = 0
-        wanted = [sn for sn in sns if sn not in held]
-        for sn, expanded in zip(wanted, self.endpoint.deliver(Order(now, [], wanted)).expanded, strict=True):
+        wanted = [sn for sn in self._sns if sn not in self._held]
+        delivery = yield from self.endpoint.delivering(Order(now, [], wanted))
+        for sn, expanded in zip(wanted, delivery.expanded, strict=True):
             if expanded.error is None:
-                held[sn] = now, list(self._rows(sn, expanded.copies))
+                self._held[sn] = now, list(self._rows(sn, expanded.copies))
             else:
                 self.errors += 1
+        self.failed += self.errors
+
+    def rows(self, now: int) -> ServiceRows:
+        """What is held."""
+        if self.failure is not None:
+            raise self.failure
+        held, sns = self._held, self._sns
         found = [(n, row) for n, sn in enumerate(sns) for row in (held[sn][1] if sn in held else self._failed(sn))]
         freshness = [_since(held[sn][0], now) if sn in held else FAILED for sn in sns]
         return ServiceRows(
@@ -49,11 +69,18 @@ class Directly:
             [n for n, _ in found],
             freshness,
             self.endpoint.split.sn,
-            dict(zip(sns, freshness, strict=True)) | mappings.lacking,
+            dict(zip(sns, freshness, strict=True)) | self._mappings.lacking,
         )
 
-    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
         """Nothing is kept over a restart."""
+
+    def leave(self) -> None:
+        """It has nothing that others have."""
+
+    @property
+    def _sns(self) -> list[Row]:
+        return list(dict.fromkeys(mapping.sn for mapping in self._mappings.joined))
 
     def _rows(self, sn: Row, copies: Mapping[object, Copy]) -> Iterable[Row]:
         for key, copy in copies.items():
@@ -75,24 +102,43 @@ class Whole:
     within: float = math.inf
     """how many seconds an evaluation waits for the source"""
     errors: int = 0
+    failure: Exception | None = None
+    failed: int = 0
+    """fetches that failed so far"""
     _kept: tuple[int, ServiceRows] | None = None
 
-    def rows(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceRows:
-        """What is kept, or one request to each source that is meant."""
-        del evaluator, functions
-        if self._kept is None:
-            found = self.ask(now)
-            self._kept = (now, found) if self.keep and not self.errors else None
-            return found
-        self.errors = 0
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Whole":
+        """It joins with nothing that is known before."""
+        del now, evaluator, functions
+        return self
+
+    def decide(self, now: int) -> None:
+        """What is not kept is asked for."""
+
+    def asking(self, now: int) -> Waiting[None]:
+        """One request to each source that is meant, unless its answer is kept."""
+        if self._kept is None or not self.keep or self.errors:
+            self._kept = now, (yield from self.asked(now))
+            self.failed += self.errors
+
+    def rows(self, now: int) -> ServiceRows:
+        """What came of it."""
+        if self.failure is not None:
+            raise self.failure
+        assert self._kept is not None
         at, found = self._kept
+        if at == now:
+            return found
         old = _since(at, now)
         return ServiceRows(found.variables, found.rows, found.copies, [old], complete={(): old})
 
-    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
         """Nothing is kept over a restart."""
 
-    def ask(self, now: int) -> ServiceRows:
+    def leave(self) -> None:
+        """It has nothing that others have."""
+
+    def asked(self, now: int) -> Waiting[ServiceRows]:
         """The solutions of every source that is meant; a SILENT failure is one solution that binds nothing."""
         self.errors = 0
         asked = [self.pattern.endpoint] if self.pattern.endpoint is not None else list(self.transports)
@@ -101,7 +147,7 @@ class Whole:
         rows: list[Row] = []
         failed = 0
         for name in asked:
-            found = self._ask(name, names, now)
+            found = yield from self._ask(name, names, now)
             rows += found or ()
             failed += found is None and self.pattern.silent
         copies = [0] * len(rows) + [1] * failed
@@ -109,24 +155,27 @@ class Whole:
         freshness = [Freshness(1.0, 0), *([FAILED] if failed else ())]
         return ServiceRows(names, rows, copies, freshness, complete={(): FAILED if self.errors else CERTAIN})
 
-    def _ask(self, name: str, names: tuple[str, ...], now: int) -> list[Row] | None:
+    def _ask(self, name: str, names: tuple[str, ...], now: int) -> Waiting[list[Row] | None]:
         """The solutions of one source; nothing where it failed."""
         free = self.pattern.endpoint_variable
         bind = f"VALUES ?{free} {{ <{name}> }}" if free else ""
-        query = f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {self._inlined(now)} }}"
+        inlined = yield from self._inlined(now)
+        query = f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {inlined} }}"
         if name in self.transports:
-            (reply,) = self.transports[name].send([Request(query)], now, 1, None, self.within).replies
+            sent = yield from sending(self.transports[name], [Request(query)], now, 1, None, self.within)
+            (reply,) = sent.replies
             if reply.error is None:
                 return [tuple(row.get(each) for each in names) for row in reply.rows]
         self.errors += 1
         return None
 
-    def _inlined(self, now: int) -> str:
+    def _inlined(self, now: int) -> Waiting[str]:
         """The pattern with the SERVICE blocks inside it answered first, so that one source need not know the others."""
         block, edits = self.pattern.block, []
         for number, inner in enumerate(outermost(s for e in block.inner for s in services_in(e))):
             asking = Whole(inner, self.transports, within=self.within)
-            edits.append(Edit(*inner.span, asking.ask(now).text(number)))
+            found = yield from asking.asked(now)
+            edits.append(Edit(*inner.span, found.text(number)))
             self.errors += asking.errors
         return block.group.edited(edits)
 

@@ -13,6 +13,7 @@ import numpy as np
 from freshkeeper.maintenance.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.rsp.r2s import Freshness
+from freshkeeper.maintenance.service.asking import Waiting, finished
 from freshkeeper.maintenance.service.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.policies.base import Case, Kind
@@ -43,11 +44,19 @@ class KeepingEdges:
             if kind is Kind.MISS:
                 yield Kind.EDGES, key
 
+    def book(self, cost: float) -> None:
+        """What the order will be."""
+        self.endpoint.book(cost)
+
     def deliver(self, order: Order) -> Delivery:
+        """The whole of an order."""
+        return finished(self.delivering(order))
+
+    def delivering(self, order: Order) -> Waiting[Delivery]:
         """Refreshes of edges are expansions; those that the allowance does not pay for are not sent."""
         missed = len(order.sns)
         sent = order.edges[: self._affordable(len(order.keys), missed, len(order.edges), order.allowance)]
-        found = self.endpoint.deliver(replace(order, sns=[*order.sns, *sent], edges=()))
+        found = yield from self.endpoint.delivering(replace(order, sns=[*order.sns, *sent], edges=()))
         renewed = dict(zip(sent, found.expanded[missed:], strict=True))
         return replace(
             found,

@@ -14,6 +14,7 @@ from freshkeeper.maintenance.rsp.construct import Template
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
 from freshkeeper.maintenance.rsp.local_query import fill
 from freshkeeper.maintenance.rsp.r2s import Answer, Answers, Freshness, combine
+from freshkeeper.maintenance.service.asking import Asking
 from freshkeeper.maintenance.service_join.answer_freshness import settle
 from freshkeeper.maintenance.service_join.lineage import trace
 from freshkeeper.maintenance.service_join.service_solutions import Service
@@ -22,7 +23,7 @@ from freshkeeper.maintenance.service_join.values import ServiceRows
 
 @dataclass(eq=False)
 class FederatedQuery:
-    """A query over its dataset and its SERVICE patterns, which are asked in the order of the text."""
+    """A query over its dataset and its SERVICE patterns, which are asked at the same time."""
 
     query: Query
     services: Sequence[Service]
@@ -39,9 +40,13 @@ class FederatedQuery:
         text = sound(self.query.rewrite(*self._traced.edits, *numbers).text)
         self._tree = read_query(Source(tokenize(text), self.query.expression.prologue))
 
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
+        """What the services need of their sources."""
+        return [service.prepare(now, evaluator, functions) for service in self.services]
+
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """All of this instant, each with the freshness of the copies that it is made of."""
-        found = [service.rows(now, evaluator, functions) for service in self.services]
+        found = [service.rows(now) for service in self.services]
         self.errors = sum(service.errors for service in self.services)
         table = evaluator.find(self._text(found), functions)
         assert isinstance(table, Table)
@@ -50,10 +55,15 @@ class FederatedQuery:
             return Answers.of([_verdict(answers.freshness or (), found)])
         return answers
 
-    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
         """An instant that an earlier run answered."""
+        found = [service.rebuild(now, done, evaluator, functions) for service in self.services]
+        return [asking for asking in found if asking is not None]
+
+    def leave(self) -> None:
+        """Views that others have as well need nothing for this one any more."""
         for service in self.services:
-            service.rebuild(now, evaluator, functions)
+            service.leave()
 
     def emit(self, streamed: Answers) -> Answers:
         """Triples, in place of the solutions of CONSTRUCT."""

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function
+from freshkeeper.maintenance.service.asking import Asking
 from freshkeeper.maintenance.service_join.values import ServiceRows
 
 
@@ -26,10 +27,18 @@ class Service(Protocol):
 
     errors: int
 
-    def rows(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceRows:
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Asking:
+        """What must be asked before there are rows."""
+        ...
+
+    def rows(self, now: int) -> ServiceRows:
         """Its solutions at an instant; a source that fails is counted in `errors` and never ends the run."""
         ...
 
-    def rebuild(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
-        """An instant that an earlier run answered, which left a state: nothing is fetched."""
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Asking | None:
+        """An instant that an earlier run answered, which left a state, the last of them being `done`."""
+        ...
+
+    def leave(self) -> None:
+        """The query needs nothing any more."""
         ...

@@ -150,7 +150,7 @@ def test_evaluations_of_several_threads_may_lie_within_each_other(gamma, bank, w
                 thread.submit(member.open, now).result()
                 opened.add(member)
             assert sum(each.spent for each in members) <= (now // 1000 + 1) * gamma
-            assert Fraction(shared.dump()["purse"]["available"]) <= gamma + bank + gamma * len(opened)
+            assert Fraction(shared.dump()["purse"]["available"]) <= (gamma + bank) * (1 + len(opened))
     shared.check()
 
 

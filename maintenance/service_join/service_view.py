@@ -1,0 +1,150 @@
+"""The view of one SERVICE pattern, for all queries that have it: what they need of it together is its demand."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freshkeeper.maintenance.evaluation import Answer, Decision, Evaluation
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.rsp.evaluator import Row
+from freshkeeper.maintenance.rsp.r2s import Freshness
+from freshkeeper.maintenance.rsp.window_content import NEVER
+from freshkeeper.maintenance.service.asking import Waiting
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges, over_srs, sure_edges
+from freshkeeper.maintenance.service_join.window_mappings import WindowMapping
+from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
+from freshkeeper.policies.arrays import Ints
+
+
+@dataclass(eq=False)
+class ServiceView:
+    """Evaluated once at every instant at which one of its queries is due, with what all of them have in their windows.
+
+    A query stages its window mappings first; those that are not due have theirs from their last evaluation.
+    """
+
+    endpoint: PatternEndpoint
+    manager: Manager
+    edges: KeepingEdges | None = None
+    """what keeps edges up to date, where that is wanted"""
+    observe: Callable[[Evaluation], None] = field(default=lambda _: None)
+    store: ViewStore = field(default_factory=NoStore)
+    users: int = 0
+    """how many queries' patterns it answers"""
+    failure: Exception | None = None
+    failed: int = 0
+    """fetches that failed so far"""
+    sure: dict[Hashable, Freshness] = field(default_factory=dict)
+    """how sure the edges of each SN are, where they are refreshed"""
+    _now: int | None = None
+    _evaluation: Evaluation | None = None
+    _decided: tuple[Decision, Ints] | None = None
+    _staged: dict[int, tuple[int, Sequence[WindowMapping]]] = field(default_factory=dict)
+    _fed: dict[int, dict[Hashable, int]] = field(default_factory=dict)
+    _answers: list[Answer] | None = None
+    _places: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
+
+    def user(self) -> int:
+        """One query's pattern more."""
+        self.users += 1
+        return self.users - 1
+
+    def stage(self, user: int, now: int, mappings: Sequence[WindowMapping]) -> None:
+        """What a query has in its windows now."""
+        self._staged[user] = now, mappings
+
+    def leave(self, user: int) -> None:
+        """A query has nothing in its windows any more."""
+        self._staged.pop(user, None)
+        self.manager.content.remove(self._fed.pop(user, {}).keys())
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The last one, or why it failed."""
+        if self.failure is not None:
+            raise self.failure
+        assert self._evaluation is not None
+        return self._evaluation
+
+    def decide(self, now: int) -> None:
+        """Move the window, choose what to refresh; an instant that is over already has the view as it is."""
+        store, doubt, again = self.store, self.store.doubt, self._now is not None and self._now >= now
+        if again and self.manager.window.grid:
+            return
+        at, slots, identity = self._arrivals(now)
+        self._now = now
+        if again or (store.last is not None and now <= store.last):
+            self._keep(self.manager.revisit(now, at, slots, identity))
+        elif doubt is not None and now == doubt.t:
+            self._keep(self.manager.revisit(now, at, slots, identity, doubt.available, doubt.spent))
+            self._commit(slots)
+        else:
+            decision = self.manager.decide(now, at, slots, identity)
+            self.manager.reserve(decision)
+            self._decided = decision, slots
+
+    def asking(self, now: int) -> Waiting[None]:
+        """Refresh within the budget."""
+        del now
+        if self._decided is None:
+            return
+        (decision, slots), self._decided = self._decided, None
+        self.manager.ledger.extend()
+        self.store.intend(decision)
+        refreshes = yield from self.manager.fetching(decision)
+        if self.edges is not None:
+            self.edges.rewire(self.manager)
+        self._keep(self.manager.conclude(decision, refreshes))
+        self._commit(slots)
+
+    def answers(self, sns: Iterable[Hashable]) -> Iterator[Answer]:
+        """The answers that are made of these SNs."""
+        found = self.evaluation.answers
+        if self._answers is None:
+            self._answers = [] if found is None else list(found)
+        if self.users == 1:
+            return iter(self._answers)
+        if not self._places and found is not None:
+            self._places = _places(found.keys, found.key_slots)
+        spans = sorted(self._places[sn] for sn in sns if sn in self._places)
+        return (answer for start, stop in spans for answer in self._answers[start:stop])
+
+    def _keep(self, evaluation: Evaluation) -> None:
+        if self.edges is not None:
+            self.sure = sure_edges(evaluation)
+            evaluation = over_srs(evaluation, self.manager.case)
+        self._evaluation, self._answers, self._places = evaluation, None, {}
+
+    def _commit(self, slots: Ints) -> None:
+        evaluation = self.evaluation
+        self.failed += evaluation.record.errors
+        with self.store.commit(evaluation, slots):
+            self.observe(evaluation)
+
+    def _arrivals(self, now: int) -> tuple[Ints, Ints, list[Hashable]]:
+        """What is new in the windows, as times, SN slots and identities."""
+        manager, span = self.manager, self.manager.window.range
+        new: list[tuple[int, Row, Hashable]] = []
+        for user, (staged, mappings) in self._staged.items():
+            fed, until = self._fed.get(user, {}), dict[Hashable, int]()
+            for mapping in mappings:
+                if staged == now or mapping.expiry > now:
+                    identity = (user, mapping.identity)
+                    end = min(now, max(mapping.expiry - span, now - span + 1)) + span
+                    until[identity] = end
+                    if fed.get(identity, NEVER) < end:
+                        new.append((end - span, mapping.sn, identity))
+            manager.content.remove(fed.keys() - until.keys())
+            self._fed[user] = until
+        self._staged.clear()
+        slots = manager.view.sn_slots([sn for _, sn, _ in new])
+        self.endpoint.forget(manager.view.sns.numbers)
+        return np.array([at for at, _, _ in new], np.int64), slots, [identity for _, _, identity in new]
+
+
+def _places(keys: Sequence[Hashable], slots: Ints) -> dict[Hashable, tuple[int, int]]:
+    """Where the answers of each SN stand: they come one SN after the other."""
+    starts = np.flatnonzero(np.diff(slots, prepend=-1)).tolist()
+    return {keys[start]: (start, stop) for start, stop in zip(starts, [*starts[1:], len(keys)], strict=True)}

@@ -1,0 +1,119 @@
+"""Sources that one instant needs are asked at the same time, and together they spend what there is and no more."""
+
+from threading import Barrier
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyoxigraph import NamedNode, Triple
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.service.source_config import config_of
+from freshkeeper.maintenance.service.sources import source_of
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
+from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.policies.registry import make
+
+E = "http://example.org/"
+BLOCK = "SERVICE :%s { ?topic :discussedBy ?user . ?user :followers ?n }"
+NAMES = ("one", "two", "three")
+
+
+def text(*names):
+    """A query that joins a window with some sources."""
+    blocks = [(BLOCK % name).replace("?user", f"?{name}User").replace("?n ", f"?{name} ") for name in names]
+    return f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
+    WHERE {{ WINDOW :w {{ ?post :topic ?topic }} {" ".join(blocks)} }}"""
+
+
+def remote(proxy, **more):
+    return source_of(config_of({"sparql": proxy.url, "volatile": f"{E}followers", "retries": 0, **more}, "test"))
+
+
+def posts(count):
+    """An element a second."""
+    return [
+        (1000 * k, Triple(NamedNode(f"{E}p{k}"), NamedNode(f"{E}topic"), NamedNode(f"{E}jazz")))
+        for k in range(1, count)
+    ]
+
+
+def query(asked, sources, fetch="view", budget=10):
+    settings = MaintenanceSettings(
+        lambda _: make("lru"), budget if isinstance(budget, SharedBudget) else BudgetRule.of(budget), fetch=Fetch(fetch)
+    )
+    return build(parse(text(*asked)), sources=sources, settings=settings, name="+".join(asked))
+
+
+@pytest.fixture
+def meeting(proxied):
+    """Three sources, none of which answers before all three were asked."""
+    all_asked = Barrier(len(NAMES))
+
+    def meet(_):
+        all_asked.wait(20)
+        return ""
+
+    sources = {f"{E}{name}": remote(proxied(meet)) for name in NAMES}
+    yield sources
+    for source in sources.values():
+        source.transport.close()
+
+
+@pytest.mark.parametrize("fetch", ["view", "always"])
+def test_one_query_asks_all_its_sources_before_it_waits_for_any(meeting, fetch):
+    found = list(run(query(NAMES, meeting, fetch), {f"{E}s": posts(4)}))
+    assert [(result.errors, len(result.answers)) for result in found] == [(0, 8), (0, 16), (0, 24)]
+
+
+def test_queries_that_are_due_at_one_instant_ask_their_sources_before_any_is_waited_for(meeting):
+    queries = [query([name], meeting) for name in NAMES]
+    found = list(run(queries, {f"{E}s": posts(4)}))
+    assert [(result.t, result.query, result.errors) for result in found] == [
+        (t, name, 0) for t in (1000, 2000, 3000) for name in NAMES
+    ]
+
+
+@pytest.mark.parametrize("budget", [1, 2, 5, 20])
+def test_what_all_spend_together_is_what_the_servers_count_and_no_more_than_was_paid(proxied, budget):
+    proxies = [proxied(lambda n: "broken" if n % 3 == 0 else "") for _ in NAMES]
+    sources = {f"{E}{name}": remote(proxy, retries=3) for name, proxy in zip(NAMES, proxies, strict=True)}
+    shared = SharedBudget(BudgetRule.of(budget), 1000)
+    queries = [query([name], sources, budget=shared) for name in NAMES]
+    for _ in run(queries, {f"{E}s": posts(8)}):
+        pass
+    for source in sources.values():
+        source.transport.close()
+    counted = sum(proxy.count for proxy in proxies)
+    assert 0 < counted == sum(member.spent for member in shared.members) <= budget * 7
+    shared.check()
+
+
+@given(
+    st.integers(0, 12),
+    st.integers(0, 6),
+    st.lists(st.integers(1, 4), min_size=1, max_size=5),
+    st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=5, max_size=5), max_size=12),
+)
+def test_members_that_decide_before_any_of_them_spends_share_all_there_is(gamma, bank, weights, instants):
+    shared = SharedBudget(BudgetRule.of(gamma, bank), 1000)
+    members = [shared.member(str(n), weight) for n, weight in enumerate(weights)]
+    for k, wishes in enumerate(instants):
+        pairs = list(zip(members, wishes, strict=False))
+        chosen = []
+        for member, (wish, _) in pairs:
+            chosen.append(min(wish, int(member.open(1000 * k).available)))
+            member.keep(chosen[-1])
+        for member, _ in pairs:
+            member.extend()
+        assert sum(member.available for member in members) <= gamma + bank
+        if gamma + bank and len(members) == 1:
+            assert members[0].available >= gamma, "what nobody else wants is there for second tries"
+        for (member, (_, retries)), cost in zip(pairs, chosen, strict=True):
+            assert member.available >= cost
+            member.spend(min(cost + retries, member.available))
+        assert sum(member.spent for member in members) <= (k + 1) * gamma
+    shared.check()
