@@ -6,16 +6,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from pyoxigraph import Quad, QuerySolutions, Store
 
+from freshkeeper.maintenance.native.answer_columns import Groups, Triples
 from freshkeeper.maintenance.native.delta_join import DeltaJoin, Solutions
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.expressions import Condition, LiteralIds
+from freshkeeper.maintenance.native.expressions import Asked, LiteralIds
 from freshkeeper.maintenance.native.id_rows import IdRows, firsts, without
 from freshkeeper.maintenance.native.join_inputs import Relation, WindowInput
 from freshkeeper.maintenance.native.plan import Plan, StaticPart, WindowPattern
 from freshkeeper.maintenance.native.solution_table import SolutionTable
 from freshkeeper.maintenance.native.window_slots import HeldSlots
-from freshkeeper.maintenance.query.model import Operator, Query
+from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.rsp.construct import solutions_text
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot, Table
 from freshkeeper.maintenance.rsp.held_triples import Move
@@ -44,14 +46,19 @@ class NativeAnswers:
 
     def __post_init__(self) -> None:
         """Solve the static parts; what windows bring is joined with them."""
+        head = self.plan.head
         self.variables = _shown(self.query)
+        plain = head.form is Form.SELECT and head.grouping is None
+        self._kept = self.variables if plain else self.plan.kept
+        self._groups = Groups(head.grouping, self._kept, self.variables, self.dictionary) if head.grouping else None
+        self._triples = Triples(head.template, self._kept, self.dictionary) if head.template else None
         held = [_slots(content) for content in self.contents]
         windows = [self._input(pattern, held) for pattern in self.plan.patterns]
         self._join = DeltaJoin([*windows, *self._relations()])
         literals = LiteralIds(self.dictionary)
         prologue = self.query.expression.prologue.text
-        self._conditions = [Condition(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
-        self.table = SolutionTable(self.variables, [one.held for one in windows])
+        self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
+        self.table = SolutionTable(self._kept, [one.held for one in windows])
         self.dictionary.hold(self._mark)
 
     def apply(self, content: Content, move: Move) -> None:
@@ -63,14 +70,19 @@ class NativeAnswers:
         self._remember(self._lost, lost)
         for solutions in self._join.arrived(held):
             kept = self._tested(solutions)
-            values = _stacked([kept.bound[name] for name in self.variables], kept.size)
+            values = _stacked([kept.bound[name] for name in self._kept], kept.size)
             self.table.add(values, kept.members[: len(self.table.holders)])
             self._remember(self._gained, values)
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """What R2S streams of this instant."""
         del now, evaluator, functions
-        return Answers(IdRows(self._streamed(), self.dictionary))
+        if self.plan.head.form is Form.ASK:
+            return Answers([self.table.size > 0])
+        rows = self._streamed()
+        if self.plan.head.form is Form.CONSTRUCT:
+            return Answers(self._triples.of(rows) if self._triples else [])
+        return Answers(IdRows(rows, self.dictionary))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """Nobody is asked."""
@@ -92,9 +104,9 @@ class NativeAnswers:
     def _streamed(self) -> Ints:
         operator, table = self.query.operator, self.table
         if operator is Operator.RSTREAM:
-            return table.values[:, firsts(table.values)] if self.plan.distinct else table.values.copy()
-        if self.plan.distinct:
-            now = table.values[:, firsts(table.values)]
+            return self._rows()
+        if self._whole:
+            now = self._rows()
             before = now[:, :0] if self._before is None else self._before
             self._before = now
             gained, lost = now, before
@@ -105,16 +117,26 @@ class NativeAnswers:
         left, right = (gained, lost) if operator is Operator.ISTREAM else (lost, gained)
         return left[:, without(left, right)]
 
+    @property
+    def _whole(self) -> bool:
+        """Whether R2S compares all rows of two evaluations, not the solutions that came and went in between."""
+        return self.plan.head.distinct or self._groups is not None
+
+    def _rows(self) -> Ints:
+        rows = self.table.values.copy() if self._groups is None else self._groups.rows(self.table.values)
+        return rows[:, firsts(rows)] if self.plan.head.distinct else rows
+
     def _remember(self, where: list[Ints], values: Ints) -> None:
         """For R2S, which compares with the answers before."""
-        if self.query.operator is not Operator.RSTREAM and not self.plan.distinct and values.shape[1]:
+        if self.query.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
             where.append(values)
 
     def _tested(self, solutions: Solutions) -> Solutions:
-        for condition in self._conditions:
-            columns = [solutions.bound[name] for name in condition.expression.variables]
-            holds = condition.holds(columns, solutions.size)
-            if not holds.all():
+        for asked in self._expressions:
+            columns = [solutions.bound[name] for name in asked.expression.variables]
+            if asked.expression.name is not None:
+                solutions.bound[asked.expression.name] = asked.values(columns, solutions.size)
+            elif not (holds := asked.holds(columns, solutions.size)).all():
                 solutions = solutions.take(holds)
         return solutions
 
@@ -161,7 +183,8 @@ def native_query(
     contents = [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]
     answers = NativeAnswers(query, plan, contents, static_quads(query, graphs), dictionary)
     found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply)
-    found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
+    if query.form is not Form.ASK:
+        found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
     return found
 
 
@@ -175,7 +198,11 @@ def _stacked(columns: Sequence[Ints], size: int) -> Ints:
 
 
 def _shown(query: Query) -> tuple[str, ...]:
-    """What it shows, in the order in which the SPARQL library shows it."""
-    found = Store().query(query.sparql)
+    """What it shows, in the order in which the SPARQL library shows it; CONSTRUCT what R2S compares."""
+    constructs = query.form is Form.CONSTRUCT and query.operator is not Operator.RSTREAM
+    text = solutions_text(query) if constructs else query.sparql if query.form is Form.SELECT else None
+    if text is None:
+        return ()
+    found = Store().query(text)
     assert isinstance(found, QuerySolutions)
     return tuple(variable.value for variable in found.variables)

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.native.plan_head import Head, NotNativeError, read_head
+from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
@@ -29,18 +31,15 @@ from freshkeeper.maintenance.query.syntax.tree import (
     blank_variable,
     bound_variables,
     everything,
+    names_in,
 )
-from freshkeeper.maintenance.rsp.evaluator import OWN, Term
+from freshkeeper.maintenance.rsp.evaluator import Term
 
 Terms: TypeAlias = tuple["str | Term", "str | Term", "str | Term"]
 """Of a triple pattern: names of variables, and terms"""
 JOINING = (TriplePattern, Group, Values, Union, Select)
 FICKLE = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "EXISTS")
 """Words of expressions whose value is not made of their variables alone."""
-
-
-class NotNativeError(Exception):
-    """Why a query is left to the snapshot evaluator."""
 
 
 @dataclass(frozen=True)
@@ -89,34 +88,18 @@ class Plan:
     statics: tuple[StaticPart, ...]
     expressions: tuple[Expression, ...]
     """in the order in which they are evaluated"""
-    shown: tuple[str, ...]
-    distinct: bool
+    kept: tuple[str, ...]
+    """what is kept of every solution"""
+    head: Head
 
 
 def plan_of(query: Query) -> Plan:
     """The plan; NotNativeError says why there is none."""
-    _check_head(query)
-    reader = _Reader(query)
-    reader.read(query.group)
-    return reader.plan()
-
-
-def _check_head(query: Query) -> None:
-    tree = query.tree
     if not query.windows:
         raise NotNativeError("it has no window, and is evaluated once")
-    if query.form is not Form.SELECT:
-        raise NotNativeError(f"it is a {query.form}")
-    if any(sign in query.sparql for sign in OWN):
-        raise NotNativeError("it asks for times of elements")
-    if tree.aggregated:
-        raise NotNativeError("it groups its solutions")
-    if tree.has("ORDER", "LIMIT", "OFFSET", "VALUES"):
-        raise NotNativeError("it orders, cuts off or joins what stands behind its pattern")
-    if not tree.star and any(tree.columns.values()):
-        raise NotNativeError("it computes what it shows")
-    if tree.distinct is not None and tree.distinct.is_word("REDUCED"):
-        raise NotNativeError("it is REDUCED")
+    reader = _Reader(query, read_head(query))
+    reader.read(query.group)
+    return reader.plan()
 
 
 @dataclass(eq=False)
@@ -124,10 +107,13 @@ class _Reader:
     """Sorts the elements of a group into the parts of a plan."""
 
     query: Query
+    head: Head
     patterns: list[WindowPattern] = field(default_factory=list)
     statics: list[Element] = field(default_factory=list)
     looking: list[Element] = field(default_factory=list)
     """FILTER and BIND over what is not static"""
+    before: dict[Element, frozenset[str]] = field(default_factory=dict)
+    """what all solutions bind where a BIND stands"""
 
     def __post_init__(self) -> None:
         """Windows by name, and the one that patterns outside WINDOW ask."""
@@ -154,6 +140,8 @@ class _Reader:
                 raise NotNativeError(f"{_short(element)} is more than a pattern over a window")
             elif isinstance(element, Filter | Bind) and not self._is_static(element, elements, n, moving):
                 self.looking.append(element)
+                if isinstance(element, Bind):
+                    self.before[element] = bound_variables(elements[:n])
             elif isinstance(element, (*JOINING, Filter, Bind)) or self._is_static(element, elements, n, moving):
                 self.statics.append(element)
             else:
@@ -161,21 +149,25 @@ class _Reader:
 
     def plan(self) -> Plan:
         """What was read, put together."""
-        tree = self.query.tree
         if not self.patterns:
             raise NotNativeError("no pattern asks a window")
         certain = frozenset().union(*(p.variables for p in self.patterns)) | bound_variables(self.statics)
         expressions = tuple(self._expressions(certain))
         computed = frozenset(e.name for e in expressions if e.name is not None)
-        shown = tuple(sorted(certain)) if tree.star else tuple(tree.columns)
-        if tree.star:
+        kept = self.head.needed
+        if self.head.star:
             if unsure := frozenset().union(*(e.bound for e in self.statics)) - certain:
                 raise NotNativeError(f"?{min(unsure)} is not bound by all solutions")
-            shown = tuple(n for n in sorted(certain | computed) if not n.startswith(("_:", "freshkeeper_blank_")))
-        if unbound := [name for name in shown if name not in certain | computed]:
+            kept = tuple(n for n in sorted(certain | computed) if not n.startswith(("_:", "freshkeeper_blank_")))
+        if unbound := [name for name in (*kept, *self.head.shown) if name not in certain | computed | self._counts]:
             raise NotNativeError(f"?{unbound[0]} is not bound by all solutions")
-        wanted = frozenset(shown).union(*(e.variables for e in expressions), *(p.variables for p in self.patterns))
-        return Plan(tuple(self.patterns), tuple(self._parts(wanted)), expressions, shown, tree.distinct is not None)
+        wanted = frozenset(kept).union(*(e.variables for e in expressions), *(p.variables for p in self.patterns))
+        return Plan(tuple(self.patterns), tuple(self._parts(wanted)), expressions, kept, self.head)
+
+    @property
+    def _counts(self) -> frozenset[str]:
+        grouping = self.head.grouping
+        return frozenset(count.name for count in grouping.counts) if grouping is not None else frozenset()
 
     def _window_block(self, block: WindowBlock) -> None:
         if block.iri is None:
@@ -227,17 +219,36 @@ class _Reader:
         return isinstance(element, Graph)
 
     def _expressions(self, certain: frozenset[str]) -> Iterator[Expression]:
-        """BINDs in their order, then the FILTERs."""
-        known = certain
+        """BINDs in their order, then the FILTERs, then what SELECT computes."""
+        computed: set[str] = set()
         for element in sorted(self.looking, key=lambda e: isinstance(e, Filter)):
             if element.parts or any(t.is_word(*FICKLE) for t in element.items):
                 raise NotNativeError(f"{_short(element)} is not made of its variables alone")
-            looked = element.looked if isinstance(element, Bind) else everything([element])
-            if not looked <= known:
-                raise NotNativeError(f"{_short(element)} looks at what not all solutions bind")
             if isinstance(element, Bind):
-                raise NotNativeError(f"{_short(element)} computes a value")
-            yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
+                looked, (name,) = element.looked, element.bound
+                if not looked <= self.before[element] | computed:
+                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind before it")
+                yield self._computed(element.text, looked, name, certain, computed)
+            else:
+                looked = everything([element])
+                if not looked <= certain | computed:
+                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind")
+                yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
+        for name, text in self.head.computed:
+            items = tokenize(text).items
+            if any(t.is_word(*FICKLE) for t in items):
+                raise NotNativeError(f"?{name} is not made of variables alone")
+            if not (looked := names_in(items)) <= certain | computed:
+                raise NotNativeError(f"?{name} looks at what not all solutions bind")
+            yield self._computed(f"BIND({text} AS ?{name})", looked, name, certain, computed)
+
+    def _computed(
+        self, text: str, looked: frozenset[str], name: str, certain: frozenset[str], computed: set[str]
+    ) -> Expression:
+        if name in certain | computed or name in everything(self.statics):
+            raise NotNativeError(f"?{name} is computed, and bound by something else")
+        computed.add(name)
+        return Expression(text, tuple(sorted(looked)), name)
 
     def _parts(self, wanted: frozenset[str]) -> Iterator[StaticPart]:
         """The static elements, those together that share variables."""

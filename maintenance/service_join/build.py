@@ -15,7 +15,8 @@ from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.native_query import native_query
-from freshkeeper.maintenance.native.plan import NotNativeError, plan_of
+from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.federation.split import Split, split_of
 from freshkeeper.maintenance.query.model import Form, Query, Report, WindowKind

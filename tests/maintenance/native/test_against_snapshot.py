@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from freshkeeper.maintenance.native.plan import NotNativeError, plan_of
+from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query import parse
 
 NAMES = [NamedNode(f"urn:{name}") for name in "abc"]
@@ -31,6 +32,24 @@ FILTERS = [
     "FILTER(?z < 2 || ?x = <urn:a>)",
 ]
 
+BINDS = [
+    "BIND(STR(?x) AS ?k)",
+    "BIND(?y + 1 AS ?k)",
+    "BIND(?z AS ?k) FILTER(?k != ?x)",
+    "BIND(IF(?y = 1, ?x, ?y) AS ?k) BIND(STR(?k) AS ?l)",
+]
+HEADS = [
+    *["SELECT *", "SELECT DISTINCT *", "SELECT ?x", "SELECT DISTINCT ?x", "SELECT ?y ?x"] * 2,
+    "SELECT ?x (STR(?y) AS ?said)",
+    "SELECT DISTINCT (?y * 2 AS ?double)",
+    "SELECT (COUNT(*) AS ?n)",
+    "SELECT ?x (COUNT(?y) AS ?n) (COUNT(DISTINCT ?y) AS ?m) GROUP BY ?x",
+    "SELECT DISTINCT (COUNT(DISTINCT ?z) AS ?n) GROUP BY ?x ?y",
+    "CONSTRUCT { ?x <urn:out> ?y . ?y ?z ?x }",
+    "CONSTRUCT { <urn:a> <urn:out> ?y }",
+    "ASK",
+]
+
 patterns = st.builds(
     lambda s, p, o: f"{s} {p} {o} .", TERMS, st.sampled_from(["<urn:p>"] * 5 + ["?p", "?p", "<urn:q>", "?x"]), OBJECTS
 )
@@ -39,7 +58,7 @@ blocks = st.lists(patterns, min_size=1, max_size=2).map(" ".join)
 
 @st.composite
 def queries(draw: st.DrawFn) -> str:
-    """One or two windows, a static part, a filter; all operators, with DISTINCT or without."""
+    """One or two windows, a static part, a filter, computed values; all operators and forms."""
     extents = draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=2))
     windows = "".join(f"FROM NAMED WINDOW <urn:w{n}> ON <urn:s{n % 2}> [{one}]\n" for n, one in enumerate(extents))
     body = " ".join(f"WINDOW <urn:w{n}> {{ {draw(blocks)} }}" for n in range(len(extents)))
@@ -47,10 +66,13 @@ def queries(draw: st.DrawFn) -> str:
         body += f" {draw(blocks)}"
     if draw(st.booleans()):
         body += f" {draw(st.sampled_from(FILTERS))}"
+    if draw(st.booleans()):
+        body += f" {draw(st.sampled_from(BINDS))}"
     operator = draw(st.sampled_from(["RSTREAM", "ISTREAM", "DSTREAM"]))
-    shown = draw(st.sampled_from(["*", "DISTINCT *", "?x", "DISTINCT ?x", "?y ?x"]))
+    head, _, grouped = draw(st.sampled_from(HEADS)).partition(" GROUP BY ")
+    tail = f" GROUP BY {grouped}" if grouped else ""
     report = draw(st.sampled_from(["", "REPORT ON_CONTENT_CHANGE", "REPORT NON_EMPTY, ON_CONTENT_CHANGE"]))
-    return f"REGISTER {operator} <urn:out> AS SELECT {shown}\n{windows}{report} WHERE {{ {body} }}"
+    return f"REGISTER {operator} <urn:out> AS {head}\n{windows}{report} WHERE {{ {body} }}{tail}"
 
 
 triples = st.builds(

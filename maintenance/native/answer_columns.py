@@ -1,0 +1,152 @@
+"""From what is kept of solutions to answers, in columns: counts of groups, triples of a template."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from pyoxigraph import Literal, NamedNode, Triple
+
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.id_rows import firsts, numbered
+from freshkeeper.maintenance.native.plan_head import Grouping, template_variable
+from freshkeeper.policies.arrays import Bools, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The rows that GROUP BY and COUNT make of a bag of solutions."""
+
+    grouping: Grouping
+    kept: tuple[str, ...]
+    shown: tuple[str, ...]
+    dictionary: Dictionary
+
+    def rows(self, values: Ints) -> Ints:
+        """A row for each group; without keys there is one group, also of nothing."""
+        keys = values[[self.kept.index(name) for name in self.grouping.keys]]
+        groups, _ = numbered(keys)
+        if not self.grouping.keys:
+            groups = np.zeros(values.shape[1], np.int64)
+        most = int(groups.max(initial=-1)) + 1 if self.grouping.keys else 1
+        found = {name: _first_of(groups, keys[n], most) for n, name in enumerate(self.grouping.keys)}
+        for count in self.grouping.counts:
+            column = None if count.variable is None else values[self.kept.index(count.variable)]
+            found[count.name] = self._numbers(_counts(groups, column, most, count.distinct))
+        return np.stack([found[name] for name in self.shown])
+
+    def _numbers(self, counts: Ints) -> Ints:
+        """The ids of numbers."""
+        each, places = np.unique(counts, return_inverse=True)
+        return self.dictionary.encode([Literal(n) for n in each.tolist()])[places]
+
+
+def _first_of(groups: Ints, column: Ints, most: int) -> Ints:
+    found = np.empty(most, np.int64)
+    found[groups] = column
+    return found
+
+
+def _counts(groups: Ints, column: Ints | None, most: int, distinct: bool) -> Ints:
+    """How many rows each group has, or how many different values, those that are unbound left out."""
+    if column is not None:
+        bound = column >= 0
+        groups, column = groups[bound], column[bound]
+        if distinct:
+            groups = groups[firsts(np.stack([groups, column]))]
+    return np.bincount(groups, minlength=most)
+
+
+@dataclass(frozen=True, eq=False)
+class IdTriples(Sequence[Triple]):
+    """Triples of ids, made into terms when somebody looks; it keeps its ids while it lives."""
+
+    ids: Ints
+    dictionary: Dictionary = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """A sweep must know of it."""
+        self.dictionary.keep(self)
+
+    def mark(self, live: Bools) -> None:
+        """The ids of its triples are kept."""
+        live[self.ids.ravel()] = True
+
+    @cached_property
+    def _triples(self) -> list[Triple]:
+        return [Triple(*self.dictionary.terms(ids)) for ids in self.ids.T]  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        """How many triples there are."""
+        return int(self.ids.shape[1])
+
+    def __iter__(self) -> Iterator[Triple]:
+        """The triples in order."""
+        return iter(self._triples)
+
+    @overload
+    def __getitem__(self, number: int) -> Triple: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Triple]: ...
+
+    def __getitem__(self, number: int | slice) -> Triple | Sequence[Triple]:
+        """A triple, or several."""
+        return self._triples[number]
+
+
+@dataclass(eq=False)
+class Triples:
+    """CONSTRUCT: the triples that a template has for solutions, each once."""
+
+    template: Sequence[Triple]
+    kept: tuple[str, ...]
+    dictionary: Dictionary
+    _ids: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """The constants have ids for as long as the query lives."""
+        named = [term for triple in self.template for term in triple if template_variable(term) is None]
+        ids = self.dictionary.encode(named).tolist()
+        self._ids = {str(term): id for term, id in zip(named, ids, strict=True)}
+        self.dictionary.hold(self._mark)
+
+    def of(self, values: Ints) -> IdTriples:
+        """For solutions over the variables that are kept."""
+        size = values.shape[1]
+        parts = [np.stack([self._column(term, values, size) for term in triple]) for triple in self.template]
+        found = np.concatenate([np.empty((3, 0), np.int64), *parts], axis=1)
+        found = found[:, (found >= 0).all(axis=0)]
+        found = found[:, firsts(found)]
+        return IdTriples(found[:, self._right(found)], self.dictionary)
+
+    def _column(self, term: object, values: Ints, size: int) -> Ints:
+        name = template_variable(term)
+        if name is None:
+            return np.full(size, self._ids[str(term)], np.int64)
+        found: Ints = values[self.kept.index(name)]
+        return found
+
+    def _right(self, triples: Ints) -> Bools:
+        """Which are triples: a literal is no subject, and only a name is a predicate."""
+        subjects, predicates = (
+            np.array([wanted(self.dictionary.term(id)) for id in each.tolist()], bool)[places]
+            for wanted, (each, places) in (
+                (_is_subject, np.unique(triples[0], return_inverse=True)),
+                (_is_predicate, np.unique(triples[1], return_inverse=True)),
+            )
+        )
+        found: Bools = subjects & predicates
+        return found
+
+    def _mark(self, live: Bools) -> None:
+        live[list(self._ids.values())] = True
+
+
+def _is_subject(term: object) -> bool:
+    return not isinstance(term, Literal | Triple)
+
+
+def _is_predicate(term: object) -> bool:
+    return isinstance(term, NamedNode)

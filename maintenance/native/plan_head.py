@@ -1,0 +1,143 @@
+"""What a query makes of its solutions: rows, counts of groups, triples, or yes and no."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyoxigraph import BlankNode, Triple
+
+from freshkeeper.maintenance.query.model import Form, Operator, Query
+from freshkeeper.maintenance.query.syntax.prologue import Prologue
+from freshkeeper.maintenance.query.syntax.reading import read_query
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
+from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Select, Source
+from freshkeeper.maintenance.rsp.construct import MARK, Template
+from freshkeeper.maintenance.rsp.evaluator import OWN
+
+NAMELESS = "freshkeeper:window/"
+"""What the names of windows begin with that have none."""
+
+
+class NotNativeError(Exception):
+    """Why a query is left to the snapshot evaluator."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """COUNT of a group: of its solutions, or of the values of a variable."""
+
+    name: str
+    variable: str | None
+    distinct: bool
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """GROUP BY variables; what is shown of each group are these and counts."""
+
+    keys: tuple[str, ...]
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands before and behind the pattern."""
+
+    form: Form
+    star: bool
+    shown: tuple[str, ...] = ()
+    """variables of SELECT, or of the triples of CONSTRUCT"""
+    computed: tuple[tuple[str, str], ...] = ()
+    """names that SELECT gives to expressions"""
+    distinct: bool = False
+    grouping: Grouping | None = None
+    template: tuple[Triple, ...] = ()
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """What must be known of every solution."""
+        if self.grouping is None:
+            return self.shown
+        counted = (count.variable for count in self.grouping.counts if count.variable is not None)
+        return tuple(dict.fromkeys([*self.grouping.keys, *counted]))
+
+
+def read_head(query: Query) -> Head:
+    """The head of a query; NotNativeError says why it is left to the other evaluator."""
+    if query.form is Form.DESCRIBE:
+        raise NotNativeError("it is a DESCRIBE")
+    if any(sign in query.sparql.replace(NAMELESS, "") for sign in OWN):
+        raise NotNativeError("it asks for times of elements")
+    tree = read_query(Source(tokenize(query.sparql), Prologue()))
+    if tree.has("ORDER", "LIMIT", "OFFSET", "VALUES", "HAVING"):
+        raise NotNativeError("it orders, cuts off or joins what stands behind its pattern")
+    if query.form is Form.CONSTRUCT:
+        return _construct(query, tree)
+    if query.form is Form.ASK:
+        return Head(query.form, star=False)
+    return _select(tree)
+
+
+def _select(tree: Select) -> Head:
+    if tree.distinct is not None and tree.distinct.is_word("REDUCED"):
+        raise NotNativeError("it is REDUCED")
+    shown, distinct = tuple(tree.columns), tree.distinct is not None
+    if tree.aggregated:
+        return Head(Form.SELECT, False, shown, (), distinct, _grouping(tree))
+    text = tree.source.tokens.text
+    computed = tuple((name, text[made[0].start : made[-1].end]) for name, made in tree.columns.items() if made)
+    return Head(Form.SELECT, tree.star, shown, computed, distinct)
+
+
+def _grouping(tree: Select) -> Grouping:
+    keys = _keys(tree.tail)
+    counts = tuple(_count(name, made) for name, made in tree.columns.items() if made)
+    if lost := [name for name, made in tree.columns.items() if not made and name not in keys]:
+        raise NotNativeError(f"?{lost[0]} is no key of its groups")
+    return Grouping(keys, counts)
+
+
+def _keys(tail: Sequence[Token]) -> tuple[str, ...]:
+    """The variables of GROUP BY, where there is nothing but variables."""
+    begin = next((n for n, token in enumerate(tail) if token.is_word("GROUP")), None)
+    if begin is None:
+        return ()
+    named = [token for token in tail[begin + 2 :] if not token.is_word(*CLAUSES)]
+    if any(token.kind is not Kind.VAR for token in named):
+        raise NotNativeError("it groups by what it computes")
+    return tuple(dict.fromkeys(token.text[1:] for token in named))
+
+
+def _count(name: str, made: Sequence[Token]) -> Count:
+    words = list(made)
+    distinct = len(words) == 5 and words[2].is_word("DISTINCT")
+    counted = words[3 if distinct else 2] if len(words) == 4 + distinct else None
+    if counted is None or not (words[0].is_word("COUNT") and words[1].is_mark("(") and words[-1].is_mark(")")):
+        raise NotNativeError(f"?{name} is more than COUNT of a variable or of all")
+    if counted.kind is Kind.VAR:
+        return Count(name, counted.text[1:], distinct)
+    if not counted.is_mark("*") or distinct:
+        raise NotNativeError(f"?{name} is more than COUNT of a variable or of all")
+    return Count(name, None, distinct)
+
+
+def _construct(query: Query, tree: Select) -> Head:
+    template = Template.of(query)
+    if template is None or tree.aggregated:
+        raise NotNativeError("its CONSTRUCT has no template of its own, or groups")
+    if any(isinstance(term, BlankNode | Triple) for triple in template.triples for term in triple):
+        raise NotNativeError("its template has blank nodes, or triples in triples")
+    named = tuple(dict.fromkeys(_variables(template.triples)))
+    return Head(query.form, query.operator is not Operator.RSTREAM, named, template=template.triples)
+
+
+def _variables(triples: Sequence[Triple]) -> Iterator[str]:
+    for triple in triples:
+        for term in triple:
+            if (name := template_variable(term)) is not None:
+                yield name
+
+
+def template_variable(term: object) -> str | None:
+    """The variable that a term of a template stands for."""
+    value = getattr(term, "value", "")
+    return value.removeprefix(MARK) if value.startswith(MARK) else None
