@@ -47,7 +47,7 @@ class Dictionary:
     lock: RLock = field(default_factory=RLock)
     """held by a thread between the ids that it has got and the columns that keep them"""
     spellings: Spellings = field(default_factory=Spellings)
-    _row_of: Ids = field(default_factory=lambda: np.empty(1 << 10, np.int32))
+    row_of: Ids = field(default_factory=lambda: np.empty(1 << 10, np.int32))
     """of every id the spelling as the store writes it"""
     _decoded: dict[int, Term] = field(default_factory=dict)
     _free: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -100,7 +100,7 @@ class Dictionary:
 
     def text(self, id: int) -> bytes:
         """What an id stands for, as N-Triples."""
-        row = int(self._row_of[id]) if 0 <= id < self.width else NONE
+        row = int(self.row_of[id]) if 0 <= id < self.width else NONE
         assert row != NONE, f"nothing has the id {id}"
         return self.spellings.text(row)
 
@@ -122,8 +122,8 @@ class Dictionary:
             live = np.zeros(self.width, np.bool_)
             for mark in [*self._holders, *(keeper.mark for keeper in self._keepers)]:
                 mark(live)
-            self.spellings.compact(live, self._row_of)
-            self._row_of[: self.width][~live] = NONE
+            self.spellings.compact(live, self.row_of)
+            self.row_of[: self.width][~live] = NONE
             self._free = np.flatnonzero(~live)[::-1]
             self._left = self.spellings.count, self.spellings.used
             self._decoded.clear()
@@ -159,10 +159,10 @@ class Dictionary:
         fresh = np.arange(self.width, self.width + rows.size - reused)
         ids = np.concatenate([self._free[keep:][::-1], fresh])
         self._free, self.width = self._free[:keep], self.width + fresh.size
-        if self.width > self._row_of.size:
-            self._row_of = grown(self._row_of, self.width)
+        if self.width > self.row_of.size:
+            self.row_of = grown(self.row_of, self.width)
         self.spellings.rows[rows, ID] = ids
-        self._row_of[ids] = rows
+        self.row_of[ids] = rows
 
 
 def _all_terms(rows: Ints, heap: Bytes) -> bool:

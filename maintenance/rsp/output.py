@@ -62,13 +62,8 @@ class NdJson:
 
     def lines(self, result: Result) -> Iterator[str]:
         """The line of one evaluation."""
-        head: dict[str, object] = {"t": result.t}
-        if result.query:
-            head["query"] = result.query
-        head |= {"windows": {n: list(b) for n, b in result.windows.items()}, "op": result.operator.value}
-        tail = {"late": result.late} | ({"errors": result.errors} if result.errors else {})
         answers = _spliced(result) or ", ".join(self._answers(result))
-        yield f'{json.dumps(head, ensure_ascii=False)[:-1]}, "answers": [{answers}], {json.dumps(tail)[1:]}\n'
+        yield f"{head_of(result)}{answers}{tail_of(result)}"
 
     def _answers(self, result: Result) -> Iterator[str]:
         if result.form is Form.SELECT:
@@ -87,6 +82,21 @@ class NdJson:
                 [n + (known.get(t) or text(t)) for n, t in zip(names, row, strict=True) if t is not None]
             )
             yield f'{{"bindings": {{{bindings}}}, {_freshness(result, number)}}}'
+
+
+def head_of(result: Result) -> str:
+    """What stands before the answers of an evaluation."""
+    head: dict[str, object] = {"t": result.t}
+    if result.query:
+        head["query"] = result.query
+    head |= {"windows": {n: list(b) for n, b in result.windows.items()}, "op": result.operator.value}
+    return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "answers": ['
+
+
+def tail_of(result: Result) -> str:
+    """What stands behind them."""
+    tail = {"late": result.late} | ({"errors": result.errors} if result.errors else {})
+    return f"], {json.dumps(tail)[1:]}\n"
 
 
 def _spliced(result: Result) -> str | None:

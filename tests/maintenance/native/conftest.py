@@ -1,10 +1,15 @@
 """Compiled loops are there before a test counts its seconds."""
 
+import numpy as np
 import pyoxigraph as ox
 import pytest
 
 from freshkeeper.maintenance.native.columns import columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.id_rows import IdRows
+from freshkeeper.maintenance.native.ndjson import FreshnessColumns, JsonTerms, NdJsonColumns
+from freshkeeper.maintenance.query.model import Form, Operator
+from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.streams.batch import Batch
 
 
@@ -13,3 +18,6 @@ def compiled() -> None:
     """Every loop runs once."""
     dictionary, node = Dictionary(), ox.NamedNode("http://e/a")
     columns_of(Batch([1], [ox.Quad(node, node, ox.Literal(1))]), dictionary)
+    freshness = FreshnessColumns(np.array([0.5]), np.array([1]))
+    rows = IdRows(np.array([[0]]), dictionary)
+    NdJsonColumns(JsonTerms(dictionary)).line(Result(0, Form.SELECT, Operator.RSTREAM, ("x",), rows, freshness))

@@ -1,0 +1,114 @@
+"""Answers as bytes of JSON: pieces are copied behind each other, eight bytes at a time, compiled.
+
+A copy may write beyond its end, where the next piece comes; what is written to has room for that.
+"""
+
+import numpy as np
+from numba import njit
+
+from freshkeeper.maintenance.native.token_scan import ZERO
+from freshkeeper.policies.arrays import Bytes, Floats, Ints, Words
+
+MILLION, ONE_DIGIT, TWO_DIGITS = 1_000_000, 10, 100
+NEAR = 1e-5
+"""So near to the middle between two numbers the rounding is not ours."""
+POINT, EXPONENT, MINUS = ord("."), ord("e"), ord("-")
+
+
+@njit(cache=True, nogil=True)
+def length(values: Ints, sizes: Ints) -> int:
+    """The bytes of all terms of all answers."""
+    total = 0
+    for variable in range(values.shape[0]):
+        for answer in range(values.shape[1]):
+            if values[variable, answer] >= 0:
+                total += sizes[values[variable, answer]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def millionths(probabilities: Floats, found: Ints) -> bool:
+    """Probabilities rounded to six places, as whole numbers; -1 where Python must say, and whether it must."""
+    sure = True
+    for n in range(probabilities.size):
+        above = probabilities[n] * MILLION + 0.5
+        whole = np.floor(above)
+        near = above - whole < NEAR or above - whole > 1 - NEAR
+        found[n] = -1 if near else np.int64(whole)
+        sure = sure and found[n] >= 0
+    return sure
+
+
+@njit(cache=True, nogil=True)
+def put_number(out: Bytes, at: int, number: int) -> int:
+    """A whole number that is not negative."""
+    end, rest = at + 1, number
+    while rest >= ONE_DIGIT:
+        rest //= ONE_DIGIT
+        end += 1
+    for place in range(end - 1, at - 1, -1):
+        out[place] = ZERO + number % ONE_DIGIT
+        number //= ONE_DIGIT
+    return end
+
+
+@njit(cache=True, nogil=True)
+def put_share(out: Bytes, at: int, share: int) -> int:
+    """So many millionths as Python writes them, at most one."""
+    out[at], out[at + 1], out[at + 2] = ZERO + share // MILLION, POINT, ZERO
+    if share % MILLION == 0:
+        return at + 3
+    if share >= TWO_DIGITS:
+        put_number(out, at + 1, MILLION + share)  # the first digit is where the point will be
+        out[at + 1] = POINT
+        end = at + 8
+        while out[end - 1] == ZERO:
+            end -= 1
+        return end
+    small = share < ONE_DIGIT
+    out[at] = ZERO + (share if small else share // ONE_DIGIT)
+    if not small and share % ONE_DIGIT:
+        out[at + 2] = ZERO + share % ONE_DIGIT
+        at += 2
+    out[at + 1], out[at + 2], out[at + 3], out[at + 4] = EXPONENT, MINUS, ZERO, ZERO + (6 if small else 5)
+    return at + 5
+
+
+@njit(cache=True, nogil=True)
+def copy(out: Words, at: int, text: Words, start: int, size: int) -> int:
+    """Copy some bytes; gives where they end."""
+    for step in range(0, size, 8):
+        out[at + step] = text[start + step]
+    return at + size
+
+
+@njit(cache=True, nogil=True)
+def put_answers(
+    values: Ints, starts: Ints, sizes: Ints, terms: Words, piece: Ints, pieces: Words, shares: Ints, ages: Ints,
+    out: Bytes, words: Words,
+) -> int:  # fmt: skip
+    """Every answer behind the one before; gives how many bytes they are.
+
+    Piece n lies in `pieces` from piece[n] to piece[n + 1]: what comes before an answer, between two of its bindings,
+    between them and its freshness, before its age, at its end; between answers; then each variable's name.
+    """
+    at = 0
+    for answer in range(values.shape[1]):
+        if answer:
+            at = copy(words, at, pieces, piece[5], piece[6] - piece[5])
+        at = copy(words, at, pieces, piece[0], piece[1] - piece[0])
+        bound = False
+        for variable in range(values.shape[0]):
+            id = values[variable, answer]
+            if id >= 0:
+                if bound:
+                    at = copy(words, at, pieces, piece[1], piece[2] - piece[1])
+                at = copy(words, at, pieces, piece[6 + variable], piece[7 + variable] - piece[6 + variable])
+                at = copy(words, at, terms, starts[id], sizes[id])
+                bound = True
+        at = copy(words, at, pieces, piece[2], piece[3] - piece[2])
+        at = put_share(out, at, shares[answer] if shares.size else MILLION)
+        if ages.size and ages[answer] >= 0:
+            at = put_number(out, copy(words, at, pieces, piece[3], piece[4] - piece[3]), ages[answer])
+        at = copy(words, at, pieces, piece[4], piece[5] - piece[4])
+    return at

@@ -1,0 +1,71 @@
+"""Answers written from columns are the bytes that the writer of terms writes."""
+
+import drawn_terms
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from freshkeeper.maintenance.native import dictionary as dictionaries
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.id_rows import IdRows
+from freshkeeper.maintenance.native.ndjson import FreshnessColumns, JsonTerms, NdJsonColumns
+from freshkeeper.maintenance.query.model import Form, Operator
+from freshkeeper.maintenance.rsp.evaluator import Term
+from freshkeeper.maintenance.rsp.output import NdJson
+from freshkeeper.maintenance.rsp.r2s import Result
+
+NAMES = ("o", "größe", "x1")
+Answer = tuple[list[Term | None], float, int]
+probabilities = st.one_of(
+    st.floats(0, 1),
+    st.integers(0, 128).map(lambda n: n / 128),  # exactly between two numbers of six places, often
+    st.integers(0, 1_000_000).map(lambda n: n / 1_000_000),
+    st.integers(0, 2_000).map(lambda n: n / 10_000_000),
+)
+answers = st.tuples(
+    st.lists(st.one_of(st.none(), drawn_terms.terms), min_size=3, max_size=3),
+    probabilities,
+    st.one_of(st.just(-1), st.integers(0, 10**15)),
+)
+
+
+def result_of(drawn: list[Answer], variables: int, dictionary: Dictionary, certain: bool) -> Result:
+    """One evaluation with these answers."""
+    columns = [[row[n] for row, _, _ in drawn] for n in range(variables)]
+    ids = [np.array([-1 if term is None else dictionary.id(term) for term in column], np.int64) for column in columns]
+    values = np.array(ids, np.int64).reshape(variables, len(drawn))
+    freshness = None
+    if not certain:
+        shares, ages = [share for _, share, _ in drawn], [age for _, _, age in drawn]
+        freshness = FreshnessColumns(np.array(shares, np.float64), np.array(ages, np.int64))
+    rows, windows = IdRows(values, dictionary), {"http://e/w": (0, 10)}
+    return Result(
+        5, Form.SELECT, Operator.RSTREAM, NAMES[:variables], rows, freshness, windows, "q" * variables, 2, variables
+    )
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(answers, max_size=6), max_size=3), st.integers(0, 3), st.booleans())
+@example([[([], share / 10_000_000, share) for share in range(3_000)]], 0, False)
+@example([[([], share / 128, share) for share in range(129)]], 0, False)
+def test_lines_are_those_of_the_writer_of_terms(drawn: list[list[Answer]], variables: int, certain: bool) -> None:
+    dictionary = Dictionary()
+    mine, theirs = NdJsonColumns(JsonTerms(dictionary)), NdJson()
+    for each in drawn:
+        result = result_of(each, variables, dictionary, certain)
+        assert mine.line(result).decode() == "".join(theirs.lines(result))
+
+
+def test_texts_of_ids_that_were_freed_are_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionaries, "SMALL", 3)
+    dictionary = Dictionary()
+    mine = NdJsonColumns(JsonTerms(dictionary))
+    for n in range(20):
+        row: list[Term | None] = [drawn_terms.ox.Literal(f"{n} {m}") for m in range(3)]
+        result = result_of([(row, 1.0, -1)], 3, dictionary, True)
+        assert mine.line(result).decode() == "".join(NdJson().lines(result))
+        del result
+        dictionary.sweep()
+    assert dictionary.sweeps > 3
+    assert dictionary.width < 30
