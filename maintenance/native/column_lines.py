@@ -47,9 +47,10 @@ class ColumnLines:
     def _part(self, text: bytes, line: int, scanned: ScannedLines, ids: Ints, run: tuple[int, int]) -> Columns:
         """Lines of which all are understood, or none."""
         first, last = run
-        lines = first + np.flatnonzero(scanned.kinds[first:last] == ELEMENT)
+        told = scanned.kinds[first:last] == ELEMENT
+        lines = slice(first, last) if told.all() else first + np.flatnonzero(told)
         times = scanned.times[lines]
-        if lines.size and self.lines.steps.take(times):
+        if times.size and self.lines.steps.take(times):
             s, p, o = ids[:, lines]
             return Columns(times, s, p, o, self.dictionary, self.graph)
         begin = int(scanned.ends[first - 1]) + 1 if first else 0

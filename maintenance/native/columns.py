@@ -14,6 +14,9 @@ from freshkeeper.maintenance.native.token_scan import ELEMENT
 from freshkeeper.maintenance.streams.batch import DEFAULT, Timed
 from freshkeeper.policies.arrays import Bools, Ints
 
+MOST = 50_000
+"""Elements that are written as text at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -79,6 +82,9 @@ def columns_of(batch: Timed, dictionary: Dictionary) -> Columns:
     if isinstance(batch, Columns):
         assert batch.dictionary is dictionary, "ids of one dictionary mean nothing in another"
         return batch
+    if len(batch) > MOST:
+        parts = [batch.part(at, at + MOST) for at in range(0, len(batch), MOST)]
+        return Columns.joined([columns_of(part, dictionary) for part in parts])
     with dictionary.lock:
         text = serialize(batch.quads, format=RdfFormat.N_QUADS)
         assert text is not None

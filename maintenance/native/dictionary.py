@@ -172,7 +172,7 @@ def _all_terms(rows: Ints, heap: Bytes) -> bool:
     out = np.empty(int(rows[:, SIZE].sum()) + plain_spellings.ROOM * (len(rows) + 1), np.uint8)
     size, lines = plain_spellings.document(rows, heap, out)
     try:
-        return sum(1 for _ in parse(out[:size].tobytes(), format=RdfFormat.N_QUADS)) == lines
+        return len(list(parse(out[:size].tobytes(), format=RdfFormat.N_QUADS))) == lines
     except (SyntaxError, ValueError):
         return False
 

@@ -79,17 +79,17 @@ LINE_START, IRI, LINE_END = (np.frombuffer(text, np.uint8) for text in (b"_:a <a
 
 @njit(cache=True, nogil=True)
 def document(rows: Ints, heap: Bytes, out: Bytes) -> tuple[int, int]:
-    """N-Quads that are right where all rows are terms: IRIs three to a line; gives the bytes and the lines."""
+    """N-Quads that are right where all rows are terms: IRIs four to a line; gives the bytes and the lines."""
     at = lines = column = 0
     for row in range(len(rows)):
         start, size = rows[row, START], rows[row, SIZE]
         if heap[start] == OPEN:
             at = put(out, put(out, at, heap, start, size), LINE_END, 0, 1)
-            column = (column + 1) % 3
+            column = (column + 1) % 4
             if not column:
                 at, lines = put(out, at, LINE_END, 1, 2), lines + 1
     while column:
-        at, column = put(out, at, IRI, 0, 5), (column + 1) % 3
+        at, column = put(out, at, IRI, 0, 5), (column + 1) % 4
         if not column:
             at, lines = put(out, at, LINE_END, 1, 2), lines + 1
     for row in range(len(rows)):

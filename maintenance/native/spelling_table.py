@@ -66,13 +66,16 @@ def fill(table: Ids, rows: Ints, count: int) -> None:
 def find(
     words: Words, starts: Ints, sizes: Ints, table: Ids, rows: Ints, count: int, heap: Words, used: int, found: Ids
 ) -> tuple[int, int]:
-    """The row of every span; one that is not there is put there, its bytes on the heap, its id unknown.
+    """The row of every span, -1 for an empty one; one that is not there is put there, its id unknown.
 
-    There must be room for all of them. Gives the new number of rows and of bytes on the heap.
+    Its bytes go to the heap. There must be room for all of them. Gives the new number of rows and of bytes on the heap.
     """
     mask = table.size - 1
     for n in range(starts.size):
         at, size = starts[n], sizes[n]
+        found[n] = -1
+        if not size:
+            continue
         hash = hashed(words, at, size)
         slot = hash & mask
         row = table[slot]
@@ -89,6 +92,13 @@ def find(
             count, used = count + 1, used + size
         found[n] = row
     return count, used
+
+
+@njit(cache=True, nogil=True)
+def ids_of(found: Ids, rows: Ints, ids: Ints) -> None:
+    """The ids of rows; 0 for none, which nobody asks for."""
+    for n in range(found.size):
+        ids[n] = rows[found[n], ID] if found[n] >= 0 else 0
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 
 from freshkeeper.maintenance.native import spelling_table as kernels
-from freshkeeper.maintenance.native.spelling_table import ID, SIZE, START
+from freshkeeper.maintenance.native.spelling_table import SIZE, START
 from freshkeeper.maintenance.native.token_scan import PAD, words_of
 from freshkeeper.policies.arrays import Bools, Bytes, Ids, Ints, Words
 
@@ -27,7 +27,7 @@ class Spellings:
     _table: Ids = field(default_factory=lambda: np.full(2 * LEAST, -1, np.int32))
 
     def find(self, words: Words, starts: Ints, sizes: Ints) -> Ids:
-        """The row of every span; new ones have no id yet."""
+        """The row of every span, -1 for an empty one; new ones have no id yet."""
         self._make_room(starts.size, int(sizes.sum()))
         found = np.empty(starts.size, np.int32)
         self.count, self.used = kernels.find(
@@ -48,7 +48,8 @@ class Spellings:
 
     def ids(self, found: Ids) -> Ints:
         """The ids of some rows."""
-        ids: Ints = self.rows[found, ID]
+        ids = np.empty(found.size, np.int64)
+        kernels.ids_of(found, self.rows, ids)
         return ids
 
     def compact(self, live: Bools, row_of: Ids) -> None:

@@ -9,11 +9,12 @@ from numba import njit
 
 from freshkeeper.policies.arrays import Bytes, Ints, Kinds, Words
 
-PAD = bytes(16)
+PADDED = 16
+PAD = bytes(PADDED)
 """After a text: its last bytes can be read as a word, and no array of words is so short that it has another type."""
 SKIPPED, ELEMENT, OTHER = 0, 1, 2
 """What a line is: nothing; an element; not understood."""
-TAB, RETURN, SPACE, QUOTE, HASH, DASH, DOT, ZERO, NINE, COLON = 9, 13, 32, 34, 35, 45, 46, 48, 57, 58
+TAB, NEWLINE, RETURN, SPACE, QUOTE, HASH, DASH, DOT, ZERO, NINE, COLON = 9, 10, 13, 32, 34, 35, 45, 46, 48, 57, 58
 OPEN, CLOSE, AT, BACKSLASH, CARET, UNDERSCORE = 60, 62, 64, 92, 94, 95
 MOST_DIGITS = 18
 """of a time that surely fits"""
@@ -105,17 +106,17 @@ def blank_end(text: Bytes, at: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def statement(text: Bytes, words: Words, at: int, end: int, starts: Ints, sizes: Ints) -> bool:
+def statement(text: Bytes, words: Words, at: int, end: int, line: int, starts: Ints, sizes: Ints) -> bool:
     """Find the terms of one statement; a graph that it does not name has the size 0."""
-    starts[3] = sizes[3] = 0
     for place in range(4):
         at = blank_end(text, at, end)
         if place == 3 and at < end and text[at] == DOT:
+            sizes[place, line] = 0
             break
         stop = term_end(text, words, at, end, place)
         if stop < 0:
             return False
-        starts[place], sizes[place], at = at, stop - at, stop
+        starts[place, line], sizes[place, line], at = at, stop - at, stop
     at = blank_end(text, at, end)
     if at >= end or text[at] != DOT:
         return False
@@ -124,8 +125,8 @@ def statement(text: Bytes, words: Words, at: int, end: int, starts: Ints, sizes:
 
 
 @njit(cache=True, nogil=True)
-def time_end(text: Bytes, at: int, end: int) -> int:
-    """Where the digits that begin here end; -1 where they are none, too many, or not followed by a tab."""
+def digits_end(text: Bytes, at: int, end: int) -> int:
+    """Where the digits of a time end; -1 where they are none, too many, or not followed by a tab."""
     begin = at
     while at < end and ZERO <= text[at] <= NINE:
         at += 1
@@ -133,24 +134,29 @@ def time_end(text: Bytes, at: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def number(text: Bytes, at: int, end: int) -> int:
+    """What digits say."""
+    found = 0
+    while at < end:
+        found = found * 10 + text[at] - ZERO
+        at += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
 def scan(
-    text: Bytes, words: Words, ends: Ints, timed: bool, kinds: Kinds, times: Ints, starts: Ints, sizes: Ints
+    text: Bytes, words: Words, timed: bool, ends: Ints, kinds: Kinds, times: Ints, starts: Ints, sizes: Ints
 ) -> None:
-    """What every line is, its time, and where its terms lie: a row of four for each line."""
-    begin = 0
+    """What every line is, where it ends, its time, and where its four terms lie; all sizes are 0 in what has none."""
+    at, last = 0, text.size - PADDED
     for line in range(ends.size):
-        at, end = begin, ends[line]
-        begin = end + 1
-        if at == end or text[at] == HASH:
-            kinds[line] = SKIPPED
-            continue
-        kinds[line] = OTHER
-        if timed:
-            stop = time_end(text, at, end)
-            if stop < 0:
-                continue
-            for place in range(at, stop):
-                times[line] = times[line] * 10 + text[place] - ZERO
-            at = stop + 1
-        if statement(text, words, at, end, starts[line], sizes[line]):
-            kinds[line] = ELEMENT
+        end = ends[line] = min(last, first_of(words, at, last, NEWLINE, NEWLINE))
+        kinds[line] = SKIPPED if at == end or text[at] == HASH else OTHER
+        stop = digits_end(text, at, end) if timed else at - 1
+        if kinds[line] == OTHER and (stop >= 0 or not timed):
+            times[line] = number(text, at, stop)
+            if statement(text, words, stop + 1, end, line, starts, sizes):
+                kinds[line] = ELEMENT
+        if kinds[line] != ELEMENT:
+            sizes[:, line] = 0
+        at = end + 1
