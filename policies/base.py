@@ -41,6 +41,7 @@ class Knowledge(StrEnum):
 
     EXACT = "exact"
     PUBLISHED = "published"
+    RATES = "rates"
     LEARNED = "learned"
 
 
@@ -200,6 +201,11 @@ class Round:
     def stale(self) -> Bools:
         """SRs whose copy is not known to be fresh now: the stale ones in `exact`, nearly all in `learned`."""
         return self.fresh_if_kept[:, 0] < 1
+
+    @cached_property
+    def staleness(self) -> Floats:
+        """1 − F⁰: the probability that the copy of each SR is stale now, 0 or 1 where that is known."""
+        return 1.0 - self.fresh_if_kept[:, 0]
 
     @cached_property
     def certain(self) -> bool:

@@ -35,7 +35,7 @@ class Fba(BasePolicy):
         view = outlook(round, round.demand)
         pool = budget.per_evaluation * span if self.literal else budget.available + budget.per_evaluation * (span - 1)
         price = price_of(view, round.cost, pool)
-        scores = view.worth[:, 0]
+        scores = view.worth[:, 0] * round.staleness
         worthwhile = round.stale_candidates & (scores >= price * round.cost)
         available = float(round.cost.sum()) if self.literal else budget.available
         now = choose.best(scores, worthwhile, round.cost, available, rng, "worth more than what waiting would buy")

@@ -16,7 +16,8 @@ class Gain(LooksAhead):
 
     w̄ is what is in the window plus expected arrivals (`expect`). With `expect` off, one window and exact knowledge, a
     stale copy's fresh_if_kept is 0 and the score is ibm's. An SR that nothing in the window needs may be refreshed
-    ahead of the arrivals that will.
+    ahead of the arrivals that will. Arrivals are credited in full, as if no later refresh could serve them: right where
+    changes are known and slow, too much where staleness is not known (`plan` weighs now against later).
     """
 
     name: ClassVar[str] = "gain"

@@ -13,7 +13,10 @@ from freshkeeper.policies.sbm import cheapest_first
 
 @dataclass(frozen=True)
 class Ibm(BasePolicy):
-    """Case 1: score_j = Σ_m w_j(m)·fresh_if_refreshed(j, m), which is formulas (12)-(15) where knowledge is exact.
+    """Case 1: score_j = P(j is stale now) · Σ_m w_j(m)·fresh_if_refreshed(j, m), formulas (12)-(15).
+
+    002 ranks stale entries only. Where staleness is known the probability is 1 for those, and this is its formula;
+    where it is not, it is what keeps entries that were fetched a moment ago from being fetched again.
 
     Case 2: SBM's order, equal residual degrees broken by the *highest* formula (17); the paper's text says lowest, its
     argument asks for the highest. The min of (17) runs over all inputs, fresh ones with their own remaining life.
@@ -32,8 +35,8 @@ class Ibm(BasePolicy):
 
 
 def impact(round: Round) -> Floats:
-    """Σ_m w_j(m)·fresh_if_refreshed(j, m): the answers that a refresh makes fresh while they are in the window."""
-    scores: Floats = np.einsum("jm,jm->j", round.demand, round.fresh_if_refreshed)
+    """(1 − F⁰_j)·Σ_m w_j(m)·fresh_if_refreshed(j, m): the answers that a refresh makes fresh while in the window."""
+    scores: Floats = np.einsum("jm,jm->j", round.demand, round.fresh_if_refreshed) * round.staleness
     return scores
 
 

@@ -59,31 +59,25 @@ def outlook(round: Round, demand: Floats, tail: bool = False) -> Outlook:
     return Outlook(worth.T, kept.T, begins, same_later)
 
 
-def worth_now(round: Round, demand: Floats) -> Floats:
-    """The worth of a copy fetched now, tail included, from fresh_if_refreshed alone: Σ_m w(m)·F(m) and what follows."""
-    last = round.fresh_if_refreshed[:, -1]
-    stays = last ** (1.0 / max(1, round.horizon - 1))
-    within: Floats = np.einsum("jm,jm->j", demand, round.fresh_if_refreshed)
-    return within + demand[:, -1] * last * (_capped(1.0 - stays) - 1.0)
-
-
 def _life(change: Floats) -> Floats:
     """The mean number of evaluations from one change to the next, over the horizon."""
     ahead = change[:, 1:]
-    return _capped(ahead.mean(axis=1) if ahead.shape[1] else np.ones(change.shape[0]))
-
-
-def _capped(chance: Floats) -> Floats:
-    """One over the chance of a change per evaluation."""
+    chance = ahead.mean(axis=1) if ahead.shape[1] else np.ones(change.shape[0])
     life: Floats = 1.0 / np.maximum(chance, 1.0 / LONGEST_LIFE)
     return life
 
 
 def price_of(outlook: Outlook, cost: Floats, pool: float) -> float:
-    """λ: the gain per unit of cost of the last candidate that the pool pays for, 0 where it pays for all."""
+    """λ: the gain per unit of cost of the last candidate that the pool pays for, 0 where it pays for all.
+
+    A refresh now is paid whether the copy was stale or not, and gains as much less as that is uncertain; one that a
+    later period asks for is paid as far as the period is likely to begin.
+    """
     rows, columns = np.nonzero((outlook.begins > 0) & (outlook.worth > 0))
-    rate = outlook.worth[rows, columns] / np.maximum(cost[rows], 1e-12)
-    expense = outlook.begins[rows, columns] * cost[rows]
+    chance = outlook.begins[rows, columns]
+    present = columns == 0
+    rate = outlook.worth[rows, columns] * np.where(present, chance, 1.0) / np.maximum(cost[rows], 1e-12)
+    expense = np.where(present, 1.0, chance) * cost[rows]
     order = np.argsort(-rate, kind="stable")
     paid = np.cumsum(expense[order])
     last = int(np.searchsorted(paid, pool, side="right"))

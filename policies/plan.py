@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import Budget, LooksAhead, Round, Selection
 from freshkeeper.policies.gain import expected_gain
-from freshkeeper.policies.outlook import outlook, price_of, worth_now
+from freshkeeper.policies.now_or_later import NowOrLater
+from freshkeeper.policies.outlook import outlook, price_of
 
 TRIFLE = 1e-9
 """Less than this is rounding, not gain."""
@@ -27,10 +27,9 @@ class Plan(LooksAhead):
     everything, and this is `gain`.
 
     Uncertain staleness: waiting always makes a refresh look better, because the copy ages, so G(1) says nothing.
-    Refresh the highest worth_j·(1 − F + F·ln F) instead, F being the probability that the copy is fresh. It is the
-    price at which refreshing now and an instant later come out even: the present loss times the age, less what was
-    already lost since the last refresh (for a Poisson rate λ and age a: (w/λ)·(1 − (1 + λa)·e^(−λa))). A young copy
-    scores lower than by its gain alone, in favour of old ones. The bank is of no use then.
+    Refresh what has the highest index instead, the price at which now and later come out even (`now_or_later.py`),
+    among what the window needs: refreshing ahead of an arrival never won. What is left over goes by gain. The bank is
+    of no use then.
     """
 
     name: ClassVar[str] = "plan"
@@ -39,8 +38,7 @@ class Plan(LooksAhead):
         """Refresh what is worth more now than later."""
         demand = round.expected_demand if self.expect else round.demand
         if not round.certain:
-            index = worth_now(round, demand) * aged(round.fresh_if_kept[:, 0])
-            return choose.best(index, index > 0, round.cost, budget.available, rng, "oldest for its worth")
+            return self._at_a_price(NowOrLater(round, demand), budget, rng)
         if budget.bank <= 0:
             gain = expected_gain(round, demand)
             return choose.best(gain, gain > TRIFLE, round.cost, budget.available, rng, "most answers gained")
@@ -54,9 +52,10 @@ class Plan(LooksAhead):
         spare = budget.lost_if_unspent - choose.spent(now, round.cost)
         return choose.joined(now, choose.best(gain, rest, round.cost, spare, rng))
 
-
-def aged(fresh: Floats) -> Floats:
-    """1 − F + F·ln F: 0 for a copy that is certainly fresh, 1 for one that is certainly stale."""
-    faded = -np.log(np.maximum(fresh, np.finfo(np.float64).tiny))
-    index: Floats = -np.expm1(-faded) - faded * np.exp(-faded)
-    return np.where(faded < 1e-4, faded * faded / 2.0, index)
+    def _at_a_price(self, choice: NowOrLater, budget: Budget, rng: np.random.Generator) -> Selection:
+        """The highest indices of what the window needs; what then is left over goes by gain."""
+        round, gain = choice.round, choice.gain()
+        index = choice.indices(gain, round.candidates & (gain > TRIFLE), budget.available)
+        now = choose.best(index, index > TRIFLE, round.cost, budget.available, rng, "worth more now than later")
+        left = budget.available - choose.spent(now, round.cost)
+        return choose.joined(now, choose.best(gain, choose.without(gain > TRIFLE, now.chosen), round.cost, left, rng))

@@ -13,7 +13,7 @@ from freshkeeper.policies.completion import complete, start
 
 @dataclass(frozen=True)
 class Sbm(BasePolicy):
-    """Case 1: score_j = w_j(0), formula (11). Case 2: repeatedly the SN with the fewest missing inputs.
+    """Case 1: score_j = P(j is stale now)·w_j(0), formula (11). Case 2: repeatedly the SN with fewest missing inputs.
 
     Departures in case 2: an input that is already fresh is not missing; `weighted` ranks SNs by c_i per missing input,
     where the paper ignores c_i; what cannot complete an SN goes to stale candidates at random, as in the paper.
@@ -26,7 +26,7 @@ class Sbm(BasePolicy):
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by selectivity."""
         if round.case is Case.BGP:
-            scores = round.demand[:, 0]
+            scores = round.demand[:, 0] * round.staleness
             return choose.best(
                 scores, round.stale_candidates, round.cost, budget.available, rng, "most answers of this evaluation"
             )

@@ -16,7 +16,7 @@ def replay(
     policy: Annotated[str, typer.Option(metavar="A,B", help="which policies")] = "",
     budget: Annotated[str, typer.Option(metavar="5,10", help="cost units per evaluation")] = "",
     bank: Annotated[str, typer.Option(metavar="N", help="capacity of the bank, or window for γ·ω/β")] = "",
-    knowledge: Annotated[str, typer.Option(help="exact, published, learned, or several")] = "",
+    knowledge: Annotated[str, typer.Option(help="exact, published, rates, learned, or several")] = "",
     case: Annotated[str, typer.Option(help="bgp, aggregate, or both with a comma")] = "",
     window: Annotated[str, typer.Option(help="range of the window, as 4s; default: as in run.json")] = "",
     step: Annotated[str, typer.Option(help="step; of a journal it is known")] = "",

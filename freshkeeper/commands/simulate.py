@@ -21,7 +21,7 @@ def simulate(
     window: Annotated[str, typer.Option(help="range, as 4s or PT4S")] = "",
     step: Annotated[str, typer.Option(help="step")] = "",
     case: Annotated[str, typer.Option(help="bgp, aggregate, or both with a comma")] = "",
-    knowledge: Annotated[str, typer.Option(help="exact, published, learned, or several")] = "",
+    knowledge: Annotated[str, typer.Option(help="exact, published, rates, learned, or several")] = "",
     start: Annotated[str, typer.Option(help="warm or cold")] = "",
     seeds: Annotated[int | None, typer.Option(min=1, help="how many seeds")] = None,
     evaluations: Annotated[int | None, typer.Option(min=1, help="how many evaluations; default: 50, or all")] = None,

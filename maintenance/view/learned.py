@@ -67,7 +67,7 @@ class Learned(Dumped):
 
 
 class Poisson(Numbered):
-    """Known rates per ms, by SR number; a slot whose key has no number never changes.
+    """Known rates per ms, by SR number, and nothing else; a slot whose key has no number never changes.
 
     >>> import numpy as np
     >>> from freshkeeper import Poisson
@@ -77,7 +77,7 @@ class Poisson(Numbered):
     array([[0.61, 0.22]])
     """
 
-    knowledge: ClassVar[Knowledge] = Knowledge.PUBLISHED
+    knowledge: ClassVar[Knowledge] = Knowledge.RATES
 
     def __init__(self, rates: Floats, numbers: Mapping[Any, int] | None = None) -> None:
         """`rates[j]` is the rate of SR j, `numbers` the number of each key (default: the keys are the numbers)."""

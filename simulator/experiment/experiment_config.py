@@ -99,7 +99,9 @@ class Experiment(BaseModel):
     warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the first evaluations that do not count")
     case: Annotated[list[Case], Grid] = Field(min_length=1, default=[Case.BGP], description="bgp, aggregate, or both")
     knowledge: Annotated[list[Knowledge], Grid] = Field(
-        default=[Knowledge.EXACT], min_length=1, description="exact, published, learned, or several"
+        default=[Knowledge.EXACT],
+        min_length=1,
+        description="exact, published, rates (the true mean rates alone), learned, or several",
     )
     budget: Annotated[list[Amount], Grid] = Field(
         default=[10.0], min_length=1, description="γ, cost units per evaluation"

@@ -19,6 +19,7 @@ CASES = {"bgp": f"answers of single edges (case{GAP}1)", "aggregate": f"answers 
 KNOWLEDGE = {
     "exact": "exact knowledge of changes",
     "published": "published knowledge of changes",
+    "rates": "known rates of change",
     "learned": "learned knowledge of changes",
 }
 

@@ -1,7 +1,7 @@
 """One setting with one seed: the same trace for every policy, so that policies are compared in pairs."""
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -12,7 +12,7 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.rows import Rows
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.view.changes import ChangeModel
-from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.learned import Learned, Poisson
 from freshkeeper.maintenance.view.published import Published
 from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.base import Case, Graph, Knowledge, Policy
@@ -23,7 +23,7 @@ from freshkeeper.simulator.trace.file_tables import Labels
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.world.foresight import future_of
 from freshkeeper.simulator.world.simulated_remote import Limited, Remote
-from freshkeeper.simulator.world.truth import Truth, Watched, schedule_of
+from freshkeeper.simulator.world.truth import Truth, Watched, mean_rates, schedule_of
 from freshkeeper.simulator.world.world import World
 
 ANSWERS_FOR_A_BOUND = 300_000
@@ -160,9 +160,13 @@ class Task:
         return self.trace.schedule is not None and self.trace.schedule.phase_ms is not None
 
     def _model(self) -> ChangeModel:
-        if self.setting.knowledge is Knowledge.EXACT:
-            return schedule_of(self.trace)
-        return Published(periodic=self._fixed) if self.setting.knowledge is Knowledge.PUBLISHED else Learned()
+        models: dict[Knowledge, Callable[[], ChangeModel]] = {
+            Knowledge.EXACT: lambda: schedule_of(self.trace),
+            Knowledge.PUBLISHED: lambda: Published(periodic=self._fixed),
+            Knowledge.RATES: lambda: Poisson(mean_rates(self.trace)),
+            Knowledge.LEARNED: Learned,
+        }
+        return models[self.setting.knowledge]()
 
     def _rows(self, chosen: PolicySettings) -> Rows:
         setting, trace = self.setting, self.trace

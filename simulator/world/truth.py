@@ -10,7 +10,7 @@ from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.view.changes import Beliefs, ChangeModel, Evidence
 from freshkeeper.maintenance.view.schedule import STRANGER, FixedSchedule, Numbering, RecordedChanges
-from freshkeeper.policies.arrays import Bools, Ids, Ints
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import Case, Graph, Knowledge
 from freshkeeper.simulator.trace.trace import Trace
 
@@ -23,6 +23,14 @@ def schedule_of(trace: Trace) -> Schedule:
     if known is not None and known.phase_ms is not None:
         return FixedSchedule(known.interval_ms, known.phase_ms)
     return RecordedChanges(trace.changes.sr.astype(np.int64), trace.changes.t_ms, trace.srs)
+
+
+def mean_rates(trace: Trace) -> Floats:
+    """The true rate of every SR per ms, as what generated the trace has it, else its changes over the time recorded."""
+    if trace.schedule is not None:
+        return 1.0 / trace.schedule.interval_ms
+    times = np.concatenate([trace.arrivals.t_ms[[0, -1]], trace.changes.t_ms[:1], trace.changes.t_ms[-1:]])
+    return np.bincount(trace.changes.sr, minlength=trace.srs) / max(1, int(np.ptp(times)))
 
 
 @dataclass(eq=False)

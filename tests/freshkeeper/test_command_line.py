@@ -332,7 +332,7 @@ def test_policies_are_listed(freshkeeper: Command) -> None:
     assert {
         "name": "lru",
         "cases": "aggregate, bgp",
-        "knowledge": "exact, learned, published",
+        "knowledge": "exact, learned, published, rates",
         "settings": "",
     }.items() <= (next(entry for entry in listed if entry["name"] == "lru").items())
     assert next(entry for entry in listed if entry["name"] == "fba")["settings"] == "literal=false"

@@ -104,7 +104,7 @@ def test_a_plug_in_is_listed_and_a_broken_one_with_its_error(
     assert listed["newest"] == {
         "name": "newest",
         "cases": "aggregate, bgp",
-        "knowledge": "exact, learned, published",
+        "knowledge": "exact, learned, published, rates",
         "settings": "most=3, eager=true",
         "about": "the youngest copies first. Somebody else's.",
     }

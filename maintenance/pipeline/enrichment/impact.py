@@ -73,9 +73,11 @@ def columns_of(model: ChangeModel) -> Rates | Schedule:
 def scoring(policy: Policy) -> Scoring:
     """The policy's score, case 1, as one expression; the same words as in policies/."""
     if isinstance(policy, Sbm):
-        return lambda demand, _refreshed, _kept, _age: demand[0]
+        return lambda demand, _refreshed, kept, _age: demand[0] * (1.0 - kept[0])
     if isinstance(policy, Ibm):
-        return lambda demand, refreshed, _kept, _age: _sum(w * f for w, f in zip(demand, refreshed, strict=True))
+        return lambda demand, refreshed, kept, _age: (
+            _sum(w * f for w, f in zip(demand, refreshed, strict=True)) * (1.0 - kept[0])
+        )
     if isinstance(policy, Lru):
         return lambda _demand, _refreshed, _kept, age: age
     if isinstance(policy, Gain) and not policy.expect:

@@ -53,6 +53,8 @@ def on_the_cluster(spark, place, policy, model):
     [
         (Sbm(), enriched.schedule()),
         (Ibm(), enriched.schedule()),
+        (Sbm(), None),
+        (Ibm(), None),
         (Lru(), None),
         (Gain(expect=False, windows=1), None),
         (Gain(expect=False, windows=2), enriched.schedule()),

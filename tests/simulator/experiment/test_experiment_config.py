@@ -175,7 +175,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a case that is none": ({"case": "bgq"}, "case: it must be 'bgp' or 'aggregate', not 'bgq'"),
     "a level that is none": (
         {"knowledge": "some"},
-        "knowledge: it must be 'exact', 'published' or 'learned', not 'some'",
+        "knowledge: it must be 'exact', 'published', 'rates' or 'learned', not 'some'",
     ),
     "a start that is none": ({"start": "hot"}, "start: it must be 'warm' or 'cold', not 'hot'"),
     "no unit of time": ({"window": "4q"}, "window: q in 4q is no unit of time: there are ms, s, m, h, d, w"),

@@ -212,7 +212,7 @@ def test_so_it_is_for_every_window_budget_and_population(keys: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("start", ["warm", "cold"])
-@pytest.mark.parametrize("knowledge", ["exact", "published", "learned"])
+@pytest.mark.parametrize("knowledge", ["exact", "published", "rates", "learned"])
 def test_a_tiny_latency_makes_no_difference(knowledge: str, start: str) -> None:
     """Rates learned check by check may differ in the last digit from those learned evaluation by evaluation."""
     for policy in ("lru",) if knowledge == "learned" else ("ibm", "gain"):
