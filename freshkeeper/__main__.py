@@ -1,6 +1,5 @@
 """The `freshkeeper` command: verbs, their help, and errors as one line without a traceback."""
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -13,7 +12,8 @@ import freshkeeper
 from freshkeeper.commands import analyse, config, demo, explain, policies, replay, reports, run, simulate, trace
 from freshkeeper.commands.run_options import with_options
 from freshkeeper.commands.screen import complain
-from freshkeeper.policies.errors import ConfigError, FreshkeeperError, MissingExtraError, ReaderGoneError, extra_for
+from freshkeeper.commands.standard_streams import prepare
+from freshkeeper.policies.errors import FreshkeeperError, MissingExtraError, ReaderGoneError, extra_for
 
 STOPPED = 130
 """The exit code after Ctrl-C, of which typer says nothing."""
@@ -86,14 +86,13 @@ def overall(
 def main() -> None:
     """Run the command; an error of ours is one line on standard error and an exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager stops a run as Ctrl-C does
-    if sys.stderr is None:  # Python would print to standard output what is meant for it
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-    if sys.stdout is None:
-        complain("standard output is closed: let it go somewhere, as > answers.ndjson or > /dev/null")
-        sys.exit(ConfigError.exit_code)
     sys.path.append(str(Path.cwd()))  # so that --policy module:Class finds modules where the command is run
     try:
-        app()
+        prepare()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except ReaderGoneError as gone:
         sys.exit(gone.exit_code)
     except FreshkeeperError as error:

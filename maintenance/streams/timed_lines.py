@@ -69,7 +69,7 @@ class TimedLines:
     @classmethod
     def stdin(cls, mistakes: Mistakes, steps: Steps) -> "TimedLines":
         """From standard input."""
-        return cls("standard input", lambda: FileIO(sys.stdin.fileno(), closefd=False), mistakes, steps)
+        return cls("standard input", _standard_input, mistakes, steps)
 
     def batches(self) -> Iterator[Batch]:
         """What every chunk of bytes completes."""
@@ -173,6 +173,12 @@ def _nests(text: bytes) -> bool:
 def _breaks(rows: Sequence[tuple[bytes, bytes, bytes]]) -> bool:
     """Whether a line holds what ends a line of N-Quads, so that it may have two statements, and another none."""
     return any(b"\r" in row[2].rstrip() for row in rows)
+
+
+def _standard_input() -> FileIO:
+    if sys.stdin is None:
+        raise InputError("the stream standard input is closed")
+    return FileIO(sys.stdin.fileno(), closefd=False)
 
 
 def _opened(path: Path) -> BinaryIO:
