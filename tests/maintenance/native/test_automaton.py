@@ -1,0 +1,232 @@
+"""The automaton against brute force: every solution that is there now and was not there before, at every element."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freshkeeper.maintenance.native.automaton import Automaton
+
+MOST = 10_000
+IDS = st.integers(0, 2)
+TRIPLES = st.tuples(IDS, IDS, IDS)
+POSITIONS = st.one_of(IDS, st.integers(-3, -1))
+PATTERNS = st.tuples(POSITIONS, POSITIONS, POSITIONS)
+
+
+def numbered(patterns):
+    """Variables numbered from 0 on, as the automaton wants them."""
+    numbers = {}
+    return tuple(
+        tuple(-1 - numbers.setdefault(v, len(numbers)) if v < 0 else v for v in pattern)
+        for pattern in dict.fromkeys(patterns)
+    )
+
+
+CONJUNCTIONS = st.lists(PATTERNS, min_size=1, max_size=3).map(numbered)
+
+
+def bind(patterns, triples):
+    """What the variables are where each pattern has this triple; nothing where it cannot."""
+    known = {}
+    for pattern, triple in zip(patterns, triples, strict=True):
+        for wanted, id in zip(pattern, triple, strict=True):
+            if (known.setdefault(wanted, id) if wanted < 0 else wanted) != id:
+                return None
+    return tuple(known[-1 - v] for v in range(len(known)))
+
+
+def solutions(patterns, content):
+    """All solutions over these triples: a set, as each binds all variables."""
+    found = (bind(patterns, triples) for triples in product(content, repeat=len(patterns)))
+    return {row for row in found if row is not None}
+
+
+class Plain:
+    """A window as a dictionary; all solutions anew at every instant."""
+
+    def __init__(self, reach):
+        self.reach, self.last, self.forms, self.before = reach, {}, {}, {}
+
+    def add(self, form, patterns):
+        self.forms[form], self.before[form] = patterns, solutions(patterns, self.last)
+
+    def remove(self, form):
+        del self.forms[form], self.before[form]
+
+    def instant(self, now, triples):
+        """The new solutions of one instant."""
+        self.last |= dict.fromkeys(triples, now)
+        self.last = {triple: last for triple, last in self.last.items() if last > now - self.reach}
+        found = []
+        for form, patterns in self.forms.items():
+            all_now = solutions(patterns, self.last)
+            found += [(now, form, row) for row in all_now - self.before[form]]
+            self.before[form] = all_now
+        return found
+
+
+def decoded(found, forms, clock, first=0):
+    """Solutions as (time, form, values)."""
+    taken, at = [], 0
+    for element, form in zip(found.element.tolist(), found.form.tolist(), strict=True):
+        width = len({v for pattern in forms[form] for v in pattern if v < 0})
+        taken.append((int(clock[element - first]), form, tuple(found.value[at : at + width].tolist())))
+        at += width
+    assert at == len(found.value)
+    return taken
+
+
+def columns(triples):
+    return [np.array(column, np.int64) for column in zip(*triples, strict=True)] or [np.empty(0, np.int64)] * 3
+
+
+def run(automaton, forms, stream, sizes=()):
+    """All elements, (time, triple), in batches of these sizes and then one more; solutions sorted within an instant."""
+    taken, at = [], 0
+    clock = np.array([time for time, _ in stream], np.int64)
+    for size in (*sizes, len(stream)):
+        part = slice(at, at + size)
+        if clock[part].size:
+            found = automaton.read(clock[part], *columns([triple for _, triple in stream[part]]), first=at)
+            taken += decoded(found, forms, clock, 0)
+        at += size
+    assert taken == sorted(taken, key=lambda each: each[0])
+    return sorted(taken)
+
+
+def over_time(gaps, triples):
+    """A stream whose times have these gaps."""
+    return list(zip(np.cumsum(gaps).tolist(), triples, strict=False))
+
+
+def expected(forms, stream, reach):
+    plain, found = Plain(reach), []
+    for form, patterns in forms.items():
+        plain.add(form, patterns)
+    for now in dict.fromkeys(time for time, _ in stream):
+        found += plain.instant(now, [triple for time, triple in stream if time == now])
+    return sorted(found)
+
+
+@settings(deadline=None)  # the first one compiles
+@given(st.lists(CONJUNCTIONS, min_size=1, max_size=4), st.lists(TRIPLES, max_size=15), st.integers(1, 6))
+def test_over_the_last_triples_it_finds_what_brute_force_finds(conjunctions, triples, reach):
+    automaton, forms = Automaton(reach, MOST), dict(enumerate(conjunctions))
+    for form, patterns in forms.items():
+        automaton.add(form, patterns)
+    stream = list(enumerate(triples))
+    assert run(automaton, forms, stream) == expected(forms, stream, reach)
+
+
+@settings(deadline=None)  # the first one compiles
+@given(
+    st.lists(CONJUNCTIONS, min_size=1, max_size=4),
+    st.lists(TRIPLES, min_size=15, max_size=15),
+    st.lists(st.integers(0, 3), max_size=15),
+    st.integers(1, 6),
+)
+def test_over_time_an_instant_is_taken_whole(conjunctions, triples, gaps, reach):
+    automaton, forms = Automaton(reach, MOST), dict(enumerate(conjunctions))
+    for form, patterns in forms.items():
+        automaton.add(form, patterns)
+    stream = over_time(gaps, triples)
+    assert run(automaton, forms, stream) == expected(forms, stream, reach)
+
+
+@settings(deadline=None)  # the first one compiles
+@given(CONJUNCTIONS, st.lists(TRIPLES, max_size=15), st.lists(st.integers(0, 5), max_size=5), st.integers(1, 6))
+def test_batches_of_any_size_make_the_same(patterns, triples, sizes, reach):
+    whole, parts, stream = Automaton(reach, MOST), Automaton(reach, MOST), list(enumerate(triples))
+    whole.add(0, patterns)
+    parts.add(0, patterns)
+    assert run(whole, {0: patterns}, stream) == run(parts, {0: patterns}, stream, sizes)
+
+
+@settings(deadline=None)  # the first one compiles
+@given(
+    st.lists(st.one_of(TRIPLES, st.tuples(st.just("add"), CONJUNCTIONS), st.tuples(st.just("remove"), IDS)), max_size=25),
+    st.integers(1, 8),
+)
+def test_conjunctions_come_and_go_while_it_runs(steps, reach):
+    automaton, plain, forms, taken, wanted = Automaton(reach, MOST), Plain(reach), {}, [], []
+    for now, step in enumerate(steps):
+        if step[0] == "add":
+            form = next(n for n in range(len(forms) + 1) if n not in forms)
+            forms[form] = step[1]
+            automaton.add(form, step[1])
+            plain.add(form, step[1])
+        elif step[0] == "remove":
+            if step[1] in forms:
+                del forms[step[1]]
+                automaton.remove(step[1])
+                plain.remove(step[1])
+        else:
+            found = automaton.read(np.array([now]), *columns([step]))
+            taken += sorted(decoded(found, forms, [now]))
+            wanted += sorted(plain.instant(now, [step]))
+    assert taken == wanted
+
+
+@pytest.mark.parametrize(
+    ("patterns", "triples", "made"),
+    [
+        ([(-1, 5, 6), (-1, 7, 8)], [(1, 5, 6), (2, 7, 8), (1, 7, 8)], [(2, (1,))]),
+        ([(-1, 5, 6), (-1, 7, 8), (9, 7, -1)], [(1, 5, 6), (1, 7, 8), (9, 7, 1)], [(2, (1,))]),
+        ([(-1, -2, -1)], [(1, 5, 6), (2, 5, 2)], [(1, (2, 5))]),
+        ([(-1, -1, -1)], [(3, 3, 3), (3, 3, 4)], [(0, (3,))]),
+        ([(-1, 5, -2), (-2, 5, -1)], [(4, 5, 4)], [(0, (4, 4))]),
+        ([(-1, 5, -2), (-3, 6, -4)], [(1, 5, 2), (3, 6, 4), (7, 6, 8)], [(1, (1, 2, 3, 4)), (2, (1, 2, 7, 8))]),
+        ([(1, 5, 2)], [(1, 5, 2), (1, 5, 2)], [(0, ())]),
+        ([(-1, -2, -3), (-4, -2, -3)], [(1, 5, 2), (3, 5, 2)], [(0, (1, 5, 2, 1)), (1, (1, 5, 2, 3)), (1, (3, 5, 2, 1)), (1, (3, 5, 2, 3))]),
+    ],
+    ids=["q1 of Figure 2", "q2 of Figure 2", "subject and object are one", "all are one", "one triple for both patterns", "no join", "no variable", "predicate and object"],
+)  # fmt: skip
+def test_worked_examples(patterns, triples, made):
+    automaton = Automaton(100, MOST)
+    automaton.add(0, patterns)
+    assert [(t, values) for t, _, values in run(automaton, {0: patterns}, list(enumerate(triples)))] == made
+
+
+def test_a_triple_that_comes_again_stays_longer_and_makes_nothing():
+    automaton, patterns = Automaton(3, MOST), [(-1, 5, 6), (-1, 7, 8)]
+    automaton.add(0, patterns)
+    stream = [(0, (1, 5, 6)), (2, (1, 5, 6)), (4, (1, 7, 8)), (5, (1, 7, 8))]
+    assert run(automaton, {0: patterns}, stream) == [(4, 0, (1,))]
+
+
+def test_what_one_instant_renews_joins_with_what_it_brings_before():
+    """(1 5 6) is over at 3, but comes again at 3: the triple before it already joins with it, and it is not new."""
+    automaton, patterns = Automaton(3, MOST), [(-1, 5, 6), (-1, 7, 8)]
+    automaton.add(0, patterns)
+    automaton.add(1, [(-1, 5, 6)])
+    stream = [(0, (1, 5, 6)), (3, (1, 7, 8)), (3, (1, 5, 6))]
+    assert run(automaton, {0: patterns, 1: [(-1, 5, 6)]}, stream) == [(0, 1, (1,)), (3, 0, (1,))]
+
+
+def test_a_form_with_too_many_solutions_is_cut_and_the_others_go_on():
+    automaton = Automaton(100, most=5)
+    automaton.add(0, [(-1, 5, -2), (-3, 5, -4)])
+    automaton.add(1, [(-1, 5, -2)])
+    found = automaton.read(np.arange(4), *columns([(n, 5, n) for n in range(4)]))
+    assert automaton.cut == [0]
+    assert len(automaton) == 1
+    by_form = {form: found.element[found.form == form].tolist() for form in (0, 1)}
+    assert by_form == {0: [0, 1, 1, 1, 2, 2, 2, 2, 2], 1: [0, 1, 2, 3]}  # 1 + 3 + 5, and not the 7 of the fourth
+
+
+def test_many_solutions_and_many_triples_find_room():
+    automaton = Automaton(1_000, 100_000)
+    automaton.add(0, [(-1, 5, -2), (-3, 5, -2)])
+    found = automaton.read(np.arange(300), *columns([(n, 5, 0) for n in range(300)]))
+    assert np.bincount(found.element).tolist() == [2 * n + 1 for n in range(300)]
+
+
+def test_the_ids_that_are_kept_are_marked():
+    automaton, live = Automaton(2, MOST), np.zeros(10, np.bool_)
+    automaton.add(0, [(-1, 5, 9)])
+    automaton.read(np.arange(3), *columns([(1, 2, 3), (1, 2, 4), (0, 2, 4)]))
+    automaton.mark(live)
+    assert np.flatnonzero(live).tolist() == [0, 1, 2, 4, 5, 9]
