@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.demand.window import WindowSpec
     from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
     from freshkeeper.maintenance.manager import Manager
+    from freshkeeper.maintenance.native.pattern_set import PatternSet
     from freshkeeper.maintenance.pipeline.enrich import enrich
     from freshkeeper.maintenance.query.parser import parse as parse_query
     from freshkeeper.maintenance.rsp.engine import run
@@ -64,6 +65,7 @@ __all__ = [
     "Learned",
     "Ledger",
     "Manager",
+    "PatternSet",
     "Poisson",
     "Policy",
     "Price",

@@ -17,8 +17,8 @@ import numpy as np
 
 from freshkeeper.maintenance.native import automaton_kernels as kernels
 from freshkeeper.maintenance.native.automaton_kernels import Found
-from freshkeeper.maintenance.native.automaton_tries import JoinTrie, PatternTrie, lay
-from freshkeeper.maintenance.native.automaton_window import OLDEST, Held, move_all, room_for
+from freshkeeper.maintenance.native.automaton_tries import JoinTrie, PatternTrie, chains, lay
+from freshkeeper.maintenance.native.automaton_window import NEWER, OLDEST, Held, O, S, move_all, room_for
 from freshkeeper.policies.arrays import Bools, Ids, Ints
 
 FIRST_ROOM = 64
@@ -76,7 +76,7 @@ class Automaton:
             rows = np.concatenate([*self._forms.values(), np.empty((0, 3), np.int64)])
             self._tries = lay(rows, starts, numbers)
             self._tally = np.full((int(numbers.max(initial=-1)) + 1, 2), NEVER, np.int64)
-            self._move(self._held.last.size)
+            self._move(len(self._held.slots))
         return self._tries
 
     def read(self, clock: Ints, s: Ints, p: Ints, o: Ints, first: int = 0) -> Solutions:
@@ -94,7 +94,7 @@ class Automaton:
             if why == kernels.DONE:
                 return self._taken(found.used)
             if why == kernels.NO_SLOT:
-                self._move(2 * self._held.last.size)
+                self._move(2 * len(self._held.slots))
                 continue
             if why == kernels.TOO_MANY:
                 self.cut.append(int(at[kernels.CUT]))
@@ -106,17 +106,18 @@ class Automaton:
 
     def mark(self, live: Bools) -> None:
         """The ids that it keeps, for the dictionary's sweep."""
-        slot = int(self._held.ends[OLDEST])
-        while slot >= 0:
-            live[self._held.ids[slot]] = True
-            slot = int(self._held.newer[slot])
+        at = int(self._held.edge[OLDEST])
+        while at >= 0:
+            slot = self._held.slots[at]
+            live[slot[S : O + 1]] = True
+            at = int(slot[NEWER])
         for rows in self._forms.values():
             live[rows[rows >= 0]] = True
 
     def _move(self, slots: int) -> None:
         """The window's triples into one of this size, matched against the patterns as they are now."""
-        source, self._held = self._held, room_for(slots)
         assert self._tries is not None
+        source, self._held = self._held, room_for(slots, chains(self._tries[1]))
         move_all(source, self._held, self._tries[0])
 
     def _make_room(self) -> None:

@@ -6,14 +6,47 @@ import numpy as np
 from numba import njit
 
 from freshkeeper.maintenance.native.automaton_tables import find
-from freshkeeper.maintenance.native.automaton_tries import BY_NOTHING, MOST_PATTERNS, NOWHERE, JoinTrie, PatternTrie
-from freshkeeper.maintenance.native.automaton_window import FREE, OLDEST, Held, bucket, evict, insert, lookup, renew
+from freshkeeper.maintenance.native.automaton_tries import (
+    BY,
+    BY_NOTHING,
+    END,
+    EQUAL,
+    FILTER,
+    FORM,
+    LEAD,
+    MOST_PATTERNS,
+    NEXT_END,
+    NEXT_PROBE,
+    NOWHERE,
+    OLD,
+    PROBE,
+    VALUES,
+    VALUES_STOP,
+    JoinTrie,
+    PatternTrie,
+)
+from freshkeeper.maintenance.native.automaton_window import (
+    AFTER,
+    BITS,
+    FREE,
+    MATCHED,
+    MATCHES,
+    NEWER,
+    OLDEST,
+    Held,
+    bucket,
+    evict,
+    insert,
+    lookup,
+    renew,
+)
 from freshkeeper.policies.arrays import Bools, Ids, Ints
 
 DONE, NO_ROOM, NO_SLOT, TOO_MANY = 0, 1, 2, 3
 """Why the automaton stops: all is read; solutions, or triples, need more room; one form had too many solutions."""
 NEXT, READY, JOINING, CUT = 0, 1, 2, 3
-DEEPEST = MOST_PATTERNS + 1
+CHOSEN, PROBED, CANDIDATE, BRANCH = 0, 1, 2, 3
+"""Of a path through the join trie, by step: the triple's slot, the probe, the slot it is at, which pattern of that."""
 
 
 class Found(NamedTuple):
@@ -39,6 +72,7 @@ def read(
     numbers that begin with `first`, and a form has at most so many of one element. `at` says which element is
     next, up to which `new` is known, whether the triple of the next is there already, and which form was cut.
     """
+    path = np.empty((4, MOST_PATTERNS + 1), np.int64)
     while at[NEXT] < clock.size:
         x = at[NEXT]
         if x == at[READY]:
@@ -47,12 +81,12 @@ def read(
         if new[x]:
             slot = lookup(held, s[x], p[x], o[x])
             if slot < 0:
-                if held.ends[FREE] < 0:
+                if held.edge[FREE] < 0:
                     return NO_SLOT
                 slot, at[JOINING] = insert(held, s[x], p[x], o[x], clock[x], patterns), 1
             if at[JOINING]:
                 solutions, values = found.used[0], found.used[1]
-                why = solve(joins, held, slot, first + x, most, found, at)
+                why = solve(joins, held, path, slot, first + x, most, found, at)
                 if why != DONE:
                     found.used[0], found.used[1] = solutions, values
                     return why
@@ -75,93 +109,92 @@ def begin_instant(held: Held, clock: Ints, s: Ints, p: Ints, o: Ints, new: Bools
 
 
 @njit(cache=True, nogil=True)
-def solve(joins: JoinTrie, held: Held, slot: int, element: int, most: int, found: Found, at: Ints) -> int:
+def solve(joins: JoinTrie, held: Held, path: Ints, slot: int, element: int, most: int, found: Found, at: Ints) -> int:
     """Every solution that contains the triple of this slot, by all paths that begin with a pattern which it matches."""
-    stack = np.empty((4, DEEPEST), np.int64)
-    chosen, probe, candidate, branch = stack[0], stack[1], stack[2], stack[3]
-    chosen[0] = slot
-    for r in range(held.matches[slot]):
-        node, depth = held.matched[slot, r], 0
-        while True:
-            why = give(joins, held, chosen, node, element, most, found, at)
-            if why != DONE:
-                return why
-            probe[depth] = joins.probe[node]
-            if probe[depth] >= 0:
-                candidate[depth], branch[depth] = first_candidate(joins, held, chosen, probe[depth]), 0
+    path[CHOSEN, 0] = slot
+    for r in range(held.slots[slot, MATCHES]):
+        node, depth = held.slots[slot, MATCHED + r], 0
+        while node >= 0:
+            if joins.nodes[node, END] >= 0:
+                why = give(joins, held, path, node, element, most, found, at)
+                if why != DONE:
+                    return why
+            if joins.nodes[node, PROBE] >= 0:
+                begin_probe(joins, held, path, joins.nodes[node, PROBE], depth)
                 depth += 1
             node = NOWHERE
             while depth and node < 0:
-                d = depth - 1
-                c = candidate[d]
-                if c < 0:
-                    probe[d] = joins.next_probe[probe[d]]
-                    if probe[d] < 0:
-                        depth -= 1
-                    else:
-                        candidate[d], branch[d] = first_candidate(joins, held, chosen, probe[d]), 0
-                elif branch[d] == held.matches[c]:
-                    candidate[d], branch[d] = next_candidate(joins, held, chosen, probe[d], c), 0
-                else:
-                    node = find(joins.table, joins.keys, probe[d], held.matched[c, branch[d]])
-                    branch[d] += 1
-                    if node >= 0:
-                        node += joins.roots
-                        chosen[depth] = c
-            if node < 0:
-                break
+                node = advance(joins, held, path, depth - 1)
+                if node < 0 and path[PROBED, depth - 1] < 0:
+                    depth -= 1
     return DONE
 
 
 @njit(cache=True, nogil=True)
-def first_candidate(joins: JoinTrie, held: Held, chosen: Ints, probe: int) -> int:
-    """The first triple of the window that a probe finds."""
-    chain = joins.lead[probe, 0]
-    if chain == BY_NOTHING:
-        slot = held.ends[OLDEST]
-    else:
-        slot = held.head[chain, bucket(held, chain, leading(joins, held, chosen, probe))]
-    return (
-        slot
-        if slot < 0 or suits(joins, held, chosen, probe, slot)
-        else next_candidate(joins, held, chosen, probe, slot)
-    )
-
-
-@njit(cache=True, nogil=True)
-def next_candidate(joins: JoinTrie, held: Held, chosen: Ints, probe: int, slot: int) -> int:
-    """The one behind."""
-    chain = joins.lead[probe, 0]
-    while slot >= 0:
-        slot = held.newer[slot] if chain == BY_NOTHING else held.after[slot, chain]
-        if slot >= 0 and suits(joins, held, chosen, probe, slot):
-            return int(slot)
+def advance(joins: JoinTrie, held: Held, path: Ints, step: int) -> int:
+    """One step on: to a node, to another triple that the probe finds, to another probe, or to where none is left."""
+    candidate, probe = path[CANDIDATE, step], path[PROBED, step]
+    if candidate < 0:
+        path[PROBED, step] = NOWHERE
+        if joins.probes[probe, NEXT_PROBE] >= 0:
+            begin_probe(joins, held, path, joins.probes[probe, NEXT_PROBE], step)
+        return NOWHERE
+    slot = held.slots[candidate]
+    while path[BRANCH, step] < slot[MATCHES]:
+        pattern = slot[MATCHED + path[BRANCH, step]]
+        path[BRANCH, step] += 1
+        if joins.probes[probe, FILTER] >> (pattern & 63) & 1:
+            node = find(joins.table, probe, pattern)
+            if node >= 0:
+                path[CHOSEN, step + 1] = candidate
+                return int(joins.roots + node)
+    path[BRANCH, step] = 0
+    path[CANDIDATE, step] = suited(joins, held, path, probe, after(joins, held, probe, candidate))
     return NOWHERE
 
 
 @njit(cache=True, nogil=True)
-def leading(joins: JoinTrie, held: Held, chosen: Ints, probe: int) -> int:
-    """The id that is looked up."""
-    place = joins.lead[probe, 1]
-    return int(held.ids[chosen[place >> 2], place & 3]) if place >= 0 else int(-2 - place)
+def begin_probe(joins: JoinTrie, held: Held, path: Ints, probe: int, step: int) -> None:
+    """To the first triple of the window that a probe finds."""
+    chain, by = joins.probes[probe, LEAD], joins.probes[probe, BY]
+    if chain == BY_NOTHING:
+        slot = held.edge[OLDEST]
+    else:
+        id = held.slots[path[CHOSEN, by >> 2], by & 3] if by >= 0 else -2 - by
+        slot = held.heads[chain, bucket(held, chain, id)]
+    path[PROBED, step], path[BRANCH, step] = probe, 0
+    path[CANDIDATE, step] = suited(joins, held, path, probe, slot)
 
 
 @njit(cache=True, nogil=True)
-def suits(joins: JoinTrie, held: Held, chosen: Ints, probe: int, slot: int) -> bool:
-    """Whether a triple has the ids that a probe asks for."""
-    for c in range(3):
-        place = joins.equal[probe, c]
-        if place >= 0 and held.ids[slot, c] != held.ids[chosen[place >> 2], place & 3]:
-            return False
-    return not (joins.old[probe] and slot == chosen[0])
+def after(joins: JoinTrie, held: Held, probe: int, slot: int) -> int:
+    """The next triple in the chain of a probe."""
+    chain = joins.probes[probe, LEAD]
+    return int(held.slots[slot, NEWER] if chain == BY_NOTHING else held.slots[slot, AFTER + chain])
 
 
 @njit(cache=True, nogil=True)
-def give(joins: JoinTrie, held: Held, chosen: Ints, node: int, element: int, most: int, found: Found, at: Ints) -> int:
+def suited(joins: JoinTrie, held: Held, path: Ints, probe: int, slot: int) -> int:
+    """The first triple from here on that has a pattern, and the ids, that a probe asks for."""
+    asked = joins.probes[probe]
+    while slot >= 0:
+        own = held.slots[slot]
+        fits = own[BITS] & asked[FILTER] != 0 and not (asked[OLD] and slot == path[CHOSEN, 0])
+        for c in range(3):
+            place = asked[EQUAL + c]
+            fits = fits and (place < 0 or own[c] == held.slots[path[CHOSEN, place >> 2], place & 3])
+        if fits:
+            return int(slot)
+        slot = after(joins, held, probe, slot)
+    return NOWHERE
+
+
+@njit(cache=True, nogil=True)
+def give(joins: JoinTrie, held: Held, path: Ints, node: int, element: int, most: int, found: Found, at: Ints) -> int:
     """Write down the solutions of the conjunctions that are whole at a node."""
-    end = joins.end[node]
+    end = joins.nodes[node, END]
     while end >= 0:
-        form, first, stop = joins.form[end], joins.values_at[end], joins.values_at[end + 1]
+        form, first, stop = joins.ends[end, FORM], joins.ends[end, VALUES], joins.ends[end, VALUES_STOP]
         n, v = found.used[0], found.used[1]
         if n == found.element.size or v + stop - first > found.value.size:
             return NO_ROOM
@@ -173,9 +206,8 @@ def give(joins: JoinTrie, held: Held, chosen: Ints, node: int, element: int, mos
             return TOO_MANY
         for x in range(first, stop):
             place = joins.values[x]
-            found.value[v] = held.ids[chosen[place >> 2], place & 3]
-            v += 1
+            found.value[v + x - first] = held.slots[path[CHOSEN, place >> 2], place & 3]
         found.element[n], found.form[n] = element, form
-        found.used[0], found.used[1] = n + 1, v
-        end = joins.next_end[end]
+        found.used[0], found.used[1] = n + 1, v + stop - first
+        end = joins.ends[end, NEXT_END]
     return DONE

@@ -1,13 +1,16 @@
 """Hash tables over pairs of numbers, as compiled loops see them.
 
-`table` holds numbers of entries, -1 where nothing is; `keys` has the two keys of each entry. Open addressing; nothing
-is ever taken out, as an automaton whose queries change is laid anew.
+A row of a table is the two keys and the number of an entry, -1 where nothing is. Open addressing; nothing is ever taken
+out, as an automaton whose queries change is laid anew.
 """
 
 import numpy as np
 from numba import njit
 
 from freshkeeper.policies.arrays import Ints
+
+ENTRY = 2
+"""The column of an entry's number, behind its keys."""
 
 
 @njit(cache=True, nogil=True)
@@ -19,29 +22,27 @@ def hashed(a: int, b: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def find(table: Ints, keys: Ints, a: int, b: int) -> int:
+def find(table: Ints, a: int, b: int) -> int:
     """The entry with these keys, or -1 - the place where it would stand."""
-    mask = table.size - 1
+    mask = table.shape[0] - 1
     at = hashed(a, b) & mask
-    while table[at] >= 0:
-        entry = int(table[at])
-        if keys[entry, 0] == a and keys[entry, 1] == b:
-            return entry
+    while table[at, ENTRY] >= 0:
+        if table[at, 0] == a and table[at, 1] == b:
+            return int(table[at, ENTRY])
         at = (at + 1) & mask
-    return -1 - at
+    return int(-1 - at)
 
 
 @njit(cache=True, nogil=True)
-def enter(table: Ints, keys: Ints, entries: int, a: int, b: int) -> int:
+def enter(table: Ints, entries: int, a: int, b: int) -> int:
     """The entry with these keys, which is the next one where there was none."""
-    entry = find(table, keys, a, b)
-    if entry < 0:
-        table[-1 - entry] = entries
-        keys[entries, 0], keys[entries, 1] = a, b
-        return entries
-    return entry
+    entry = find(table, a, b)
+    if entry >= 0:
+        return entry
+    table[-1 - entry, 0], table[-1 - entry, 1], table[-1 - entry, ENTRY] = a, b, entries
+    return entries
 
 
 def table_for(entries: int) -> Ints:
     """An empty table that is at most half full with so many entries."""
-    return np.full(1 << max(3, (2 * entries).bit_length()), -1, np.int64)
+    return np.full((1 << max(3, (2 * entries).bit_length()), 3), -1, np.int64)

@@ -3,6 +3,8 @@
 Conjunctions come as rows, one for each triple pattern: a position is an id, or -1 - v for the conjunction's variable v.
 Whatever pattern of a conjunction the arriving triple matches, the others are looked for in an order of their own: a
 path of the join trie. Equal beginnings of paths are one, whichever conjunctions they are of.
+
+What loops look at together lies in one row: the names of columns are below. -1 is nowhere.
 """
 
 from typing import NamedTuple
@@ -15,25 +17,31 @@ from freshkeeper.policies.arrays import Bools, Ints
 
 MOST_PATTERNS = 16
 """Triple patterns in one conjunction: what refers to an earlier triple has 7 bits, and all paths are laid."""
-ANY, NOWHERE = -1, -1
+ANY = NOWHERE = -1
 BY_NOTHING = 3
 """Where a position is said: all triples of the window are looked at."""
+
+OTHER, PATTERN = 0, 1
+"""Of a state: where any id leads, and a pattern that is matched here."""
+SIBLING, SAME = 0, 1
+"""Of a pattern: another one with the same constants; which positions have one variable: 1 s p, 2 s o, 4 p o."""
+PROBE, END = 0, 1
+"""Of a node: its first probe, and the first conjunction that is whole here."""
+EQUAL, LEAD, BY, OLD, NEXT_PROBE, FILTER = 0, 3, 4, 5, 6, 7
+"""Of a probe: what each position equals, 4 · step + position of an earlier triple; the position that is looked up, and
+by what: an earlier triple's as above, or -2 - id; whether the arriving triple is left out, as another path has it here;
+the node's next probe; a bit for each pattern that is looked for, number modulo 64."""
+FORM, NEXT_END, VALUES, VALUES_STOP = 0, 1, 2, 3
+"""Of an end: what the conjunction is called, the node's next end, where the values of its variables are said."""
 
 
 class PatternTrie(NamedTuple):
     """From the initial state 0 by subject, predicate and object to the patterns that a triple matches."""
 
     table: Ints
-    keys: Ints
     """(state, id) leads to the state behind this entry's number"""
-    other: Ints
-    """by state: where any id leads"""
-    pattern: Ints
-    """by state: a pattern that is matched here"""
-    sibling: Ints
-    """by pattern: another one with the same constants"""
-    same: Ints
-    """by pattern: which positions have one variable: 1 s and p, 2 s and o, 4 p and o"""
+    states: Ints
+    patterns: Ints
 
 
 class JoinTrie(NamedTuple):
@@ -41,78 +49,56 @@ class JoinTrie(NamedTuple):
 
     roots: int
     """how many patterns there are: nodes with lower numbers are theirs"""
-    probe: Ints
-    """by node: its first probe"""
-    next_probe: Ints
-    equal: Ints
-    """by probe: what each position equals: 4 · step + position of an earlier triple, or nothing"""
-    lead: Ints
-    """by probe: the position that is looked up, and by what: an earlier triple's as above, or -2 - id"""
-    old: Ints
-    """by probe: whether the arriving triple itself is left out, as another path has it here"""
     table: Ints
-    keys: Ints
     """(probe, pattern) leads to the node of this entry's number, behind the roots"""
-    end: Ints
-    """by node: the first conjunction that is whole here"""
-    next_end: Ints
-    form: Ints
-    """by end: what the conjunction is called"""
-    values_at: Ints
+    nodes: Ints
+    probes: Ints
+    ends: Ints
     values: Ints
-    """by end: where the value of each of its variables is found"""
+    """where the values of variables are found: 4 · step + position"""
 
 
 def lay(rows: Ints, starts: Ints, forms: Ints) -> tuple[PatternTrie, JoinTrie]:
     """Both tries of conjunctions; that of number f has the rows from starts[f] on, and is called forms[f]."""
-    patterns = _pattern_trie(len(rows))
+    states, lengths = 3 * len(rows) + 1, np.diff(starts)
+    patterns = PatternTrie(table_for(states), _none(states, 2), _none(len(rows), 2))
     numbers = np.empty(len(rows), np.int64)
-    distinct = lay_patterns(patterns, rows, numbers)
-    lengths = np.diff(starts)
-    joins = _join_trie(distinct, int((lengths * lengths).sum()), int((3 * lengths * lengths).sum()))
+    roots, steps = lay_patterns(patterns, rows, numbers), int((lengths * lengths).sum())
+    values = np.empty(int((3 * lengths * lengths).sum()), np.int64)
+    joins = JoinTrie(roots, table_for(steps), _none(roots + steps, 2), _none(steps, 8), _none(len(rows), 4), values)
     lay_joins(joins, rows, starts, forms, numbers)
     return patterns, joins
 
 
-def _none(size: int) -> Ints:
-    return np.full(size, NOWHERE, np.int64)
+def chains(joins: JoinTrie) -> int:
+    """Which positions are looked up by some probe, as bits."""
+    return sum(1 << position for position in range(3) if (joins.probes[:, LEAD] == position).any())
 
 
-def _pattern_trie(rows: int) -> PatternTrie:
-    states = 3 * rows + 1
-    keys = np.empty((states, 2), np.int64)
-    return PatternTrie(table_for(states), keys, _none(states), _none(states), _none(rows), np.zeros(rows, np.int64))
-
-
-def _join_trie(roots: int, steps: int, values: int) -> JoinTrie:
-    nodes = roots + steps
-    return JoinTrie(
-        roots, _none(nodes), _none(steps), np.empty((steps, 3), np.int64), np.empty((steps, 2), np.int64),
-        np.zeros(steps, np.int64), table_for(steps), np.empty((steps, 2), np.int64),
-        _none(nodes), _none(steps), np.empty(steps, np.int64), np.zeros(steps + 1, np.int64),
-        np.empty(values, np.int64),
-    )  # fmt: skip
+def _none(rows: int, columns: int) -> Ints:
+    return np.full((rows, columns), NOWHERE, np.int64)
 
 
 @njit(cache=True, nogil=True)
 def lay_patterns(trie: PatternTrie, rows: Ints, numbers: Ints) -> int:
     """Enter triple patterns; `numbers` says which of the distinct ones each is. Returns how many there are."""
-    states = patterns = 0
+    entries = patterns = 0
     for r in range(rows.shape[0]):
         state = 0
         for c in range(3):
             id = rows[r, c] if rows[r, c] >= 0 else ANY
-            entry = enter(trie.table, trie.keys, states, state, id)
-            states = max(states, entry + 1)
+            entry = enter(trie.table, entries, state, id)
+            entries = max(entries, entry + 1)
             if id == ANY:
-                trie.other[state] = entry + 1
+                trie.states[state, OTHER] = entry + 1
             state = entry + 1
-        same, found = sameness(rows[r]), trie.pattern[state]
-        while found >= 0 and trie.same[found] != same:
-            found = trie.sibling[found]
+        same, found = sameness(rows[r]), trie.states[state, PATTERN]
+        while found >= 0 and trie.patterns[found, SAME] != same:
+            found = trie.patterns[found, SIBLING]
         if found < 0:
             found = patterns
-            trie.same[found], trie.sibling[found], trie.pattern[state] = same, trie.pattern[state], found
+            trie.patterns[found, SAME], trie.patterns[found, SIBLING] = same, trie.states[state, PATTERN]
+            trie.states[state, PATTERN] = found
             patterns += 1
         numbers[r] = found
     return patterns
@@ -129,9 +115,8 @@ def sameness(row: Ints) -> int:
 @njit(cache=True, nogil=True)
 def lay_joins(trie: JoinTrie, rows: Ints, starts: Ints, forms: Ints, numbers: Ints) -> None:
     """Enter every path of every conjunction."""
-    probe_table = np.full(trie.table.size, -1, np.int64)
-    probe_keys = np.empty(trie.keys.shape, np.int64)
-    probes = nodes = ends = 0
+    known = np.full(trie.table.shape, -1, np.int64)  # (node, signature) leads to a probe
+    probes = nodes = ends = used = 0
     for f in range(starts.size - 1):
         own = rows[starts[f] : starts[f + 1]]
         for start in range(own.shape[0]):
@@ -139,19 +124,22 @@ def lay_joins(trie: JoinTrie, rows: Ints, starts: Ints, forms: Ints, numbers: In
             note(own[start], 0, place)
             node = numbers[starts[f] + start]
             for step in range(1, order.size):
-                row = own[order[step]]
+                row, pattern = own[order[step]], numbers[starts[f] + order[step]]
                 old = 1 if order[step] < start and overlap(row, own[start]) else 0
-                probe = enter(probe_table, probe_keys, probes, node, signature(row, place, old))
+                probe = enter(known, probes, node, signature(row, place, old))
                 if probe == probes:
-                    describe(trie, probe, row, place, old)
-                    trie.next_probe[probe], trie.probe[node] = trie.probe[node], probe
+                    describe(trie.probes[probe], row, place, old)
+                    trie.probes[probe, NEXT_PROBE], trie.nodes[node, PROBE] = trie.nodes[node, PROBE], probe
                     probes += 1
-                child = enter(trie.table, trie.keys, nodes, probe, numbers[starts[f] + order[step]])
+                trie.probes[probe, FILTER] |= 1 << (pattern & 63)
+                child = enter(trie.table, nodes, probe, pattern)
                 nodes = max(nodes, child + 1)
                 node = trie.roots + child
                 note(row, step, place)
-            trie.form[ends], trie.next_end[ends], trie.end[node] = forms[f], trie.end[node], ends
-            trie.values_at[ends + 1] = trie.values_at[ends] + keep(trie.values[trie.values_at[ends] :], place)
+            end = trie.ends[ends]
+            end[FORM], end[NEXT_END], trie.nodes[node, END] = forms[f], trie.nodes[node, END], ends
+            end[VALUES], used = used, used + keep(trie.values[used:], place)
+            end[VALUES_STOP] = used
             ends += 1
 
 
@@ -234,17 +222,13 @@ def signature(row: Ints, place: Ints, old: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def describe(trie: JoinTrie, probe: int, row: Ints, place: Ints, old: int) -> None:
+def describe(probe: Ints, row: Ints, place: Ints, old: int) -> None:
     """Write down what a probe looks for: by a position that is joined, or else by a constant, or else everywhere."""
-    trie.old[probe] = old
-    for c in range(3):
-        trie.equal[probe, c] = referred(row[c], place)
-    for c in (0, 2, 1):
-        if trie.equal[probe, c] >= 0:
-            trie.lead[probe, 0], trie.lead[probe, 1] = c, trie.equal[probe, c]
-            return
-    for c in (0, 2, 1):
+    probe[OLD], probe[LEAD], probe[BY], probe[FILTER] = old, BY_NOTHING, 0, 0
+    for c in (1, 2, 0):
         if row[c] >= 0:
-            trie.lead[probe, 0], trie.lead[probe, 1] = c, -2 - row[c]
-            return
-    trie.lead[probe, 0], trie.lead[probe, 1] = BY_NOTHING, 0
+            probe[LEAD], probe[BY] = c, -2 - row[c]
+    for c in (1, 2, 0):
+        probe[EQUAL + c] = referred(row[c], place)
+        if probe[EQUAL + c] >= 0:
+            probe[LEAD], probe[BY] = c, probe[EQUAL + c]

@@ -1,7 +1,8 @@
 """Which queries are conjunctions of triple patterns over one window, and what they are then."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from freshkeeper.maintenance.native.automaton_tries import MOST_PATTERNS
@@ -11,9 +12,9 @@ from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import ConfigError
 
-Rows: TypeAlias = tuple[tuple[int, int, int], ...]
+Rows: TypeAlias = tuple[tuple[int, ...], ...]
 """Triple patterns with ids for constants and -1 - v for the variable v: equal conjunctions have equal rows."""
-Row: TypeAlias = tuple[str | int, str | int, str | int]
+Row: TypeAlias = list[str | int]
 """One with its variables' names"""
 Pattern: TypeAlias = tuple[str | Term, str | Term, str | Term]
 """A triple pattern of names of variables, and terms"""
@@ -36,16 +37,17 @@ class Conjunction:
         variables = sorted(_names(patterns)) if query.tree.star else list(query.tree.columns)
         return cls(query.windows[0], patterns, tuple(variables))
 
-    def rows(self, id: Callable[[Term], int]) -> tuple[Rows, tuple[int, ...]]:
+    @cached_property
+    def terms(self) -> frozenset[Term]:
+        """The constants of its patterns."""
+        return frozenset(term for triple in self.patterns for term in triple if not isinstance(term, str))
+
+    def rows(self, ids: Mapping[Term, int]) -> tuple[Rows, tuple[int, ...]]:
         """Its patterns as rows, in an order and with numbers of variables of their own; the number of each variable."""
-
-        def coded(term: str | Term) -> str | int:
-            return term if isinstance(term, str) else id(term)
-
-        known = {(coded(s), coded(p), coded(o)) for s, p, o in self.patterns}
+        coded = ([term if isinstance(term, str) else ids[term] for term in triple] for triple in self.patterns)
         numbers: dict[str, int] = {}
-        rows = tuple(_numbered(row, numbers) for row in sorted(known, key=_shape))
-        return rows, tuple(numbers[name] for name in self.variables)
+        rows = dict.fromkeys(_numbered(row, numbers) for row in sorted(coded, key=_shape))
+        return tuple(rows), tuple(numbers[name] for name in self.variables)
 
 
 def refusal(query: Query) -> str | None:
@@ -56,11 +58,11 @@ def refusal(query: Query) -> str | None:
 def _objections(query: Query) -> Iterator[str]:
     if query.form is not Form.SELECT:
         yield f"its form is {query.form}, not SELECT"
-    if query.operator is not Operator.ISTREAM:
-        yield f"its output operator is {query.operator}: new solutions alone are ISTREAM's"
     if len(query.windows) != 1:
         yield f"it has {len(query.windows)} windows"
         return
+    if query.operator is not Operator.ISTREAM:
+        yield f"its output operator is {query.operator}: new solutions alone are ISTREAM's"
     yield from _of_window(query.windows[0], query)
     yield from _of_group(query)
     yield from _of_answers(query)
@@ -88,8 +90,8 @@ def _of_group(query: Query) -> Iterator[str]:
             yield from (f"{_shown(element)} {wrong}" for element in block.inner if (wrong := _wrong(element)))
         else:
             yield f"{_shown(block)} is no block of its window"
-    if (count := sum(len(block.inner) for block in query.group)) > MOST_PATTERNS:
-        yield f"it has {count} triple patterns, and {MOST_PATTERNS} are the most"
+    if not 1 <= (count := sum(len(block.inner) for block in query.group)) <= MOST_PATTERNS:
+        yield f"it has {count} triple patterns: 1 to {MOST_PATTERNS} can be"
 
 
 def _wrong(element: Element) -> str:
@@ -126,13 +128,12 @@ def _shown(element: Element) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _shape(row: Row) -> tuple[tuple[int, ...], list[str]]:
+def _shape(row: Row) -> tuple[list[int], list[str]]:
     """What two patterns are ordered by: their constants, their equal variables, and then their names."""
-    numbers: dict[str, int] = {}
-    return _numbered(row, numbers), list(numbers)
+    names = [each for each in row if isinstance(each, str)]
+    return [-1 - names.index(each) if isinstance(each, str) else each for each in row], names
 
 
-def _numbered(row: Row, numbers: dict[str, int]) -> tuple[int, int, int]:
+def _numbered(row: Row, numbers: dict[str, int]) -> tuple[int, ...]:
     """The row with its variables as numbers; new ones get the next."""
-    s, p, o = (-1 - numbers.setdefault(v, len(numbers)) if isinstance(v, str) else v for v in row)
-    return s, p, o
+    return tuple(-1 - numbers.setdefault(v, len(numbers)) if isinstance(v, str) else v for v in row)

@@ -16,6 +16,7 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.pattern_window import Member, PartMatches, PatternWindow
 from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.streams.batch import Batch, Elements
 from freshkeeper.policies.errors import ConfigError, TimeError, nearest
@@ -23,6 +24,8 @@ from freshkeeper.policies.errors import ConfigError, TimeError, nearest
 MOST = 1_000_000
 Arrivals: TypeAlias = Columns | Batch | Iterable[tuple[int, Triple | Quad]]
 """Elements of a stream: columns of ids, quads, or (milliseconds, triple)"""
+Pattern: TypeAlias = Conjunction | Query | str
+"""A query, read or as text"""
 WindowKey: TypeAlias = tuple[str, WindowKind, int]
 """Stream, kind and range"""
 
@@ -75,13 +78,10 @@ class PatternSet:
     _ranks: int = 0
 
     @classmethod
-    def of(
-        cls, queries: Mapping[str, Query | str], dictionary: Dictionary | None = None, most: int = MOST
-    ) -> "PatternSet":
+    def of(cls, queries: Mapping[str, Pattern], dictionary: Dictionary | None = None, most: int = MOST) -> "PatternSet":
         """Queries by name, all or none: the first that cannot be one of these is an error that says why."""
         made = cls(dictionary or Dictionary(), most)
-        for name, query in queries.items():
-            made.register(name, query)
+        made.register_all(queries)
         return made
 
     @staticmethod
@@ -99,20 +99,36 @@ class PatternSet:
         """What they read."""
         return tuple(dict.fromkeys(stream for stream, _, _ in self._windows))
 
-    def register(self, name: str, query: Query | str) -> None:
+    def register(self, name: str, query: Pattern) -> None:
         """One more query; a solution is new when its last triple comes, whatever the window held before."""
+        self.register_all({name: query})
+
+    def register_all(self, queries: Mapping[str, Pattern]) -> None:
+        """Several at once, all or none."""
+        read = {name: self._read_query(name, query) for name, query in queries.items()}
+        with self.dictionary.lock:
+            terms = list(frozenset().union(*(query.terms for query in read.values())))
+            ids = dict(zip(terms, self.dictionary.encode(terms).tolist(), strict=True))
+            for name, query in read.items():
+                self._add(name, query, ids)
+
+    def _read_query(self, name: str, query: Pattern) -> Conjunction:
         if name in self._members:
             raise ConfigError(f"there is a query {name!r} already: give this one another name, or remove that one")
+        if isinstance(query, Conjunction):
+            return query
         try:
-            conjunction = Conjunction.of(parse(query) if isinstance(query, str) else query)
+            return Conjunction.of(parse(query) if isinstance(query, str) else query)
         except ConfigError as error:
             raise ConfigError(f"{name}: {error}") from None
-        window = conjunction.window
+
+    def _add(self, name: str, query: Conjunction, ids: Mapping[Term, int]) -> None:
+        window = query.window
         key = window.stream, window.kind, window.range or 0
         if key not in self._windows:
             first = self._arrived.setdefault(window.stream, 0)
             self._windows[key] = PatternWindow(window, self.dictionary, self.most, first=first)
-        self._members[name] = self._windows[key].add(name, self._ranks, conjunction), key
+        self._members[name] = self._windows[key].add(name, self._ranks, query, ids), key
         self._ranks += 1
 
     def remove(self, name: str) -> None:

@@ -1,6 +1,6 @@
 """One window of a pattern set: its automaton, the queries that each form stands for, and what was found."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -12,7 +12,7 @@ from freshkeeper.maintenance.native.columns import Columns
 from freshkeeper.maintenance.native.conjunction import Conjunction, Rows
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.query.model import Form, Operator, Window, WindowKind
-from freshkeeper.maintenance.rsp.evaluator import Row
+from freshkeeper.maintenance.rsp.evaluator import Row, Term
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.policies.arrays import Bools, Ints
 
@@ -142,15 +142,14 @@ class PatternWindow:
         """How many different conjunctions there are."""
         return len(self._forms)
 
-    def add(self, name: str, rank: int, query: Conjunction) -> Member:
-        """One more query; equal ones are one form."""
-        with self.dictionary.lock:
-            rows, columns = query.rows(self.dictionary.id)
-            form = self._forms.get(rows)
-            if form is None:
-                form = self._forms[rows] = self._unused.pop() if self._unused else len(self._forms)
-                self._automaton.add(form, rows)
-                self._members[form] = []
+    def add(self, name: str, rank: int, query: Conjunction, ids: Mapping[Term, int]) -> Member:
+        """One more query, whose terms have these ids; equal ones are one form."""
+        rows, columns = query.rows(ids)
+        form = self._forms.get(rows)
+        if form is None:
+            form = self._forms[rows] = self._unused.pop() if self._unused else len(self._forms)
+            self._automaton.add(form, rows)
+            self._members[form] = []
         member = Member(name, rank, query.window.name, query.variables, columns, form, rows)
         self._members[form].append(member)
         return member

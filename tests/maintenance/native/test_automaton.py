@@ -28,6 +28,10 @@ def numbered(patterns):
 CONJUNCTIONS = st.lists(PATTERNS, min_size=1, max_size=3).map(numbered)
 
 
+ADDED = st.tuples(st.just("add"), CONJUNCTIONS)
+REMOVED = st.tuples(st.just("remove"), IDS)
+
+
 def bind(patterns, triples):
     """What the variables are where each pattern has this triple; nothing where it cannot."""
     known = {}
@@ -147,7 +151,9 @@ def test_batches_of_any_size_make_the_same(patterns, triples, sizes, reach):
 
 @settings(deadline=None)  # the first one compiles
 @given(
-    st.lists(st.one_of(TRIPLES, st.tuples(st.just("add"), CONJUNCTIONS), st.tuples(st.just("remove"), IDS)), max_size=25),
+    st.lists(
+        st.one_of(TRIPLES, st.tuples(st.just("add"), CONJUNCTIONS), st.tuples(st.just("remove"), IDS)), max_size=25
+    ),
     st.integers(1, 8),
 )
 def test_conjunctions_come_and_go_while_it_runs(steps, reach):
@@ -173,17 +179,28 @@ def test_conjunctions_come_and_go_while_it_runs(steps, reach):
 @pytest.mark.parametrize(
     ("patterns", "triples", "made"),
     [
-        ([(-1, 5, 6), (-1, 7, 8)], [(1, 5, 6), (2, 7, 8), (1, 7, 8)], [(2, (1,))]),
-        ([(-1, 5, 6), (-1, 7, 8), (9, 7, -1)], [(1, 5, 6), (1, 7, 8), (9, 7, 1)], [(2, (1,))]),
-        ([(-1, -2, -1)], [(1, 5, 6), (2, 5, 2)], [(1, (2, 5))]),
-        ([(-1, -1, -1)], [(3, 3, 3), (3, 3, 4)], [(0, (3,))]),
-        ([(-1, 5, -2), (-2, 5, -1)], [(4, 5, 4)], [(0, (4, 4))]),
-        ([(-1, 5, -2), (-3, 6, -4)], [(1, 5, 2), (3, 6, 4), (7, 6, 8)], [(1, (1, 2, 3, 4)), (2, (1, 2, 7, 8))]),
-        ([(1, 5, 2)], [(1, 5, 2), (1, 5, 2)], [(0, ())]),
-        ([(-1, -2, -3), (-4, -2, -3)], [(1, 5, 2), (3, 5, 2)], [(0, (1, 5, 2, 1)), (1, (1, 5, 2, 3)), (1, (3, 5, 2, 1)), (1, (3, 5, 2, 3))]),
+        pytest.param([(-1, 5, 6), (-1, 7, 8)], [(1, 5, 6), (2, 7, 8), (1, 7, 8)], [(2, (1,))], id="q1 of Figure 2"),
+        pytest.param(
+            [(-1, 5, 6), (-1, 7, 8), (9, 7, -1)], [(1, 5, 6), (1, 7, 8), (9, 7, 1)], [(2, (1,))], id="q2 of Figure 2"
+        ),
+        pytest.param([(-1, -2, -1)], [(1, 5, 6), (2, 5, 2)], [(1, (2, 5))], id="subject and object are one"),
+        pytest.param([(-1, -1, -1)], [(3, 3, 3), (3, 3, 4)], [(0, (3,))], id="all are one"),
+        pytest.param([(-1, 5, -2), (-2, 5, -1)], [(4, 5, 4)], [(0, (4, 4))], id="one triple for both patterns"),
+        pytest.param(
+            [(-1, 5, -2), (-3, 6, -4)],
+            [(1, 5, 2), (3, 6, 4), (7, 6, 8)],
+            [(1, (1, 2, 3, 4)), (2, (1, 2, 7, 8))],
+            id="no join",
+        ),
+        pytest.param([(1, 5, 2)], [(1, 5, 2), (1, 5, 2)], [(0, ())], id="no variable"),
+        pytest.param(
+            [(-1, -2, -3), (-4, -2, -3)],
+            [(1, 5, 2), (3, 5, 2)],
+            [(0, (1, 5, 2, 1)), (1, (1, 5, 2, 3)), (1, (3, 5, 2, 1)), (1, (3, 5, 2, 3))],
+            id="predicates and objects are equal",
+        ),
     ],
-    ids=["q1 of Figure 2", "q2 of Figure 2", "subject and object are one", "all are one", "one triple for both patterns", "no join", "no variable", "predicate and object"],
-)  # fmt: skip
+)
 def test_worked_examples(patterns, triples, made):
     automaton = Automaton(100, MOST)
     automaton.add(0, patterns)

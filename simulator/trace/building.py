@@ -1,0 +1,178 @@
+"""A smart building: readings of typed sensors over a graph of devices, and queries by random walks over them.
+
+Seeds/003 measured on readings of a building of its authors' and on random walks over their graph; that data is private,
+so this is one of our own, and what it costs to match depends on how much matches: say so beside every rate.
+
+A reading is a few triples at one instant: its kind, device, value and unit; now and then its device says again what it
+is, where, and on which floor. A query is a walk over the triples of one window: from triple to triple that share a
+reading, a device, a room or a floor. What they share, and every reading, is a variable then; any other end of the walk
+stays the constant it is, as often as the settings say.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from pydantic import BaseModel, ConfigDict, Field
+
+from freshkeeper.maintenance.files import whole_directory
+
+BASE = "http://example.org/building/"
+STREAM = f"{BASE}readings"
+TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+INTEGER = "<http://www.w3.org/2001/XMLSchema#integer>"
+KINDS = {"Meter": "W", "Lamp": "W", "Heater": "W", "Thermometer": "°C", "Hygrometer": "%", "Counter": "1"}
+"""Kinds of devices, and their units."""
+READING = f"<{BASE}reading/"
+THINGS = tuple(f"<{BASE}{kind}/" for kind in ("reading", "device", "room", "floor"))
+"""What walks go through; kinds, units and values are ends."""
+STRIDE = 10
+"""Triples from one query's window to the next one's."""
+
+
+class Building(BaseModel):
+    """Settings of the building and of the queries."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    devices: int = Field(default=200, ge=1, description="devices, of six kinds")
+    rooms: int = Field(default=40, ge=1, description="rooms in which they stand")
+    floors: int = Field(default=5, ge=1, description="floors on which rooms are")
+    interval_ms: int = Field(default=20, ge=1, description="mean time between readings")
+    announced: float = Field(default=0.3, ge=0, le=1, description="share of readings whose device says where it is")
+    patterns: int = Field(default=3, ge=1, le=16, description="triple patterns in a query at most")
+    window: int = Field(default=100, ge=1, description="triples in a query's window")
+    constants: float = Field(default=0.8, ge=0, le=1, description="share of a walk's ends that stay constants")
+    predicates: float = Field(default=0.95, ge=0, le=1, description="share of predicates that stay constants")
+
+
+class Timed(NamedTuple):
+    """A triple of the stream, its terms as N-Triples writes them."""
+
+    time: int
+    subject: str
+    predicate: str
+    object: str
+
+    @property
+    def line(self) -> str:
+        """As a stream's file has it."""
+        return f"{self.time}\t{self.subject} {self.predicate} {self.object} .\n"
+
+
+def named(name: str) -> str:
+    """An IRI of the building."""
+    return f"<{BASE}{name}>"
+
+
+@dataclass(frozen=True)
+class Device:
+    """What is said of a device."""
+
+    name: str
+    kind: str
+    room: str
+    floor: str
+
+    def reading(self, number: int, value: int) -> Iterator[tuple[str, str, str]]:
+        """The triples of one reading."""
+        reading = named(f"reading/{number}")
+        yield reading, TYPE, named(f"{self.kind}Reading")
+        yield reading, named("device"), self.name
+        yield reading, named("value"), f'"{value}"^^{INTEGER}'
+        yield reading, named("unit"), f'"{KINDS[self.kind]}"'
+
+    def announcement(self) -> Iterator[tuple[str, str, str]]:
+        """What it is, and where."""
+        yield self.name, TYPE, named(self.kind)
+        yield self.name, named("in"), self.room
+        yield self.room, named("on"), self.floor
+
+
+def devices(building: Building, seed: int) -> list[Device]:
+    """The devices of one draw."""
+    rng = np.random.default_rng([seed, 0])
+    kinds = rng.integers(0, len(KINDS), building.devices)
+    rooms = rng.integers(0, building.rooms, building.devices)
+    return [
+        Device(named(f"device/{n}"), [*KINDS][kind], named(f"room/{room}"), named(f"floor/{room % building.floors}"))
+        for n, (kind, room) in enumerate(zip(kinds.tolist(), rooms.tolist(), strict=True))
+    ]
+
+
+def readings(building: Building, seed: int) -> Iterator[Timed]:
+    """The stream, which has no end."""
+    known, rng = devices(building, seed), np.random.default_rng([seed, 1])
+    time = number = 0
+    while True:
+        which, values = rng.integers(0, len(known), 1_000), rng.integers(0, 100, 1_000)
+        gaps, announced = rng.exponential(building.interval_ms, 1_000), rng.random(1_000) < building.announced
+        drawn = zip(which.tolist(), values.tolist(), gaps.tolist(), announced.tolist(), strict=True)
+        for device, value, gap, says in drawn:
+            time += 1 + int(gap)
+            for triple in known[device].reading(number, value):
+                yield Timed(time, *triple)
+            for triple in known[device].announcement() if says else ():
+                yield Timed(time, *triple)
+            number += 1
+
+
+def queries(building: Building, seed: int, count: int) -> Iterator[str]:
+    """So many queries: each a walk over what a window holds, some readings after that of the query before."""
+    rng, stream = np.random.default_rng([seed, 2]), readings(building, seed)
+    held = deque((each[1:] for each in islice(stream, building.window)), building.window)
+    for number in range(count):
+        held.extend(each[1:] for each in islice(stream, STRIDE))
+        triples = walk(list(dict.fromkeys(held)), int(rng.integers(1, building.patterns + 1)), rng)
+        yield query_text(building, number, generalised(triples, building, rng))
+
+
+def walk(held: list[tuple[str, str, str]], length: int, rng: Generator) -> list[tuple[str, str, str]]:
+    """From triple to triple that share a thing with one before, as long as there are some."""
+    taken = [held[int(rng.integers(len(held)))]]
+    while len(taken) < length:
+        seen = {node for s, _, o in taken for node in (s, o) if node.startswith(THINGS)}
+        near = [triple for triple in held if (triple[0] in seen or triple[2] in seen) and triple not in taken]
+        if not near:
+            break
+        taken.append(near[int(rng.integers(len(near)))])
+    return taken
+
+
+def generalised(triples: list[tuple[str, str, str]], building: Building, rng: Generator) -> list[str]:
+    """The walk with variables for what its triples share, for every reading, and for some of the rest."""
+    times = Counter(node for s, _, o in triples for node in (s, o))
+    variables: dict[str, str] = {}
+    for node, count in times.items():
+        if count > 1 or node.startswith(READING) or rng.random() >= building.constants:
+            variables[node] = f"?v{len(variables)}"
+    opened = rng.random(len(triples)) >= building.predicates
+    return [
+        f"{variables.get(s, s)} {f'?p{n}' if free else p} {variables.get(o, o)} ."
+        for n, ((s, p, o), free) in enumerate(zip(triples, opened.tolist(), strict=True))
+    ]
+
+
+def query_text(building: Building, number: int, patterns: list[str]) -> str:
+    """The query as RSP-QL."""
+    return (
+        f"PREFIX : <{BASE}>\nREGISTER ISTREAM :answers{number} AS\n"
+        f"SELECT * FROM NAMED WINDOW :w ON :readings [ELEMENTS {building.window}]\n"
+        f"WHERE {{ WINDOW :w {{ {' '.join(patterns)} }} }}\n"
+    )
+
+
+def write_building(building: Building, seed: int, triples: int, count: int, out: Path) -> None:
+    """A directory with the stream as readings.nq, and every query in a file of its own."""
+    width = len(str(max(0, count - 1)))
+    with whole_directory(out) as place:
+        with (place / "readings.nq").open("w", encoding="utf-8") as file:
+            file.writelines(each.line for each in islice(readings(building, seed), triples))
+        (place / "queries").mkdir()
+        for number, text in enumerate(queries(building, seed, count)):
+            (place / "queries" / f"q{number:0{width}}.rspql").write_text(text, encoding="utf-8")
