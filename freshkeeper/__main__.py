@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 import freshkeeper
-from freshkeeper.commands import analyse, config, demo, explain, policies, replay, reports, run, simulate, trace
+from freshkeeper.commands import analyse, config, demo, explain, match, policies, replay, reports, run, simulate, trace
 from freshkeeper.commands.run_options import with_options
 from freshkeeper.commands.screen import complain
 from freshkeeper.commands.standard_streams import prepare
@@ -42,6 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run", help=run.run.__doc__)(lambda: None)
+app.command("match")(match.match)
 app.command("explain")(explain.explain)
 app.command("simulate")(simulate.simulate)
 app.command("replay")(replay.replay)

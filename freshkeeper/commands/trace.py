@@ -1,4 +1,4 @@
-"""`freshkeeper trace generate|describe|convert`."""
+"""`freshkeeper trace generate|building|describe|convert`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -37,6 +37,35 @@ def generate(
     trace = draw(experiment.workload, seed)
     write_trace(trace, out, form, overwrite)
     say(f"{out}: {len(trace.arrivals):,} arrivals, {len(trace.edges):,} edges, {len(trace.changes):,} changes")
+
+
+@app.command()
+def building(
+    out: Annotated[Path, typer.Argument(help="the directory to write")],
+    triples: Annotated[int, typer.Option(min=1, help="triples of the stream")] = 100_000,
+    queries: Annotated[int, typer.Option(min=1, help="queries over it")] = 1_000,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a key of the building")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="which draw")] = 0,
+    overwrite: Annotated[bool, typer.Option(help="replace a building that is there")] = False,
+) -> None:
+    """Draw the stream of a smart building's sensors, and conjunctive queries by random walks over it.
+
+    Example: `freshkeeper trace building out/building --queries 2000 --set window=500`, and then
+    `freshkeeper match out/building/queries --stream http://example.org/building/readings=out/building/readings.nq`
+    """
+    from pydantic import ValidationError
+
+    from freshkeeper.maintenance.settings.validation import explained
+    from freshkeeper.simulator.trace.building import Building, write_building
+
+    try:
+        wanted = Building.model_validate(assignments(change))
+    except ValidationError as error:
+        raise ConfigError(f"--set {explained(error, Building)}") from None
+    write_building(wanted, seed, triples, queries, out, overwrite)
+    say(f"{out}: {triples:,} triples in readings.nq, {queries:,} queries in queries/")
 
 
 @app.command()

@@ -85,6 +85,7 @@ class Automaton:
         Elements of one time are one instant, and come whole.
         """
         tries = self.prepare()
+        clock, s, p, o = map(np.ascontiguousarray, (clock, s, p, o))  # the loops are compiled for these
         new, at = np.empty(clock.size, np.bool_), np.zeros(4, np.int64)
         found = self._found(np.zeros(2, np.int64))
         while True:

@@ -18,12 +18,13 @@ from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.streams.batch import Batch, Elements
+from freshkeeper.maintenance.rsp.watermark import Inputs
+from freshkeeper.maintenance.streams.batch import Batch, Elements, Timed
 from freshkeeper.policies.errors import ConfigError, TimeError, nearest
 
 MOST = 1_000_000
-Arrivals: TypeAlias = Columns | Batch | Iterable[tuple[int, Triple | Quad]]
-"""Elements of a stream: columns of ids, quads, or (milliseconds, triple)"""
+Arrivals: TypeAlias = Timed | Iterable[tuple[int, Triple | Quad]]
+"""Elements of a stream: a batch of quads or columns, or (milliseconds, triple)"""
 Pattern: TypeAlias = Conjunction | Query | str
 """A query, read or as text"""
 WindowKey: TypeAlias = tuple[str, WindowKind, int]
@@ -71,8 +72,8 @@ class PatternSet:
     """the names of queries that were cut"""
     _windows: dict[WindowKey, PatternWindow] = field(default_factory=dict)
     _members: dict[str, tuple[Member, WindowKey]] = field(default_factory=dict)
-    _arrived: dict[str, int] = field(default_factory=dict)
-    """by stream that any query ever read: how many elements"""
+    arrived: dict[str, int] = field(default_factory=dict)
+    """how many elements came, by stream that any query ever read"""
     _latest: dict[str, int] = field(default_factory=dict)
     """by stream: before this time no element can come any more"""
     _ranks: int = 0
@@ -126,7 +127,7 @@ class PatternSet:
         window = query.window
         key = window.stream, window.kind, window.range or 0
         if key not in self._windows:
-            first = self._arrived.setdefault(window.stream, 0)
+            first = self.arrived.setdefault(window.stream, 0)
             self._windows[key] = PatternWindow(window, self.dictionary, self.most, first=first)
         self._members[name] = self._windows[key].add(name, self._ranks, query, ids), key
         self._ranks += 1
@@ -156,7 +157,7 @@ class PatternSet:
         if not len(columns):
             return Matches()
         self._check(name, columns)
-        self._arrived[name] += len(columns)
+        self.arrived[name] += len(columns)
         self._latest[name] = int(columns.times[-1])
         return self._read([key for key in self._windows if key[0] == name], lambda window: window.feed(columns))
 
@@ -165,6 +166,14 @@ class PatternSet:
         for name, latest in self._latest.items():
             self._latest[name] = latest + 1 if until is None else max(latest, until)
         return self._read(list(self._windows), lambda window: window.advance(self._latest.get(window.window.stream, 0)))
+
+    def over(self, inputs: Inputs) -> Iterator[Matches]:
+        """Read streams to their end, in time; what each piece makes, and terms that nobody has any more forgotten."""
+        while (behind := inputs.next()) is not None:
+            yield self.feed(behind.read(), behind.name)
+            yield self.advance(inputs.watermark())
+            self.dictionary.sweep()
+        yield self.advance()
 
     def _read(self, keys: list[WindowKey], read: Callable[[PatternWindow], PartMatches]) -> Matches:
         parts = []
@@ -183,14 +192,14 @@ class PatternSet:
             del self._windows[key]
 
     def _columns(self, arrivals: Arrivals) -> Columns:
-        if isinstance(arrivals, Columns | Batch):
+        if not isinstance(arrivals, Iterable):
             return columns_of(arrivals, self.dictionary)
         items = list(arrivals)
         parts = list(Elements(items, max(1, len(items))).batches()) or [Batch([], [])]
         return columns_of(parts[0], self.dictionary)
 
     def _stream(self, name: str) -> str:
-        known = list(self._arrived)
+        known = list(self.arrived)
         if not name and len(known) == 1:
             return known[0]
         if not name and known:

@@ -1,6 +1,6 @@
 """One window of a pattern set: its automaton, the queries that each form stands for, and what was found."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -172,7 +172,7 @@ class PatternWindow:
         """Time has come to this instant: all before it is over."""
         if not self._waiting or self._waiting[0].times[0] >= until:
             return self._read(self._none)
-        whole = joined(self._waiting)
+        whole = self._waiting[0] if len(self._waiting) == 1 else Columns.joined(self._waiting)
         cut = int(np.searchsorted(whole.times, until))
         self._waiting = [whole.part(cut, len(whole))] if cut < len(whole) else []
         return self._read(whole.part(0, cut))
@@ -209,11 +209,3 @@ class PatternWindow:
     def _none(self) -> Columns:
         nothing = np.empty(0, np.int64)
         return Columns(nothing, nothing, nothing, nothing, self.dictionary)
-
-
-def joined(parts: Sequence[Columns]) -> Columns:
-    """Elements one behind the other, as one."""
-    if len(parts) == 1:
-        return parts[0]
-    times, s, p, o = (np.concatenate(c) for c in zip(*((c.times, c.s, c.p, c.o) for c in parts), strict=True))
-    return Columns(times, s, p, o, parts[0].dictionary)

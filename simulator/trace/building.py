@@ -21,6 +21,7 @@ from numpy.random import Generator
 from pydantic import BaseModel, ConfigDict, Field
 
 from freshkeeper.maintenance.files import whole_directory
+from freshkeeper.policies.errors import InputError
 
 BASE = "http://example.org/building/"
 STREAM = f"{BASE}readings"
@@ -167,8 +168,13 @@ def query_text(building: Building, number: int, patterns: list[str]) -> str:
     )
 
 
-def write_building(building: Building, seed: int, triples: int, count: int, out: Path) -> None:
-    """A directory with the stream as readings.nq, and every query in a file of its own."""
+def write_building(building: Building, seed: int, triples: int, count: int, out: Path, overwrite: bool = False) -> None:
+    """A directory with the stream as readings.nq, and every query in a file of its own; only a building is replaced."""
+    if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+        if not (out / "readings.nq").exists():
+            raise InputError(f"{out} is there already and is no building: name another directory")
+        if not overwrite:
+            raise InputError(f"{out / 'readings.nq'} is there already; name an empty directory, or --overwrite it")
     width = len(str(max(0, count - 1)))
     with whole_directory(out) as place:
         with (place / "readings.nq").open("w", encoding="utf-8") as file:
