@@ -33,10 +33,10 @@ class Groups:
         found = {name: _first_of(groups, keys[n], most) for n, name in enumerate(self.grouping.keys)}
         for count in self.grouping.counts:
             column = None if count.variable is None else values[self.kept.index(count.variable)]
-            found[count.name] = self._numbers(_counts(groups, column, most, count.distinct))
+            found[count.name] = self.numbers(_counts(groups, column, most, count.distinct))
         return np.stack([found[name] for name in self.shown])
 
-    def _numbers(self, counts: Ints) -> Ints:
+    def numbers(self, counts: Ints) -> Ints:
         """The ids of numbers."""
         each, places = np.unique(counts, return_inverse=True)
         return self.dictionary.encode([Literal(n) for n in each.tolist()])[places]
@@ -114,12 +114,16 @@ class Triples:
 
     def of(self, values: Ints) -> IdTriples:
         """For solutions over the variables that are kept."""
+        return IdTriples(self.marked(values, np.zeros(values.shape[1], np.int64))[1:], self.dictionary)
+
+    def marked(self, values: Ints, marks: Ints) -> Ints:
+        """The marks of solutions, and the triples of each mark beside them, each once."""
         size = values.shape[1]
-        parts = [np.stack([self._column(term, values, size) for term in triple]) for triple in self.template]
-        found = np.concatenate([np.empty((3, 0), np.int64), *parts], axis=1)
+        parts = [np.stack([marks, *(self._column(term, values, size) for term in triple)]) for triple in self.template]
+        found = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
         found = found[:, (found >= 0).all(axis=0)]
         found = found[:, firsts(found)]
-        return IdTriples(found[:, self._right(found)], self.dictionary)
+        return found[:, self._right(found[1:])]
 
     def _column(self, term: object, values: Ints, size: int) -> Ints:
         name = template_variable(term)

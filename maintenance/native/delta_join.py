@@ -3,7 +3,7 @@
 000, Algorithm 2: the next operator for a mapping is the one that has the least for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,20 +51,20 @@ class DeltaJoin:
                 members = np.full((len(self.inputs), slots.size), -1, np.int64)
                 members[n] = slots
                 start = Solutions({name: one.column(name, slots) for name in one.variables}, members)
-                behind = {m for m in range(n + 1, len(self.inputs)) if self._asks(m, held)}
-                yield from self._extend(start, frozenset(range(len(self.inputs))) - {n}, new, behind)
+                behind = {m: new for m in range(n + 1, len(self.inputs)) if self._asks(m, held)}
+                yield from self._extend(start, frozenset(range(len(self.inputs))) - {n}, behind)
 
     def all(self) -> Iterator[Solutions]:
         """Those of all that there is now."""
         none = Solutions({}, np.full((len(self.inputs), 1), -1, np.int64))
-        yield from self._extend(none, frozenset(range(len(self.inputs))), np.zeros(0, bool), set())
+        yield from self._extend(none, frozenset(range(len(self.inputs))), {})
 
     def _asks(self, number: int, held: HeldSlots) -> bool:
         one = self.inputs[number]
         return isinstance(one, WindowInput) and one.held is held
 
-    def _extend(self, rows: Solutions, rest: frozenset[int], new: Bools, old: set[int]) -> Iterator[Solutions]:
-        """Join with the inputs that are left; in those of `old` what is new does not count."""
+    def _extend(self, rows: Solutions, rest: frozenset[int], new: Mapping[int, Bools]) -> Iterator[Solutions]:
+        """Join with the inputs that are left; what is new in those that `new` names does not count."""
         if not rest or not rows.size:
             if rows.size:
                 yield rows
@@ -76,13 +76,13 @@ class DeltaJoin:
             total = int(probes[n].index.counts(groups).sum())
             places, members = probes[n].index.expand(groups, total)
             some = here[places]
-            if n in old:
-                kept = ~new[members]
+            if n in new:
+                kept = ~new[n][members]
                 some, members = some[kept], members[kept]
             fit = self.inputs[n].fits(rows.bound, some, members)
             if fit is not None:
                 some, members = some[fit], members[fit]
-            yield from self._extend(self._joined(rows, n, some, members), rest - {n}, new, old)
+            yield from self._extend(self._joined(rows, n, some, members), rest - {n}, new)
 
     def _routed(self, counts: dict[int, Ints]) -> Iterator[tuple[int, Ints]]:
         """The rows that go to each input; those that meet nothing somewhere go nowhere."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
+from freshkeeper.maintenance.native.delta_join import Solutions
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.id_rows import numbered
 from freshkeeper.maintenance.native.plan import Expression
@@ -105,6 +106,17 @@ class Asked:
         if self.expression.name is None:
             return 1
         return NO_VALUE if row[1] is None else self.dictionary.id(row[1])
+
+
+def tested(solutions: Solutions, expressions: Sequence[Asked]) -> Solutions:
+    """Those that all FILTERs let through, with what BINDs give them."""
+    for asked in expressions:
+        columns = [solutions.bound[name] for name in asked.expression.variables]
+        if asked.expression.name is not None:
+            solutions.bound[asked.expression.name] = asked.values(columns, solutions.size)
+        elif not (holds := asked.holds(columns, solutions.size)).all():
+            solutions = solutions.take(holds)
+    return solutions
 
 
 def _row(number: int) -> NamedNode:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from freshkeeper.maintenance.native.group_index import GroupIndex
-from freshkeeper.maintenance.native.window_slots import HeldSlots
+from freshkeeper.maintenance.native.window_slots import Positions
 from freshkeeper.policies.arrays import Bools, Ints
 
 Bindings: TypeAlias = Mapping[str, Ints]
@@ -51,11 +51,21 @@ class JoinInput(Protocol):
         ...
 
 
+class HeldTriples(Protocol):
+    """What a window holds, by slot or row."""
+
+    terms: Ints
+
+    def index(self, positions: Positions) -> GroupIndex:
+        """By the terms at these positions."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class WindowInput:
     """A triple pattern over what a window holds: names of variables, and ids."""
 
-    held: HeldSlots
+    held: HeldTriples
     terms: tuple[str | int, str | int, str | int]
 
     @cached_property

@@ -7,20 +7,24 @@ import numpy as np
 from pyoxigraph import Quad, QuerySolutions, Store
 
 from freshkeeper.maintenance.native.answer_columns import Groups, Triples
-from freshkeeper.maintenance.native.delta_join import DeltaJoin, Solutions
+from freshkeeper.maintenance.native.delta_join import DeltaJoin
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.expressions import Asked, LiteralIds
+from freshkeeper.maintenance.native.expressions import Asked, LiteralIds, tested
 from freshkeeper.maintenance.native.id_rows import IdRows, firsts, without
+from freshkeeper.maintenance.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.native.join_inputs import Relation, WindowInput
-from freshkeeper.maintenance.native.plan import Plan, StaticPart, WindowPattern
+from freshkeeper.maintenance.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
+from freshkeeper.maintenance.native.moving_window import MovingWindow
+from freshkeeper.maintenance.native.plan import Plan, WindowPattern
 from freshkeeper.maintenance.native.solution_table import SolutionTable
+from freshkeeper.maintenance.native.static_parts import relations
 from freshkeeper.maintenance.native.window_slots import HeldSlots
 from freshkeeper.maintenance.query.model import Form, Operator, Query
-from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rsp.construct import solutions_text
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot, Table
+from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function
 from freshkeeper.maintenance.rsp.held_triples import Move
+from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.r2s import Answers, Streamer
 from freshkeeper.maintenance.rsp.window_content import Content
 from freshkeeper.maintenance.rsp.window_dataset import Graphs, static_quads
@@ -47,18 +51,18 @@ class NativeAnswers:
     def __post_init__(self) -> None:
         """Solve the static parts; what windows bring is joined with them."""
         head = self.plan.head
-        self.variables = _shown(self.query)
+        self.variables = shown(self.query)
         plain = head.form is Form.SELECT and head.grouping is None
         self._kept = self.variables if plain else self.plan.kept
         self._groups = Groups(head.grouping, self._kept, self.variables, self.dictionary) if head.grouping else None
         self._triples = Triples(head.template, self._kept, self.dictionary) if head.template else None
         held = [_slots(content) for content in self.contents]
         windows = [self._input(pattern, held) for pattern in self.plan.patterns]
-        self._join = DeltaJoin([*windows, *self._relations()])
+        self._join = DeltaJoin([*windows, *relations(self.query, self.plan.statics, self.static, self.dictionary)])
         literals = LiteralIds(self.dictionary)
         prologue = self.query.expression.prologue.text
         self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
-        self.table = SolutionTable(self._kept, [one.held for one in windows])
+        self.table = SolutionTable(self._kept, [held[pattern.window] for pattern in self.plan.patterns])
         self.dictionary.hold(self._mark)
 
     def apply(self, content: Content, move: Move) -> None:
@@ -69,7 +73,7 @@ class NativeAnswers:
         lost = self.table.drop(held)
         self._remember(self._lost, lost)
         for solutions in self._join.arrived(held):
-            kept = self._tested(solutions)
+            kept = tested(solutions, self._expressions)
             values = _stacked([kept.bound[name] for name in self._kept], kept.size)
             self.table.add(values, kept.members[: len(self.table.holders)])
             self._remember(self._gained, values)
@@ -131,39 +135,9 @@ class NativeAnswers:
         if self.query.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
             where.append(values)
 
-    def _tested(self, solutions: Solutions) -> Solutions:
-        for asked in self._expressions:
-            columns = [solutions.bound[name] for name in asked.expression.variables]
-            if asked.expression.name is not None:
-                solutions.bound[asked.expression.name] = asked.values(columns, solutions.size)
-            elif not (holds := asked.holds(columns, solutions.size)).all():
-                solutions = solutions.take(holds)
-        return solutions
-
     def _input(self, pattern: WindowPattern, held: Sequence[HeldSlots]) -> WindowInput:
         s, p, o = (t if isinstance(t, str) else self.dictionary.id(t) for t in pattern.terms)
         return WindowInput(held[pattern.window], (s, p, o))
-
-    def _relations(self) -> list[Relation]:
-        evaluator = Snapshot(self.static) if self.plan.statics else None
-        return [self._relation(part, evaluator) for part in self.plan.statics if evaluator is not None]
-
-    def _relation(self, part: StaticPart, evaluator: Snapshot) -> Relation:
-        found = evaluator.find(sound(part.sparql(self.query.expression.prologue.text)), {})
-        assert isinstance(found, Table)
-        rows = list(found.rows)
-        places = [found.variables.index(name) for name in part.variables]
-        columns = [[row[n] for row in rows] for n in places]
-        ids = [
-            np.array([-1 if term is None else id for term, id in zip(column, self._ids(column), strict=True)], np.int64)
-            for column in columns
-        ]
-        return Relation(part.variables, _stacked(ids, len(rows)))
-
-    def _ids(self, terms: Sequence[object]) -> list[int]:
-        known = [term for term in terms if term is not None]
-        ids = iter(self.dictionary.encode(known).tolist())  # type: ignore[arg-type]
-        return [-1 if term is None else next(ids) for term in terms]
 
     def _mark(self, live: Bools) -> None:
         self.table.mark(live)
@@ -180,12 +154,25 @@ def native_query(
     query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
 ) -> ContinuousQuery:
     """A query that runs by its plan."""
+    if moves_with_elements(query):
+        return _moving_query(query, plan, graphs, start, name, dictionary)
     contents = [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]
     answers = NativeAnswers(query, plan, contents, static_quads(query, graphs), dictionary)
     found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply)
     if query.form is not Form.ASK:
         found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
     return found
+
+
+def _moving_query(
+    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
+) -> MovingQuery:
+    windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
+    static = relations(query, plan.statics, static_quads(query, graphs), dictionary)
+    moving = MovingAnswers(query, plan, dictionary, shown(query), windows, static)
+    contents = [content_of(window, start) for window in query.windows]
+    nothing = LocalQuery(query)
+    return MovingQuery(query, contents, nothing, graphs, start, name, follow=lambda *_: None, moving=moving)
 
 
 def _slots(content: Content) -> HeldSlots:
@@ -197,7 +184,7 @@ def _stacked(columns: Sequence[Ints], size: int) -> Ints:
     return np.stack(columns) if columns else np.empty((0, size), np.int64)
 
 
-def _shown(query: Query) -> tuple[str, ...]:
+def shown(query: Query) -> tuple[str, ...]:
     """What it shows, in the order in which the SPARQL library shows it; CONSTRUCT what R2S compares."""
     constructs = query.form is Form.CONSTRUCT and query.operator is not Operator.RSTREAM
     text = solutions_text(query) if constructs else query.sparql if query.form is Form.SELECT else None

@@ -121,6 +121,9 @@ class ContinuousQuery:
         """Whether evaluations have a beginning."""
         return self._clock.begun
 
+    def reach(self, watermark: int) -> None:
+        """Evaluations before the watermark may be asked for; who answers many at once does so now."""
+
     def due(self) -> int | None:
         """The next instant of an evaluation, as far as it is known."""
         return self._clock.next()
@@ -135,6 +138,7 @@ class ContinuousQuery:
 
     def advance(self, watermark: int) -> Iterator[Result]:
         """Every evaluation before the watermark, in order."""
+        self.reach(watermark)
         while (now := self.due()) is not None and now < watermark:
             yield from self._evaluate(now)
 

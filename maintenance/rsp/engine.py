@@ -72,8 +72,9 @@ class Engine:
         """Every evaluation before the watermark, in time and then in the order of registration."""
         if watermark == NEVER:
             return
-        for query in self.queries:
+        for query in [*self.queries]:
             self._begin(query, watermark)
+            self._of(query, query.reach, watermark)
         yield from self._together(lambda query: query.due(), watermark)
 
     def finish(self) -> Iterator[Result]:

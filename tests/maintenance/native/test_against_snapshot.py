@@ -1,14 +1,19 @@
 """Random conjunctive queries over random streams give the same on both evaluators."""
 
+from collections.abc import Sequence
+
 import pytest
 from evaluators import Elements, results, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
+from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
 
 NAMES = [NamedNode(f"urn:{name}") for name in "abc"]
 PREDICATES = [NamedNode(f"urn:{name}") for name in "pppq"]
@@ -23,6 +28,7 @@ VALUES = [
 TERMS = st.sampled_from(["?x", "?x", "?x", "?y", "?y", "?z", "<urn:a>"])
 OBJECTS = st.sampled_from(["?y", "?y", "?z", "?z", "?x", "<urn:a>", "1"])
 EXTENTS = ["RANGE PT2S STEP PT1S", "RANGE PT3S STEP PT2S", "RANGE PT1S STEP PT3S", "RANGE PT2S", "NOW", "ALL",
+           "RANGE PT1S", "RANGE PT3S", "NOW", "ELEMENTS 1 STEP 1",
            "ELEMENTS 3 STEP 1", "ELEMENTS 2 STEP 3", "RANGE PT2S STEP PT1S CLOSURE RIGHT_OPEN"]  # fmt: skip
 FILTERS = [
     "FILTER(?x != ?y)",
@@ -57,9 +63,9 @@ blocks = st.lists(patterns, min_size=1, max_size=2).map(" ".join)
 
 
 @st.composite
-def queries(draw: st.DrawFn) -> str:
+def queries(draw: st.DrawFn, kinds: Sequence[str] = EXTENTS) -> str:
     """One or two windows, a static part, a filter, computed values; all operators and forms."""
-    extents = draw(st.lists(st.sampled_from(EXTENTS), min_size=1, max_size=2))
+    extents = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=2))
     windows = "".join(f"FROM NAMED WINDOW <urn:w{n}> ON <urn:s{n % 2}> [{one}]\n" for n, one in enumerate(extents))
     body = " ".join(f"WINDOW <urn:w{n}> {{ {draw(blocks)} }}" for n in range(len(extents)))
     if draw(st.booleans()):
@@ -102,6 +108,25 @@ def test_both_evaluators_say_the_same(text: str, first: Elements, second: Elemen
     static = {"": [Quad(*triple, DefaultGraph()) for triple in graph]}
     expected = said(results(text, "snapshot", fed, static))
     assert said(results(text, "native", fed, static)) == expected
+
+
+MOVING = ["RANGE PT2S", "RANGE PT1S", "NOW", "ALL", "ELEMENTS 1 STEP 1", "ELEMENTS 3 STEP 1", "ELEMENTS 2 STEP 3"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=queries(MOVING), first=streams, second=streams, graph=graphs, most=st.integers(1, 6), quiet=st.booleans())
+def test_batches_of_any_size_say_the_same(
+    text: str, first: Elements, second: Elements, graph: list[Triple], most: int, quiet: bool
+) -> None:
+    if not native(text):
+        return
+    fed = {"urn:s0": first, "urn:s1": second} if "urn:w1" in text else {"urn:s0": first}
+    static = {"": [Quad(*triple, DefaultGraph()) for triple in graph]}
+    query = build(parse(text), static, evaluator=EvaluatorKind.NATIVE)
+    if isinstance(query, MovingQuery):
+        query.most, query.quiet = most, quiet
+        expected = results(text, "snapshot", fed, static)
+        assert said(run(query, fed)) == said(one for one in expected if one.answers or not quiet)
 
 
 @pytest.mark.parametrize(

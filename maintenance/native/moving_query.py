@@ -1,0 +1,227 @@
+"""Queries whose windows move with every element: all evaluations of a batch are answered at once.
+
+ticks       the instants of the batch's evaluations, several of one instant where windows over elements step inside it
+rows        what windows hold, each with the ticks during which it is held; solutions hold while all their rows do
+answers     of all ticks together: what came and went for ISTREAM and DSTREAM, what is there for RSTREAM
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freshkeeper.maintenance.native.answer_columns import Groups, IdTriples, Triples
+from freshkeeper.maintenance.native.columns import columns_of
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.expressions import Asked, LiteralIds, tested
+from freshkeeper.maintenance.native.id_rows import IdRows
+from freshkeeper.maintenance.native.interval_groups import grouped
+from freshkeeper.maintenance.native.interval_join import SINCE, UNTIL, IntervalInput, IntervalJoin
+from freshkeeper.maintenance.native.interval_rows import FAR
+from freshkeeper.maintenance.native.join_inputs import Relation
+from freshkeeper.maintenance.native.moving_window import EMPTY, MovingWindow
+from freshkeeper.maintenance.native.plan import Plan
+from freshkeeper.maintenance.native.segments import Intervals, changed, present
+from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.streams.batch import Timed
+from freshkeeper.policies.arrays import Bools, Ints
+
+
+def moves_with_elements(query: Query) -> bool:
+    """Whether elements alone say when a query is evaluated, so that its evaluations can be answered together."""
+    report = set(query.times.report)
+    stepping = [window.kind is WindowKind.ELEMENTS for window in query.windows]
+    moving = all(window.kind is not WindowKind.TIME or window.step is None for window in query.windows)
+    told = report <= {Report.ON_CONTENT_CHANGE} or (report == {Report.ON_WINDOW_CLOSE} and any(stepping))
+    return moving and told and query.times.every is None and query.form is not Form.ASK
+
+
+@dataclass(eq=False)
+class MovingAnswers:
+    """The answers of batches of evaluations."""
+
+    query: Query
+    plan: Plan
+    dictionary: Dictionary
+    variables: tuple[str, ...]
+    windows: Sequence[MovingWindow]
+    relations: Sequence[Relation]
+    _begun: bool = False
+
+    def __post_init__(self) -> None:
+        """What is joined, and what is made of it."""
+        head, prologue, literals = self.plan.head, self.query.expression.prologue.text, LiteralIds(self.dictionary)
+        plain = head.form is Form.SELECT and head.grouping is None
+        self.kept = self.variables if plain else self.plan.kept
+        self.groups = Groups(head.grouping, self.kept, self.variables, self.dictionary) if head.grouping else None
+        self.triples = Triples(head.template, self.kept, self.dictionary) if head.template else None
+        self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
+        inputs = [self._input(pattern.window, pattern.terms) for pattern in self.plan.patterns]
+        self._join = IntervalJoin([*inputs, *self.relations], inputs)
+        self._values = np.empty((len(self.kept), 0), np.int64)
+        self._members = np.empty((len(inputs), 0), np.int64)
+        self.dictionary.hold(self._mark)
+
+    def batch(self, ticks: Ints) -> tuple[Ints, Ints]:
+        """Move the windows; the ticks of answers, in order, and the answers beside them."""
+        for window in self.windows:
+            window.begin_batch(ticks)
+        found = self._solutions()
+        if self.groups is not None:
+            found = grouped(self.groups, found, -1 if self._begun else 0)
+        self._begun = True
+        if self.plan.head.distinct:
+            found = present(found)
+        at, places = self._streamed(found, ticks.size)
+        rows = found.rows[:, places]
+        if self.triples is None:
+            return at, rows
+        marked = self.triples.marked(rows, at)
+        marked = marked[:, np.argsort(marked[0], kind="stable")]
+        return marked[0], marked[1:]
+
+    def changes(self, count: int) -> Bools:
+        """By tick: whether any window has changed."""
+        found = np.zeros(count, bool)
+        for window in self.windows:
+            found |= window.rows.changes(count)
+        return found
+
+    def _streamed(self, found: Intervals, count: int) -> tuple[Ints, Ints]:
+        if self.query.operator is Operator.RSTREAM:
+            return found.at_each(count)
+        return changed(found, 1 if self.query.operator is Operator.ISTREAM else -1)
+
+    def _solutions(self) -> Intervals:
+        """Those from before and those that are new; what the batch does not end is kept for the next one."""
+        values, members = [self._values], [self._members]
+        since = [np.full(self._members.shape[1], -1)]
+        until = [self._join.until(self._members)]
+        for solutions in self._join.batch():
+            kept = tested(solutions, self._expressions)
+            values.append(np.stack([kept.bound[name] for name in self.kept]) if self.kept else _none(kept.size))
+            members.append(kept.members[: len(self._members)])
+            since.append(kept.bound[SINCE])
+            until.append(kept.bound[UNTIL])
+        found = Intervals(np.concatenate(values, axis=1), np.concatenate(since), np.concatenate(until))
+        last = found.until >= FAR
+        self._values, self._members = found.rows[:, last], np.concatenate(members, axis=1)[:, last]
+        return found
+
+    def _input(self, window: int, terms: tuple[object, object, object]) -> IntervalInput:
+        s, p, o = (t if isinstance(t, str) else self.dictionary.id(t) for t in terms)  # type: ignore[arg-type]
+        rows = self.windows[window].rows
+        return IntervalInput(rows, (s, p, o), rows)
+
+    def _mark(self, live: Bools) -> None:
+        live[self._values[self._values >= 0]] = True
+        for relation in self.relations:
+            live[relation.rows[relation.rows >= 0]] = True
+        for one in self._join.windows:
+            live[[term for term in one.terms if not isinstance(term, str)]] = True
+
+
+def _none(size: int) -> Ints:
+    return np.empty((0, size), np.int64)
+
+
+@dataclass(eq=False)
+class MovingQuery(ContinuousQuery):
+    """A query that answers batches; it hands its results out one by one."""
+
+    moving: MovingAnswers = field(kw_only=True)
+    quiet: bool = False
+    """whether evaluations without answers are left out"""
+    most: int = 8_192
+    """evaluations of one batch, but for those of one instant, which stay together"""
+    _results: deque[Result] = field(default_factory=deque)
+    _watermark: int | None = None
+
+    def receive(self, stream: str, batch: Timed) -> None:
+        """Elements of a stream, in order."""
+        came = columns_of(batch, self.moving.dictionary)
+        for window in self.moving.windows:
+            if window.window.stream == stream:
+                window.receive(came)
+
+    def discard(self, stream: str) -> None:
+        """What a stream's windows wait with will never be due."""
+        for window in self.moving.windows:
+            if window.window.stream == stream:
+                window.waiting = None
+
+    def reach(self, watermark: int) -> None:
+        """Evaluations before the watermark may be asked for."""
+        self._watermark = watermark
+
+    def due(self) -> int | None:
+        """The next instant that has a result, before the watermark."""
+        while not self._results and self._batch():
+            pass
+        return self._results[0].t if self._results else None
+
+    def called(self) -> int | None:
+        """The next one that an element calls for which has come already."""
+        if not self._results and self.begun and Report.ON_WINDOW_CLOSE not in self.query.times.report:
+            waiting = [w.calls() for w in self.moving.windows if not w.counts]
+            self._watermark = 1 + max((int(calls[-1]) for calls in waiting if calls.size), default=0)
+        return self.due()
+
+    def emptying(self) -> int | None:
+        """Time alone empties no window that moves with elements."""
+        return None
+
+    def prepare(self, now: int) -> tuple[()]:
+        """There is nobody to ask."""
+        del now
+        return ()
+
+    def answer(self, now: int) -> Result | None:
+        """The next result."""
+        del now
+        return self._results.popleft()
+
+    def _batch(self) -> bool:
+        """Answer some evaluations; whether there were any."""
+        if self._watermark is None or not self.begun or not (ticks := self._ticks(self._watermark)).size:
+            return False
+        at, rows = self.moving.batch(ticks)
+        self._results.extend(self._told(ticks, at, rows))
+        return True
+
+    def _told(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
+        changing = Report.ON_CONTENT_CHANGE in self.query.times.report
+        reports = self.moving.changes(ticks.size) if changing else np.ones(ticks.size, bool)
+        if self.done is not None:
+            reports &= ticks > self.done
+        cuts = np.searchsorted(at, np.arange(ticks.size + 1))
+        if self.quiet:
+            reports &= cuts[1:] > cuts[:-1]
+        for tick in np.flatnonzero(reports).tolist():
+            yield self._result(tick, int(ticks[tick]), rows[:, cuts[tick] : cuts[tick + 1]])
+
+    def _result(self, tick: int, now: int, rows: Ints) -> Result:
+        make = IdTriples if self.query.form is Form.CONSTRUCT else IdRows
+        windows = {window.window.name: window.bounds(tick) for window in self.moving.windows}
+        answers = make(rows, self.moving.dictionary)
+        return Result(
+            now, self.query.form, self.query.operator, self.moving.variables, answers, None, windows, self.name
+        )
+
+    def _ticks(self, watermark: int) -> Ints:
+        """The instants of the next evaluations: as many of one instant as windows over elements step inside it."""
+        calls = [(window.counts, window.calls()) for window in self.moving.windows]
+        if Report.ON_WINDOW_CLOSE in self.query.times.report:
+            calls = [(counts, each) for counts, each in calls if counts]
+        calls = [(counts, each[: np.searchsorted(each, watermark)]) for counts, each in calls]
+        ticks = np.unique(np.concatenate([each for _, each in calls])) if calls else EMPTY
+        times = np.ones(ticks.size, np.int64)
+        for counts, each in calls:
+            if counts:
+                here = np.searchsorted(each, ticks, "right") - np.searchsorted(each, ticks)
+                np.maximum(times, here, out=times)
+        most = max(1, int(np.searchsorted(np.cumsum(times), self.most, "right")))
+        return np.repeat(ticks[:most], times[:most])
