@@ -335,6 +335,8 @@ class BasePolicy:
     cases: ClassVar[frozenset[Case]] = frozenset(Case)
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)
     is_bound: ClassVar[bool] = False
+    by_lot: ClassVar[bool] = False
+    """whether it draws lots, so that nothing can be asked of which entry goes first"""
     scope: ClassVar[Scope] = Scope.NEEDED
 
     @property

@@ -6,24 +6,28 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
-from freshkeeper.policies.completion import Completion, complete, start, value_if_complete, weighted_product
+from freshkeeper.policies.completion import Completion, complete, start, value_if_complete
+
+MANY = 1_000
+"""SNs in the window, above which one pass is as good as several."""
 
 
 @dataclass(frozen=True)
 class Bundle(BasePolicy):
-    """Repeatedly the SN with the highest value per missing SR; shared inputs are free once taken.
+    """Repeatedly the SN with the highest value per unit of price; shared inputs are free once taken.
 
-    value_i = Σ_m c̄_i(m)·P(all inputs still fresh at m), less what it is worth without a refresh. What completes no
-    SN goes to progress: SRs by Σ_i value_i/missing_i². With `starts` > 1 the pass is repeated with values disturbed at
-    random, and the pass that completes the highest value counts.
+    value_i = Σ_m c̄_i(m)·P(all inputs still fresh at m); refreshing some of its inputs gains it times the probability
+    that this makes it fresh (`completion.py`). What completes no SN goes to progress: SRs by Σ_i value_i/missing_i².
+    Of `starts` passes, each of which begins with another SN, the one that gains the highest value counts; with more
+    than a thousand SNs in the window the first one hardly matters, and there is one pass.
     """
 
     name: ClassVar[str] = "bundle"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.AGGREGATE})
     expect: bool = True
-    starts: int = 1
+    starts: int = 12
     windows: int = 1
 
     @property
@@ -32,37 +36,35 @@ class Bundle(BasePolicy):
         return self.windows
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Choose by value per missing input."""
-        value = added_value(round, self.expect)
-        passes = [_pass(round, budget, value, noise, rng) for noise in [0.0] + [0.5] * (self.starts - 1)]
-        state = max(passes, key=lambda done: float(value[done.completed].sum()))
+        """Choose by value per unit of price."""
+        value = value_if_complete(round, round.expected_profile if self.expect else round.profile)
+        starts = self.starts if np.count_nonzero(round.profile[:, 0]) <= MANY else 1
+        passes = [_pass(round, budget.available, value, first, rng) for first in range(starts)]
+        state = max(passes, key=lambda done: float(value @ _whole(done)))
         taken = np.array(state.taken, dtype=np.int32)
-        scores = _progress(round, state, value)
+        scores = _progress(state, value)
         rest = choose.without(round.stale & (scores > 0), taken)
         more = choose.best(scores, rest, round.cost, state.left, rng)
-        return choose.joined(Selection(taken, scores[taken]), more, "most value per missing input")
+        return choose.joined(Selection(taken, scores[taken], "most value per missing input"), more)
 
 
-def added_value(round: Round, expect: bool) -> Floats:
-    """What completing each SN adds over leaving it as it is."""
-    profile = round.expected_profile if expect else round.profile
-    kept = weighted_product(round.graph, round.fresh_if_kept, profile)
-    return np.maximum(value_if_complete(round, profile) - kept, 0.0)
-
-
-def _pass(round: Round, budget: Budget, value: Floats, noise: float, rng: np.random.Generator) -> Completion:
-    disturbed = value * np.exp(noise * rng.standard_normal(value.size)) if noise else value
-
-    def by_value(_: Ints, price: Floats, sns: Ids | Ints) -> Floats:
-        return -disturbed[sns] / np.maximum(price, 1e-12)
-
-    state = start(round, budget.available)
-    complete(state, by_value, np.zeros(value.size), rng)
+def _pass(round: Round, available: float, value: Floats, first: int, rng: np.random.Generator) -> Completion:
+    state = start(round, available)
+    complete(state, value, np.zeros(value.size), rng, first)
     return state
 
 
-def _progress(round: Round, state: Completion, value: Floats) -> Floats:
-    """Σ over the SNs i that need SR j of value_i / missing_i²: near completion counts most."""
-    share = np.where(state.residual > 0, value / np.maximum(state.residual, 1) ** 2, 0.0)
-    scores: Floats = np.asarray(round.graph.transposed @ share)
+def _whole(state: Completion) -> Floats:
+    """The probability that all inputs of each SN are fresh."""
+    graph = state.round.graph
+    zeros: Floats = np.asarray(graph.matrix @ (state.fresh <= 0).astype(np.float64))
+    logs: Floats = np.asarray(graph.matrix @ np.log(np.where(state.fresh > 0, state.fresh, 1.0)))
+    return np.where(zeros > 0.5, 0.0, np.exp(logs))
+
+
+def _progress(state: Completion, value: Floats) -> Floats:
+    """Σ over the SNs i that need SR j of value_i / missing_i², as far as j is missing: near completion counts most."""
+    residual = state.residual()
+    share = np.where(residual > 1e-9, value / np.maximum(residual, 1.0) ** 2, 0.0)
+    scores: Floats = np.asarray(state.round.graph.transposed @ share) * state.round.staleness
     return scores

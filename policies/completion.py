@@ -2,89 +2,128 @@
 
 002's SBM_Agg takes the SN that is cheapest to complete, removes it and its inputs from the graph, and starts again.
 Here a heap holds the SNs in the order that the policy asks for; when an input is taken, those that share it move up.
+
+With F_j the probability that input j is fresh, an SN is fresh with Π F_j, and refreshing some of its inputs takes their
+factors out. The best so many to refresh are those most likely stale, so of each SN the first k in that order are
+weighed against each other: (Π of the rest − Π of all) per unit of their price. Where staleness is known that is one
+over the price of all that are stale, and the SN with the fewest of them comes first, as in 002.
 """
 
 import heapq
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import Graph, Round
 from freshkeeper.policies.choose import SLACK
-
-Rank = Callable[[Ints, Floats, Ids | Ints], Floats]
-"""(residual degrees, price of what is missing, SNs) → which comes first, lowest first"""
 
 
 @dataclass(eq=False)
 class Completion:
-    """The state of one greedy pass: what is still missing, what is taken, what money is left."""
+    """The state of one greedy pass: what is fresh by now, what is taken and completed, what money is left."""
 
     round: Round
     left: float
-    residual: Ints
-    price: Floats
-    missing: Bools
+    fresh: Floats
+    """per SR; 1 for what is taken"""
     taken: list[int]
     completed: list[int]
 
+    def residual(self) -> Floats:
+        """How many inputs each SN is expected to miss still."""
+        return np.asarray(self.round.graph.matrix @ (1.0 - self.fresh))
+
 
 def start(round: Round, available: float) -> Completion:
-    """Nothing taken yet: residual degree of SN i = number of its missing inputs."""
-    missing = round.missing.copy()
-    adjacency = round.graph.matrix
-    residual = np.rint(adjacency @ missing.astype(np.float64)).astype(np.int64)
-    price: Floats = np.asarray(adjacency @ np.where(missing, round.cost, 0.0))
-    return Completion(round, available + SLACK, residual, price, missing, [], [])
+    """Nothing taken yet."""
+    return Completion(round, available + SLACK, round.fresh_if_kept[:, 0].copy(), [], [])
 
 
-def complete(state: Completion, rank: Rank, second: Floats, rng: np.random.Generator) -> None:
-    """Take SNs by `rank`, then by `second`, then at random, until none can be completed with the money left."""
-    waiting = state.round.profile[:, 0] > 0
-    eligible = np.flatnonzero(waiting & (state.residual > 0) & (state.price <= state.left))
-    tie = rng.random(state.residual.size)
-    heap = _entries(state, rank, second, tie, eligible)
+def complete(state: Completion, value: Floats, second: Floats, rng: np.random.Generator, first: int = 0) -> None:
+    """Take SNs by value gained per unit of price, then by `second`, then at random, until nothing is gained.
+
+    The first one taken is the `first` in this order: other beginnings make other passes.
+    """
+    waiting = np.flatnonzero((state.round.profile[:, 0] > 0) & (value > 0))
+    tie, version = rng.random(value.size), np.zeros(value.size, np.int64)
+    heap = _entries(state, value, second, tie, version, waiting)
     heapq.heapify(heap)
+    passed_over = [heapq.heappop(heap) for _ in range(min(first, len(heap) - 1))]
     while heap:
-        _, _, _, sn, residual = heapq.heappop(heap)
-        if residual != state.residual[sn] or state.price[sn] > state.left:
+        *_, sn, seen = heapq.heappop(heap)
+        if seen != version[sn]:
             continue
-        moved = _take(state, sn)
-        moved = moved[waiting[moved] & (state.residual[moved] > 0) & (state.price[moved] <= state.left)]
-        for entry in _entries(state, rank, second, tie, moved):
+        inputs = _best_inputs(state, sn)
+        if not inputs.size:
+            continue
+        moved = _take(state, sn, inputs)
+        version[moved] += 1
+        moved = moved[(state.round.profile[moved, 0] > 0) & (value[moved] > 0)]
+        for entry in [*_entries(state, value, second, tie, version, moved), *passed_over]:
             heapq.heappush(heap, entry)
+        passed_over = []
 
 
 def _entries(
-    state: Completion, rank: Rank, second: Floats, tie: Floats, sns: Ints
+    state: Completion, value: Floats, second: Floats, tie: Floats, version: Ints, sns: Ints
 ) -> list[tuple[float, float, float, int, int]]:
-    first = rank(state.residual[sns], state.price[sns], sns)
-    columns = (first, second[sns], tie[sns], sns, state.residual[sns])
+    """What can be gained, best first in the order of a heap; only SNs that money is left for."""
+    graph, cost = state.round.graph, state.round.cost
+    rate, _ = best_prefixes(graph.sn_start, graph.sn_neighbours, state.fresh, cost, state.left, sns)
+    sns, rate = sns[rate > 0], rate[rate > 0]
+    columns = (-value[sns] * rate, second[sns], tie[sns], sns, version[sns])
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _take(state: Completion, sn: int) -> Ints:
-    """Refresh all that `sn` misses; return the other SNs that came nearer to completion."""
-    inputs = state.round.graph.inputs(sn)
-    fetched = inputs[state.missing[inputs]]
-    state.taken.extend(fetched.tolist())
+def _best_inputs(state: Completion, sn: int) -> Ids:
+    """The inputs of an SN that are worth refreshing with the money that is left now, in their own order."""
+    graph = state.round.graph
+    _, size = best_prefixes(
+        graph.sn_start, graph.sn_neighbours, state.fresh, state.round.cost, state.left, np.array([sn])
+    )
+    inputs = graph.inputs(sn)
+    staler = np.argsort(state.fresh[inputs], kind="stable")[: int(size[0])]
+    return inputs[np.sort(staler)]
+
+
+def _take(state: Completion, sn: int, inputs: Ids) -> Ints:
+    """Refresh these inputs of `sn`; return the SNs that came nearer to completion, `sn` among them."""
+    state.taken.extend(inputs.tolist())
     state.completed.append(sn)
-    state.missing[fetched] = False
-    cost = state.round.cost[fetched]
-    state.left -= float(cost.sum())
-    dependants = [state.round.graph.dependants(int(sr)) for sr in fetched]
-    sharing = np.concatenate(dependants).astype(np.int64)
-    np.subtract.at(state.residual, sharing, 1)
-    np.subtract.at(state.price, sharing, np.repeat(cost, [d.size for d in dependants]))
-    return np.unique(sharing)
+    state.fresh[inputs] = 1.0
+    state.left -= float(state.round.cost[inputs].sum())
+    dependants = [state.round.graph.dependants(int(sr)) for sr in inputs]
+    return np.unique(np.concatenate(dependants).astype(np.int64))
+
+
+@njit(cache=True, nogil=True)
+def best_prefixes(
+    start: Ints, neighbours: Ids, fresh: Floats, cost: Floats, left: float, sns: Ints
+) -> tuple[Floats, Ints]:
+    """Of each SN the best (Π F of the rest − Π F of all)/price over its k stalest inputs, and that k; 0 if none."""
+    rates, sizes = np.zeros(sns.size), np.zeros(sns.size, np.int64)
+    for n in range(sns.size):
+        inputs = neighbours[start[sns[n]] : start[sns[n] + 1]]
+        order = np.argsort(fresh[inputs], kind="mergesort")
+        product = np.ones(inputs.size + 1)
+        for k in range(inputs.size - 1, -1, -1):
+            product[k] = product[k + 1] * fresh[inputs[order[k]]]
+        price = 0.0
+        for k in range(inputs.size):
+            price += cost[inputs[order[k]]]
+            if price > left or fresh[inputs[order[k]]] >= 1.0:
+                break
+            rate = (product[k + 1] - product[0]) / max(price, 1e-12)
+            if rate > rates[n]:
+                rates[n], sizes[n] = rate, k + 1
+    return rates, sizes
 
 
 def value_if_complete(round: Round, profile: Floats) -> Floats:
-    """Σ_m c_i(m) · P(all inputs of SN i are fresh at m), when what is missing is refreshed now and the rest kept."""
-    survives = np.where(round.missing[:, None], round.fresh_if_refreshed, round.fresh_if_kept)
-    return weighted_product(round.graph, survives, profile)
+    """Σ_m c_i(m) · P(all inputs of SN i, fresh now, still are at m)."""
+    return weighted_product(round.graph, round.fresh_if_refreshed, profile)
 
 
 def weighted_product(graph: Graph, fresh: Floats, profile: Floats) -> Floats:

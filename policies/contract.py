@@ -6,11 +6,12 @@ on seeded random rounds of every kind (`examples`): empty windows, isolated SRs,
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 
 from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Policy, Round, Selection
+from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Policy, Round, Selection, Structure
 from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.errors import PolicyError
 from freshkeeper.policies.rounds_by_hand import from_parts
@@ -39,6 +40,10 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
         ("chose what is certainly fresh", lambda: bool((round.fresh_if_kept[chosen, 0] >= 1).any())),
         ("changed the round that it was given", lambda: fingerprint(round) != before),
         ("chose differently for the same seed", lambda: _wavers(policy, selection, round, budget)),
+        (
+            "chose otherwise when every demand was 8 times as high",
+            lambda: _heeds_scale(policy, selection, round, budget),
+        ),
     )
     for name, broken in checks:
         if broken():
@@ -60,6 +65,61 @@ def fingerprint(round: Round) -> tuple[bytes, ...]:
 def _wavers(policy: Policy, selection: Selection, round: Round, budget: Budget) -> bool:
     again = deepcopy(policy).select(round, budget, np.random.default_rng(SEED))
     return not np.array_equal(again.chosen, selection.chosen)
+
+
+def _heeds_scale(policy: Policy, selection: Selection, round: Round, budget: Budget) -> bool:
+    if round.expected_arrivals is None:
+        return False
+    eightfold = replace(
+        round,
+        demand=8 * round.demand,
+        expected_arrivals=8 * round.expected_arrivals,
+        build=lambda: Structure(round.graph, 8 * round.profile, 8 * round.structure.arrival_rate),
+    )
+    scaled = deepcopy(policy).select(eightfold, budget, np.random.default_rng(SEED))
+    return set(scaled.chosen.tolist()) != set(selection.chosen.tolist())
+
+
+def check_staler_first(policy: Policy, case: Case, knowledge: Knowledge) -> None:
+    """Of entries that differ in nothing but how likely they are stale, those that are staler go first.
+
+    Not asked of policies that draw lots (`by_lot`), nor of those that play back what they foresaw.
+
+    >>> from freshkeeper.policies.contract import check_staler_first
+    >>> from freshkeeper import Case, Knowledge, policy
+    >>> check_staler_first(policy("plan"), Case.BGP, Knowledge.LEARNED)
+    """
+    if getattr(policy, "by_lot", False) or hasattr(policy, "foresee"):
+        return
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 13])
+        round = alike(rng, case, knowledge)
+        money = float(rng.integers(1, round.srs))
+        chosen = deepcopy(policy).select(round, Budget(money, money), np.random.default_rng(SEED)).chosen
+        fresh = round.fresh_if_kept[:, 0]
+        left_out = np.delete(fresh, chosen)
+        if chosen.size and left_out.size and left_out.min() < fresh[chosen].max():
+            raise PolicyError(
+                f"the policy {policy.name!r} left out a staler entry for a fresher one: it chose {chosen.tolist()} "
+                f"where the copies are fresh with the probabilities {fresh.round(3).tolist()}"
+            )
+
+
+def alike(rng: np.random.Generator, case: Case, knowledge: Knowledge) -> Round:
+    """Entries of one rate and one demand, each of an SN of its own, whose copies are of different ages."""
+    srs, horizon = int(rng.integers(3, 9)), int(rng.integers(1, 6))
+    age = rng.permutation(np.arange(1, srs + 1)) * int(rng.integers(1, 5))
+    stays = rng.uniform(0.5, 0.99)
+    refreshed = np.tile(stays ** np.arange(horizon), (srs, 1))
+    fresh = (age < np.median(age)).astype(np.float64) if knowledge is Knowledge.EXACT else stays**age
+    profile = np.tile(np.sort(rng.integers(1, 5, horizon))[::-1].astype(np.float64), (srs, 1))
+    change = np.full((srs, horizon), 1.0 - stays)
+    change[:, 0] = 0.0
+    if knowledge is Knowledge.EXACT:
+        refreshed, change = np.ones((srs, horizon)), np.zeros((srs, horizon))
+    graph = Graph.from_edges(np.arange(srs), np.arange(srs), srs, srs)
+    made = from_parts(graph, profile, refreshed, refreshed * fresh[:, None], change, None, case, knowledge)
+    return replace(made, last_refresh=1000 - age, now=1000)
 
 
 def examples(case: Case, knowledge: Knowledge, count: int = 60) -> Iterator[Round]:

@@ -8,7 +8,7 @@ import pulp
 
 from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import BasePolicy, Budget, Case, Knowledge, Round, Selection
-from freshkeeper.policies.completion import value_if_complete
+from freshkeeper.policies.completion import value_if_complete, weighted_product
 from freshkeeper.policies.errors import PolicyError
 from freshkeeper.policies.ibm import impact
 
@@ -41,13 +41,14 @@ class Oracle(BasePolicy):
         return Selection(chosen, scores[chosen], "optimum of this evaluation")
 
     def _edges(self, round: Round, u: dict[int, pulp.LpVariable]) -> list[pulp.LpAffineExpression]:
-        value = impact(round) if self.ahead else round.demand[:, 0]
+        value = impact(round) if self.ahead else round.demand[:, 0] * round.staleness
         return [float(value[j]) * u[j] for j in u]
 
     def _aggregates(
         self, round: Round, u: dict[int, pulp.LpVariable], model: pulp.LpProblem
     ) -> list[pulp.LpAffineExpression]:
         value: Floats = value_if_complete(round, round.profile) if self.ahead else round.profile[:, 0]
+        value = value * _gained(round)
         needed = [(i, missing_inputs(round, int(i))) for i in np.flatnonzero(value > 0)]
         terms = []
         for i, inputs in needed:
@@ -58,6 +59,14 @@ class Oracle(BasePolicy):
                 model += f <= u[j]
             terms.append(float(value[i]) * f)
         return terms
+
+
+def _gained(round: Round) -> Floats:
+    """What refreshing all inputs that are more likely stale than fresh adds to the chance that an SN is fresh."""
+    kept = round.fresh_if_kept[:, :1]
+    once = np.ones((round.graph.sns, 1))
+    completed = weighted_product(round.graph, np.where(round.missing[:, None], 1.0, kept), once)
+    return completed - weighted_product(round.graph, kept, once)
 
 
 def missing_inputs(round: Round, sn: int) -> Ids | Ints:

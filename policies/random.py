@@ -14,6 +14,7 @@ class Random(BasePolicy):
     """Any stale candidates, each equally likely; in `learned`, where staleness is not known, any candidates."""
 
     name: ClassVar[str] = "random"
+    by_lot: ClassVar[bool] = True
     reach = 0
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
 from freshkeeper.policies.completion import complete, start
 
@@ -15,8 +15,9 @@ from freshkeeper.policies.completion import complete, start
 class Sbm(BasePolicy):
     """Case 1: score_j = P(j is stale now)·w_j(0), formula (11). Case 2: repeatedly the SN with fewest missing inputs.
 
-    Departures in case 2: an input that is already fresh is not missing; `weighted` ranks SNs by c_i per missing input,
-    where the paper ignores c_i; what cannot complete an SN goes to stale candidates at random, as in the paper.
+    Departures in case 2: an input that is already fresh is not missing; where staleness is not known the SN that comes
+    nearest to being fresh per request is first (`completion.py`); `weighted` ranks SNs by c_i per missing input, where
+    the paper ignores c_i; what cannot complete an SN goes to stale candidates at random, as in the paper.
     """
 
     name: ClassVar[str] = "sbm"
@@ -36,12 +37,8 @@ class Sbm(BasePolicy):
 def cheapest_first(round: Round, budget: Budget, rng: np.random.Generator, second: Floats, weighted: bool) -> Selection:
     """SBM_Agg: the SN with the smallest residual degree first, equal ones by `second`; the remainder at random."""
     count = round.profile[:, 0]
-
-    def by_degree(residual: Ints, _: Floats, sns: Ids | Ints) -> Floats:
-        return -count[sns] / residual if weighted else residual.astype(np.float64)
-
     state = start(round, budget.available)
-    complete(state, by_degree, second, rng)
+    complete(state, count if weighted else np.ones(count.size), second, rng)
     taken = np.array(state.taken, dtype=np.int32)
     scores = round.demand[:, 0]
     rest = choose.at_random(

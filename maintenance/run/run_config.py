@@ -94,7 +94,7 @@ class RunConfig(BaseModel):
     drain: bool = Field(default=False, description="at the end go on until the windows are empty")
     speed: str = Field(default="max", description="pace of a replay: 1x, 10x or max")
     on_error: OnError = Field(default=OnError.FAIL, description="an element that cannot be read: fail or skip")
-    policy: str = Field(default="", description="what chooses the refreshes; empty: plan, and ibm for aggregates")
+    policy: str = Field(default="", description="what chooses the refreshes; empty: plan, and bundle for aggregates")
     budget: Amount = Field(default=10, description="cost units per evaluation, for every SERVICE pattern")
     bank: Amount = Field(default=0, description="how much unspent budget is carried")
     shared: bool = Field(default=False, description="all SERVICE patterns share one budget, by weight and minimum")

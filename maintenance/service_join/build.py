@@ -53,7 +53,7 @@ SECOND = 1_000
 """How often a shared budget is paid where no grid says how often a query is evaluated."""
 PATIENCE = 0.9
 """The share of a step that sources may take."""
-DEFAULTS = {Case.BGP: "plan", Case.AGGREGATE: "ibm"}
+DEFAULTS = {Case.BGP: "plan", Case.AGGREGATE: "bundle"}
 """The policy where none is named."""
 
 

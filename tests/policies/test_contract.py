@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from freshkeeper.policies import registry
 from freshkeeper.policies.base import Budget, Case, Knowledge, Selection
 from freshkeeper.policies.bound.future import Future
-from freshkeeper.policies.contract import check
+from freshkeeper.policies.contract import check, check_staler_first
 from freshkeeper.policies.errors import PolicyError
 from freshkeeper.policies.rounds_by_hand import round_of
 
@@ -20,7 +20,7 @@ DECLARED = [
     for knowledge in sorted(policy.knowledge)
 ]
 VARIANTS = [("fba", {"literal": True}), ("sbm", {"weighted": True}), ("ibm", {"weighted": True}),
-            ("bundle", {"starts": 3}), ("gain", {"expect": False}), ("plan", {"expect": False}),
+            ("bundle", {"starts": 1}), ("gain", {"expect": False}), ("plan", {"expect": False}),
             ("oracle", {"ahead": True})]  # fmt: skip
 budgets = st.builds(
     Budget,
@@ -33,6 +33,11 @@ budgets = st.builds(
 @pytest.mark.parametrize(("name", "case", "knowledge"), DECLARED)
 def test_every_policy_keeps_the_contract(make_rounds, name, case, knowledge):
     keeps_it(make_rounds, registry.make(name), case, knowledge, 8 if name == "oracle" else 40)
+
+
+@pytest.mark.parametrize(("name", "case", "knowledge"), DECLARED)
+def test_of_entries_that_are_alike_the_staler_go_first(name, case, knowledge):
+    check_staler_first(registry.make(name), case, knowledge)
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
@@ -87,6 +92,32 @@ def test_equal_scores_are_broken_by_the_seed_and_only_by_it():
         for seed in range(20)
     }
     assert len(set(picks.values())) > 5
+
+
+class Backwards(registry.find("lru")):
+    """The youngest copies first."""
+
+    def select(self, round, budget, rng):
+        chosen = np.argsort(-round.last_refresh)[: int(budget.available)].astype(np.int32)
+        return Selection(chosen, np.zeros(chosen.size))
+
+
+def test_the_contract_finds_who_takes_the_fresher_first():
+    with pytest.raises(PolicyError, match="left out a staler entry for a fresher one"):
+        check_staler_first(Backwards(), Case.BGP, Knowledge.LEARNED)
+
+
+class Absolute(registry.find("ibm")):
+    """Refreshes what at least ten answers need."""
+
+    def select(self, round, budget, rng):
+        chosen = np.flatnonzero(round.demand[:, 0] >= 10)[: int(budget.available)].astype(np.int32)
+        return Selection(chosen, np.zeros(chosen.size))
+
+
+def test_the_contract_finds_what_heeds_the_scale_of_demand():
+    with pytest.raises(PolicyError, match="chose otherwise when every demand was 8 times as high"):
+        check(Absolute(), round_of([(0, 0), (0, 1)], [4], [1, 1]), Budget(1, 1))
 
 
 class Broken(registry.find("random")):
