@@ -1,4 +1,4 @@
-"""Answers as bytes of JSON: pieces are copied behind each other, eight bytes at a time, compiled.
+"""Answers as bytes of JSON: pieces are copied behind each other, many bytes at a time, compiled.
 
 A copy may write beyond its end, where the next piece comes; what is written to has room for that.
 """
@@ -12,6 +12,7 @@ from freshkeeper.policies.arrays import Bytes, Floats, Ints, Words
 MILLION, ONE_DIGIT, TWO_DIGITS = 1_000_000, 10, 100
 NEAR = 1e-5
 """So near to the middle between two numbers the rounding is not ours."""
+STRIDE = 32
 POINT, EXPONENT, MINUS = ord("."), ord("e"), ord("-")
 
 
@@ -76,9 +77,10 @@ def put_share(out: Bytes, at: int, share: int) -> int:
 
 @njit(cache=True, nogil=True)
 def copy(out: Words, at: int, text: Words, start: int, size: int) -> int:
-    """Copy some bytes; gives where they end."""
-    for step in range(0, size, 8):
-        out[at + step] = text[start + step]
+    """Copy some bytes, 32 at a time; gives where they end."""
+    for step in range(0, size, STRIDE):
+        to, of = at + step, start + step
+        out[to], out[to + 8], out[to + 16], out[to + 24] = text[of], text[of + 8], text[of + 16], text[of + 24]
     return at + size
 
 

@@ -12,13 +12,15 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.id_rows import IdRows
 from freshkeeper.maintenance.native.spelling_table import SIZE
 from freshkeeper.maintenance.native.spellings import grown
-from freshkeeper.maintenance.native.token_scan import PAD, words_of
+from freshkeeper.maintenance.native.token_scan import words_of
 from freshkeeper.maintenance.rsp.output import head_of, tail_of, term_json
 from freshkeeper.maintenance.rsp.r2s import Freshness, Result
 from freshkeeper.policies.arrays import Bytes, Floats, Ints
 
 UNKNOWN = -1
 """The size of a text that is not there."""
+BEYOND = bytes(2 * json_answers.STRIDE)
+"""What a copy may read or write beyond its end."""
 LONGEST_SHARE, LONGEST_AGE = 10, 20
 PIECES = ('{"bindings": {', ", ", '}, "fresh": ', ', "age_ms": ', "}", ", ")
 """Before an answer, between two bindings, before its freshness, before its age, at its end, between two answers."""
@@ -97,7 +99,7 @@ class JsonTerms:
             self._used += text.size
 
     def _make_room(self, size: int) -> None:
-        if (needed := self._used + size + len(PAD)) > self.heap.size:
+        if (needed := self._used + size + len(BEYOND)) > self.heap.size:
             self.heap = grown(self.heap, needed)
 
 
@@ -122,9 +124,9 @@ class NdJsonColumns:
         self.terms.take(values)
         pieces = [piece.encode() for piece in (*PIECES, *(f"{json.dumps(name)}: " for name in variables))]
         piece = np.cumsum([0, *map(len, pieces)])
-        terms, text = self.terms, np.frombuffer(b"".join([*pieces, PAD]), np.uint8)
+        terms, text = self.terms, np.frombuffer(b"".join([*pieces, BEYOND]), np.uint8)
         most = int(piece[-1]) + LONGEST_SHARE + LONGEST_AGE + len(variables) * len(PIECES[1])
-        out = np.empty(json_answers.length(values, terms.sizes) + most * values.shape[1] + len(PAD), np.uint8)
+        out = np.empty(json_answers.length(values, terms.sizes) + most * values.shape[1] + len(BEYOND), np.uint8)
         size = json_answers.put_answers(
             values, terms.starts, terms.sizes, words_of(terms.heap), piece, words_of(text),
             _shares(freshness.probabilities), freshness.ages, out, words_of(out),
