@@ -20,7 +20,8 @@ from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.columns import Columns
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.id_rows import IdRows
-from freshkeeper.maintenance.native.ndjson import FreshnessColumns, JsonTerms, NdJsonColumns
+from freshkeeper.maintenance.native.json_terms import JsonTerms
+from freshkeeper.maintenance.native.ndjson import FreshnessColumns, NdJsonColumns
 from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.rsp.output import NdJson
 from freshkeeper.maintenance.rsp.r2s import Result

@@ -15,12 +15,12 @@ import numpy as np
 from pyoxigraph import RdfFormat, parse
 
 from freshkeeper.maintenance.native import plain_spellings
-from freshkeeper.maintenance.native.spelling_table import ID, NONE, SIZE, UNKNOWN
+from freshkeeper.maintenance.native.spelling_table import ID, NONE, UNKNOWN
 from freshkeeper.maintenance.native.spellings import Spellings, grown
 from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.rsp.stored_literals import stored_terms
-from freshkeeper.policies.arrays import Bools, Bytes, Ids, Ints, Words
+from freshkeeper.policies.arrays import Bools, Ids, Ints, Words
 
 SMALL = 1 << 16
 """Spellings that are not worth a sweep."""
@@ -94,15 +94,16 @@ class Dictionary:
         wanted = ids.tolist()
         with self.lock:
             new = [id for id in dict.fromkeys(wanted) if id not in self._decoded]
-            texts = [self.text(id) for id in new]
+            texts = self.texts(np.array(new, np.int64))
             self._decoded.update(zip(new, _parsed(texts, lenient=True), strict=True))
             return [self._decoded[id] for id in wanted]
 
-    def text(self, id: int) -> bytes:
-        """What an id stands for, as N-Triples."""
-        row = int(self.row_of[id]) if 0 <= id < self.width else NONE
-        assert row != NONE, f"nothing has the id {id}"
-        return self.spellings.text(row)
+    def texts(self, ids: Ints) -> list[bytes]:
+        """What some ids stand for, as N-Triples."""
+        assert ((ids >= 0) & (ids < self.width)).all(), "there is no such id"
+        rows = self.row_of[ids]
+        assert (rows != NONE).all(), "an id was freed"
+        return self.spellings.texts(rows)
 
     def hold(self, mark: Callable[[Bools], None]) -> None:
         """Whoever keeps ids for as long as the dictionary lives says which: `mark(live)` sets live[id] for each."""
@@ -132,15 +133,12 @@ class Dictionary:
     def _read(self, first: int) -> None:
         """The rows from one on are new spellings: learn what they are."""
         spellings = self.spellings
-        rows = spellings.rows[first : spellings.count]
-        plain = np.empty(len(rows), np.bool_)
-        plain_spellings.plain(rows, spellings.heap, plain)
-        right = _all_terms(rows[plain], spellings.heap)
+        plain = plain_spellings.plain(spellings, first)
+        right = plain_spellings.are_terms(spellings, first + np.flatnonzero(plain))
         if right:
             self._name(first + np.flatnonzero(plain))
         others = np.arange(first, spellings.count)[~plain] if right else np.arange(first, spellings.count)
-        texts = [spellings.text(row) for row in others.tolist()]
-        terms = _read_terms(texts)
+        terms = _read_terms(spellings.texts(others))
         spellings.rows[others[[term is None for term in terms]], ID] = NONE
         known = [n for n, term in enumerate(terms) if term is not None]
         self._learn(others[known], [term for term in terms if term is not None])
@@ -163,18 +161,6 @@ class Dictionary:
             self.row_of = grown(self.row_of, self.width)
         self.spellings.rows[rows, ID] = ids
         self.row_of[ids] = rows
-
-
-def _all_terms(rows: Ints, heap: Bytes) -> bool:
-    """Whether these spellings are all terms."""
-    if not len(rows):
-        return True
-    out = np.empty(int(rows[:, SIZE].sum()) + plain_spellings.ROOM * (len(rows) + 1), np.uint8)
-    size, lines = plain_spellings.document(rows, heap, out)
-    try:
-        return len(list(parse(out[:size].tobytes(), format=RdfFormat.N_QUADS))) == lines
-    except (SyntaxError, ValueError):
-        return False
 
 
 def _read_terms(texts: Sequence[bytes]) -> Sequence[Term | None]:

@@ -3,41 +3,14 @@
 A copy may write beyond its end, where the next piece comes; what is written to has room for that.
 """
 
-import numpy as np
 from numba import njit
 
 from freshkeeper.maintenance.native.token_scan import ZERO
-from freshkeeper.policies.arrays import Bytes, Floats, Ints, Words
+from freshkeeper.policies.arrays import Bytes, Ints, Words
 
 MILLION, ONE_DIGIT, TWO_DIGITS = 1_000_000, 10, 100
-NEAR = 1e-5
-"""So near to the middle between two numbers the rounding is not ours."""
 STRIDE = 32
 POINT, EXPONENT, MINUS = ord("."), ord("e"), ord("-")
-
-
-@njit(cache=True, nogil=True)
-def length(values: Ints, sizes: Ints) -> int:
-    """The bytes of all terms of all answers."""
-    total = 0
-    for variable in range(values.shape[0]):
-        for answer in range(values.shape[1]):
-            if values[variable, answer] >= 0:
-                total += sizes[values[variable, answer]]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def millionths(probabilities: Floats, found: Ints) -> bool:
-    """Probabilities rounded to six places, as whole numbers; -1 where Python must say, and whether it must."""
-    sure = True
-    for n in range(probabilities.size):
-        above = probabilities[n] * MILLION + 0.5
-        whole = np.floor(above)
-        near = above - whole < NEAR or above - whole > 1 - NEAR
-        found[n] = -1 if near else np.int64(whole)
-        sure = sure and found[n] >= 0
-    return sure
 
 
 @njit(cache=True, nogil=True)
@@ -87,14 +60,14 @@ def copy(out: Words, at: int, text: Words, start: int, size: int) -> int:
 @njit(cache=True, nogil=True)
 def put_answers(
     values: Ints, starts: Ints, sizes: Ints, terms: Words, piece: Ints, pieces: Words, shares: Ints, ages: Ints,
-    out: Bytes, words: Words,
+    out: Bytes, words: Words, begin: int,
 ) -> int:  # fmt: skip
-    """Every answer behind the one before; gives how many bytes they are.
+    """Every answer behind the one before, from a place on; gives where they end.
 
     Piece n lies in `pieces` from piece[n] to piece[n + 1]: what comes before an answer, between two of its bindings,
     between them and its freshness, before its age, at its end; between answers; then each variable's name.
     """
-    at = 0
+    at = begin
     for answer in range(values.shape[1]):
         if answer:
             at = copy(words, at, pieces, piece[5], piece[6] - piece[5])

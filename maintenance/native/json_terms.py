@@ -1,94 +1,81 @@
-"""Terms as bytes of JSON, made of their N-Triples: compiled."""
+"""Terms of a dictionary as SPARQL-JSON, made of their N-Triples, mostly without a term being made."""
+
+import json
+import re
+from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
-from freshkeeper.maintenance.native.plain_spellings import put
-from freshkeeper.maintenance.native.spelling_table import SIZE, START
-from freshkeeper.maintenance.native.token_scan import AT, BACKSLASH, DASH, OPEN, QUOTE, UNDERSCORE
-from freshkeeper.policies.arrays import Bytes, Ids, Ints
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.spellings import END, NODE, URI, grown
+from freshkeeper.maintenance.native.token_scan import OPEN, UNDERSCORE
+from freshkeeper.maintenance.rsp.output import term_json
+from freshkeeper.policies.arrays import Bytes, Ints
 
-URI, NODE, LITERAL, LANGUAGE, DATATYPE, END = (
-    np.frombuffer(text, np.uint8)
-    for text in (
-        b'{"type": "uri", "value": "',
-        b'{"type": "bnode", "value": "',
-        b'{"type": "literal", "value": "',
-        b'", "xml:lang": "',
-        b'", "datatype": "',
-        b'"}',
-    )
-)
-LONGEST_TERM = URI.size + LITERAL.size + DATATYPE.size + END.size
-"""Bytes beside a term's own, at most."""
-SMALL_U, LARGE_U = ord("u"), ord("U")
+UNKNOWN = -1
+"""The size of a text that is not there."""
+BEYOND = bytes(64)
+"""What a copy may read beyond the end of a text."""
+ALIKE = re.compile(rb'("(?:[^"\\]++|\\[^uU])*+")(?:@([a-z0-9]+(?:-[a-z0-9]+)*)|\^\^<(.*)>)?', re.DOTALL)
+"""A literal whose content is written in JSON as it is in N-Triples."""
 
 
-@njit(cache=True, nogil=True)
-def is_json(text: Bytes, at: int, end: int) -> bool:
-    """Whether the content of a literal is written in JSON as it is in N-Triples."""
-    while at < end:
-        if text[at] == BACKSLASH:
-            at += 1
-            if text[at] == SMALL_U or text[at] == LARGE_U:
-                return False
-        at += 1
-    return True
+@dataclass(eq=False)
+class JsonTerms:
+    """Each term is written once, into one heap, until ids are freed."""
 
+    dictionary: Dictionary
+    starts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    sizes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    heap: Bytes = field(default_factory=lambda: np.empty(1 << 16, np.uint8))
+    _used: int = 0
+    _sweeps: int = 0
 
-@njit(cache=True, nogil=True)
-def put_literal(out: Bytes, at: int, text: Bytes, start: int, end: int) -> int:
-    """A literal as JSON; -1 where it is not that simple."""
-    quote = end - 1
-    while text[quote] != QUOTE:
-        quote -= 1
-    if not is_json(text, start + 1, quote):
-        return -1
-    at = put(out, put(out, at, LITERAL, 0, LITERAL.size), text, start + 1, quote - start - 1)
-    if quote + 1 < end and text[quote + 1] == AT:
-        for place in range(quote + 2, end - 1):
-            if text[place] == DASH and text[place + 1] == DASH:
-                return -1
-        at = put(out, put(out, at, LANGUAGE, 0, LANGUAGE.size), text, quote + 2, end - quote - 2)
-    elif quote + 1 < end:
-        at = put(out, put(out, at, DATATYPE, 0, DATATYPE.size), text, quote + 4, end - quote - 5)
-    return at
+    def take(self, ids: Ints) -> int:
+        """Have the texts of all these ids; returns how many bytes they are together."""
+        dictionary = self.dictionary
+        if self._sweeps != dictionary.sweeps:
+            self._sweeps, self._used = dictionary.sweeps, 0
+            self.sizes.fill(UNKNOWN)
+        if (known := self.sizes.size) < dictionary.width:
+            self.starts, self.sizes = grown(self.starts, dictionary.width), grown(self.sizes, dictionary.width)
+            self.sizes[known:] = UNKNOWN
+        new = ids[self.sizes[ids] == UNKNOWN]
+        if new.size:
+            self._write(np.unique(new))
+        return int(self.sizes[ids].sum())
 
+    def _write(self, new: Ints) -> None:
+        spellings = self.dictionary.spellings
+        spans = spellings.spans(self.dictionary.row_of[new])
+        first, second = spellings.heap[spans[:, 0]], spellings.heap[spans[:, 0] + 1]
+        iris, nodes = (first == OPEN) & (second != OPEN), first == UNDERSCORE
+        self._put(new[iris], spans[iris] + (1, -2), URI)
+        self._put(new[nodes], spans[nodes] + (2, -2), NODE)
+        others = new[~iris & ~nodes]
+        texts = list(map(self._other, others.tolist(), self.dictionary.texts(others)))
+        self._append(others, np.fromiter(map(len, texts), np.int64, len(texts)), b"".join(texts))
 
-@njit(cache=True, nogil=True)
-def put_term(out: Bytes, at: int, text: Bytes, start: int, end: int) -> int:
-    """A term as JSON; -1 where it is not that simple."""
-    if text[start] == OPEN and text[start + 1] != OPEN:
-        at = put(out, put(out, at, URI, 0, URI.size), text, start + 1, end - start - 2)
-    elif text[start] == UNDERSCORE:
-        at = put(out, put(out, at, NODE, 0, NODE.size), text, start + 2, end - start - 2)
-    elif text[start] == QUOTE:
-        at = put_literal(out, at, text, start, end)
-    else:
-        return -1
-    return put(out, at, END, 0, END.size) if at >= 0 else -1
+    def _put(self, ids: Ints, spans: Ints, kind: bytes) -> None:
+        text = self.dictionary.spellings.joined(ids.size, kind, spans, END)
+        self._append(ids, spans[:, 1] + len(kind + END), text)
 
+    def _other(self, id: int, spelling: bytes) -> bytes:
+        """A literal or a triple term."""
+        found = ALIKE.fullmatch(spelling)
+        if found is None:
+            return json.dumps(term_json(self.dictionary.term(id)), ensure_ascii=False).encode()
+        value, language, datatype = found.groups()
+        if language is not None:
+            return b'{"type": "literal", "value": %b, "xml:lang": "%b"}' % (value, language)
+        if datatype is not None:
+            return b'{"type": "literal", "value": %b, "datatype": "%b"}' % (value, datatype)
+        return b'{"type": "literal", "value": %b}' % value
 
-@njit(cache=True, nogil=True)
-def render(ids: Ints, row_of: Ids, rows: Ints, heap: Bytes, starts: Ints, sizes: Ints, out: Bytes, at: int) -> int:
-    """Terms as JSON behind each other; one that is not that simple has the size -1 still."""
-    for n in range(ids.size):
-        row = row_of[ids[n]]
-        start = rows[row, START]
-        end = put_term(out, at, heap, start, start + rows[row, SIZE])
-        if end >= 0:
-            starts[ids[n]], sizes[ids[n]], at = at, end - at, end
-    return at
-
-
-@njit(cache=True, nogil=True)
-def missing(values: Ints, sizes: Ints, found: Ints) -> int:
-    """The ids without a text, each once; their sizes are 0 then."""
-    count = 0
-    for variable in range(values.shape[0]):
-        for answer in range(values.shape[1]):
-            id = values[variable, answer]
-            if id >= 0 and sizes[id] == -1:
-                found[count], sizes[id] = id, 0
-                count += 1
-    return count
+    def _append(self, ids: Ints, sizes: Ints, text: bytes) -> None:
+        end = self._used + len(text)
+        if end + len(BEYOND) > self.heap.size:
+            self.heap = grown(self.heap, end + len(BEYOND))
+        self.heap[self._used : end] = np.frombuffer(text, np.uint8)
+        self.starts[ids], self.sizes[ids] = self._used + np.cumsum(sizes) - sizes, sizes
+        self._used = end

@@ -1,100 +1,45 @@
-"""Spellings that are as the store writes them if they are terms at all, so that a parser need only nod: compiled."""
+"""Spellings that are as the store writes them if they are terms at all, so that a parser need only nod."""
 
 import numpy as np
-from numba import njit
+from pyoxigraph import RdfFormat, parse
 
-from freshkeeper.maintenance.native.spelling_table import SIZE, START
-from freshkeeper.maintenance.native.token_scan import BACKSLASH, CARET, DASH, NINE, OPEN, QUOTE, SPACE, ZERO
-from freshkeeper.policies.arrays import Bools, Bytes, Ints
+from freshkeeper.maintenance.native.spellings import Spellings
+from freshkeeper.maintenance.native.token_scan import BACKSLASH, OPEN, QUOTE, SPACE, ZERO
+from freshkeeper.policies.arrays import Bools, Ints
 
-DELETE, CAPITALS = 127, (65, 90)
-LONGEST_NUMBER = 18
-INTEGER = np.frombuffer(b"^^<http://www.w3.org/2001/XMLSchema#integer>", np.uint8)
-ROOM = 16
-"""Bytes that a line of the document needs beside its terms, at most."""
+DELETE = 127
+INTEGER, MOST_DIGITS = b'"^^<http://www.w3.org/2001/XMLSchema#integer>', 18
 
 
-@njit(cache=True, nogil=True)
-def without(text: Bytes, at: int, end: int, low: int, high: int) -> bool:
-    """Whether no byte is one of these."""
-    while at < end and not low <= text[at] <= high:
-        at += 1
-    return at >= end
+def plain(spellings: Spellings, first: int) -> Bools:
+    """Which rows from one on nothing else spells: new ones, whose bytes lie behind each other."""
+    heap, (starts, sizes) = spellings.heap, spellings.spans(np.arange(first, spellings.count)).T
+    text = heap[starts[0] : spellings.used]
+    escaped = np.add.reduceat((text == BACKSLASH) | (text < SPACE) | (text == DELETE), starts - starts[0]) > 0
+    literal, short = heap[starts] == QUOTE, heap[starts + sizes - 1] == QUOTE
+    found: Bools = ~escaped & (~literal | short)
+    (others,) = np.nonzero(literal & ~short)
+    found[others] = list(map(_one_way, spellings.texts(first + others)))
+    return found
 
 
-@njit(cache=True, nogil=True)
-def is_number(text: Bytes, at: int, end: int) -> bool:
-    """Whether digits are an integer in its only form."""
-    if text[at] == DASH:
-        at += 1
-        if text[at] == ZERO:
-            return False
-    if not 0 < end - at <= LONGEST_NUMBER or (text[at] == ZERO and end - at > 1):
+def _one_way(spelling: bytes) -> bool:
+    """Whether nothing else spells this literal with a datatype or a language; a number or a tag, most are not."""
+    if spelling.endswith(INTEGER):
+        digits = spelling[1 : -len(INTEGER)].removeprefix(b"-")
+        return digits.isdigit() and digits[0] != ZERO and len(digits) <= MOST_DIGITS
+    return not spelling.endswith(b">") and spelling.rpartition(b'"')[2].islower()
+
+
+def are_terms(spellings: Spellings, rows: Ints) -> bool:
+    """Whether these rows spell terms, all of them: a document of them is right, IRIs being four to a line."""
+    spans = spellings.spans(rows)
+    iris = spellings.heap[spans[:, 0]] == OPEN
+    some, others = spans[iris], spans[~iris]
+    some = np.concatenate([some, np.repeat(some[:1], -len(some) % 4, axis=0)])
+    lines, pieces = len(some) // 4, [piece for n in range(4) for piece in (some[n::4], b" ")]
+    text = spellings.joined(lines, *pieces, b".\n") + spellings.joined(len(others), b"_:a <a:> ", others, b" .\n")
+    try:
+        return len(list(parse(text, format=RdfFormat.N_QUADS))) == lines + len(others)
+    except (SyntaxError, ValueError):
         return False
-    return without(text, at, end, 0, ZERO - 1) and without(text, at, end, NINE + 1, 255)
-
-
-@njit(cache=True, nogil=True)
-def is_integer(text: Bytes, at: int, end: int) -> bool:
-    """Whether a literal ends in the datatype of integers, and in nothing else."""
-    n = 0
-    while n < INTEGER.size and n < end - at and text[at + n] == INTEGER[n]:
-        n += 1
-    return n == INTEGER.size
-
-
-@njit(cache=True, nogil=True)
-def is_plain(text: Bytes, at: int, end: int) -> bool:
-    """Whether nothing of a spelling can be written in another way."""
-    if text[at] != QUOTE:
-        return without(text, at, end, BACKSLASH, BACKSLASH)
-    quote = at + 1
-    while text[quote] != QUOTE:
-        if text[quote] == BACKSLASH or text[quote] < SPACE or text[quote] == DELETE:
-            return False
-        quote += 1
-    if quote + 1 < end and text[quote + 1] == CARET:
-        return is_number(text, at + 1, quote) and is_integer(text, quote + 1, end)
-    return without(text, quote, end, *CAPITALS)
-
-
-@njit(cache=True, nogil=True)
-def plain(rows: Ints, heap: Bytes, found: Bools) -> None:
-    """Which of some rows are plain."""
-    for row in range(len(rows)):
-        start = rows[row, START]
-        found[row] = is_plain(heap, start, start + rows[row, SIZE])
-
-
-@njit(cache=True, nogil=True)
-def put(out: Bytes, at: int, text: Bytes, start: int, size: int) -> int:
-    """Copy some bytes; gives where they end."""
-    for n in range(size):
-        out[at + n] = text[start + n]
-    return at + size
-
-
-LINE_START, IRI, LINE_END = (np.frombuffer(text, np.uint8) for text in (b"_:a <a:> ", b"<a:> ", b" .\n"))
-
-
-@njit(cache=True, nogil=True)
-def document(rows: Ints, heap: Bytes, out: Bytes) -> tuple[int, int]:
-    """N-Quads that are right where all rows are terms: IRIs four to a line; gives the bytes and the lines."""
-    at = lines = column = 0
-    for row in range(len(rows)):
-        start, size = rows[row, START], rows[row, SIZE]
-        if heap[start] == OPEN:
-            at = put(out, put(out, at, heap, start, size), LINE_END, 0, 1)
-            column = (column + 1) % 4
-            if not column:
-                at, lines = put(out, at, LINE_END, 1, 2), lines + 1
-    while column:
-        at, column = put(out, at, IRI, 0, 5), (column + 1) % 4
-        if not column:
-            at, lines = put(out, at, LINE_END, 1, 2), lines + 1
-    for row in range(len(rows)):
-        start, size = rows[row, START], rows[row, SIZE]
-        if heap[start] != OPEN:
-            at = put(out, put(out, at, LINE_START, 0, 9), heap, start, size)
-            at, lines = put(out, at, LINE_END, 0, 3), lines + 1
-    return at, lines

@@ -11,6 +11,8 @@ HASH, START, SIZE, ID = 0, 1, 2, 3
 """What a row says of a spelling: the hash of its bytes, where they lie, how many they are, and the term's id."""
 NONE, UNKNOWN = -1, -2
 """Instead of an id: these bytes are no term; nobody has said yet."""
+USED = 128
+"""The first bytes of the heap are no spelling, but what stands between spellings in texts."""
 FIRST, ODD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 HALF, EIGHT, FULL = np.uint64(32), np.uint64(8), np.uint64(64)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -43,6 +45,16 @@ def same(words: Words, at: int, others: Words, other: int, size: int) -> bool:
             return False
         at, other, size = at + 8, other + 8, size - 8
     return bool(last_word(words, at, size) == last_word(others, other, size))
+
+
+@njit(cache=True, nogil=True)
+def gather(heap: Bytes, starts: Ints, sizes: Ints, out: Bytes) -> None:
+    """Some spans of the heap, one behind the other."""
+    at = 0
+    for n in range(starts.size):
+        for step in range(sizes[n]):
+            out[at + step] = heap[starts[n] + step]
+        at += sizes[n]
 
 
 @njit(cache=True, nogil=True)
@@ -95,16 +107,9 @@ def find(
 
 
 @njit(cache=True, nogil=True)
-def ids_of(found: Ids, rows: Ints, ids: Ints) -> None:
-    """The ids of rows; 0 for none, which nobody asks for."""
-    for n in range(found.size):
-        ids[n] = rows[found[n], ID] if found[n] >= 0 else 0
-
-
-@njit(cache=True, nogil=True)
 def compact(rows: Ints, count: int, heap: Bytes, live: Bools, row_of: Ids, table: Ids) -> tuple[int, int]:
     """Keep the rows of live ids alone, and their bytes, in the same order; the table is empty before."""
-    kept = used = 0
+    kept, used = 0, USED
     for row in range(count):
         id, start, size = rows[row, ID], rows[row, START], rows[row, SIZE]
         if id < 0 or not live[id]:

@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 
 from freshkeeper.maintenance.native import spelling_table as kernels
-from freshkeeper.maintenance.native.spelling_table import SIZE, START
+from freshkeeper.maintenance.native.spelling_table import ID, START, USED
 from freshkeeper.maintenance.native.token_scan import PAD, words_of
 from freshkeeper.policies.arrays import Bools, Bytes, Ids, Ints, Words
 
@@ -15,16 +15,25 @@ LEAST = 1 << 10
 """Rows that there is room for at first; the bytes of each are guessed to be 32."""
 
 
+URI, NODE, END = b'{"type": "uri", "value": "', b'{"type": "bnode", "value": "', b'"}'
+BETWEEN = b"_:a <a:> .\n" + URI + NODE + END
+"""What stands before, between and behind spellings in the texts that are joined of them; every heap begins with it."""
+
+
 @dataclass(eq=False)
 class Spellings:
     """A table of rows (hash, start, size, id) over one heap of bytes."""
 
     count: int = 0
-    used: int = 0
+    used: int = USED
     """bytes of the heap"""
     rows: Ints = field(default_factory=lambda: np.empty((LEAST, 4), np.int64))
     heap: Bytes = field(default_factory=lambda: np.zeros(32 * LEAST, np.uint8))
     _table: Ids = field(default_factory=lambda: np.full(2 * LEAST, -1, np.int32))
+
+    def __post_init__(self) -> None:
+        """What stands between spellings."""
+        self.heap[: len(BETWEEN)] = np.frombuffer(BETWEEN, np.uint8)
 
     def find(self, words: Words, starts: Ints, sizes: Ints) -> Ids:
         """The row of every span, -1 for an empty one; new ones have no id yet."""
@@ -41,15 +50,28 @@ class Spellings:
         text = np.frombuffer(b"".join([*texts, PAD]), np.uint8)
         return self.find(words_of(text), np.cumsum(sizes) - sizes, sizes)
 
-    def text(self, row: int) -> bytes:
-        """How it is written."""
-        start, size = self.rows[row, START], self.rows[row, SIZE]
-        return self.heap[start : start + size].tobytes()
+    def joined(self, count: int, *pieces: bytes | Ints) -> bytes:
+        """So many times all pieces, one behind the other: the same bytes again, or each time another span."""
+        spans = np.empty((count, len(pieces), 2), np.int64)
+        for n, piece in enumerate(pieces):
+            spans[:, n] = (BETWEEN.index(piece), len(piece)) if isinstance(piece, bytes) else piece
+        starts, sizes = spans.reshape(-1, 2).T.copy()
+        out = np.empty(int(sizes.sum()), np.uint8)
+        kernels.gather(self.heap, starts, sizes, out)
+        return out.tobytes()
+
+    def spans(self, rows: Ints | Ids) -> Ints:
+        """Where the spellings of some rows lie: start and size of each."""
+        found: Ints = self.rows[rows][:, START:ID]
+        return found
+
+    def texts(self, rows: Ints | Ids) -> list[bytes]:
+        """How some terms are written."""
+        return self.joined(rows.size, self.spans(rows), b"\n").split(b"\n")[:-1]
 
     def ids(self, found: Ids) -> Ints:
-        """The ids of some rows."""
-        ids = np.empty(found.size, np.int64)
-        kernels.ids_of(found, self.rows, ids)
+        """The ids of some rows; 0 for none, which nobody asks for."""
+        ids: Ints = np.where(found >= 0, self.rows[found, ID], 0)
         return ids
 
     def compact(self, live: Bools, row_of: Ids) -> None:

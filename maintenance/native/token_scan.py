@@ -4,11 +4,14 @@ What is not plainly a time, three or four terms and a full stop is not understoo
 Whether the bytes of a term are one is asked once for each spelling, elsewhere.
 """
 
+from typing import TypeAlias
+
 import numpy as np
 from numba import njit
 
 from freshkeeper.policies.arrays import Bytes, Ints, Kinds, Words
 
+Word: TypeAlias = np.uint64
 PADDED = 16
 PAD = bytes(PADDED)
 """After a text: its last bytes can be read as a word, and no array of words is so short that it has another type."""
@@ -19,24 +22,24 @@ OPEN, CLOSE, AT, BACKSLASH, CARET, UNDERSCORE = 60, 62, 64, 92, 94, 95
 MOST_DIGITS = 18
 """of a time that surely fits"""
 ONES, TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+NEWLINES, QUOTES, CLOSES, BACKSLASHES = (np.uint64(byte) * ONES for byte in (NEWLINE, QUOTE, CLOSE, BACKSLASH))
 PLACES, SEVEN, LAST = np.uint64(0x0001020304050607), np.uint64(7), np.uint64(56)
 
 
 def words_of(text: Bytes) -> Words:
-    """The eight bytes that begin at every place but the last seven, as numbers."""
+    """The eight bytes that begin at every place but the last seven, as numbers; processors read them from anywhere."""
     return np.ndarray((max(0, text.size - 7),), np.uint64, text, strides=(1,))
 
 
 @njit(cache=True, nogil=True)
-def first_of(words: Words, at: int, end: int, one: int, other: int) -> int:
-    """The place of the first of two bytes; `end` or more where there is none."""
-    ones, others = ONES * np.uint64(one), ONES * np.uint64(other)
+def first_of(words: Words, at: int, end: int, one: Word, other: Word) -> int:
+    """The place of the first of two bytes, each given eight times; `end` or more where there is none."""
     while at < end:
-        a, b = words[at] ^ ones, words[at] ^ others
+        a, b = words[at] ^ one, words[at] ^ other
         found = (((a - ONES) & ~a) | ((b - ONES) & ~b)) & TOPS
         if found:
             found >>= SEVEN
-            return at + int(((found & (~found + np.uint64(1))) * PLACES) >> LAST)
+            return at + int(np.int64(((found & (~found + np.uint64(1))) * PLACES) >> LAST))
         at += 8
     return at
 
@@ -63,16 +66,16 @@ def iri_end(text: Bytes, words: Words, at: int, end: int) -> int:
     """Where the IRI that begins here ends; -1 where it begins a triple term, or does not end."""
     if text[at + 1] == OPEN:
         return -1
-    close = first_of(words, at + 1, end, CLOSE, CLOSE)
+    close = first_of(words, at + 1, end, CLOSES, CLOSES)
     return close + 1 if close < end else -1
 
 
 @njit(cache=True, nogil=True)
 def literal_end(text: Bytes, words: Words, at: int, end: int) -> int:
     """Where the literal that begins here ends, with its language or its datatype; -1 where it does not."""
-    at = first_of(words, at + 1, end, QUOTE, BACKSLASH)
+    at = first_of(words, at + 1, end, QUOTES, BACKSLASHES)
     while at < end and text[at] == BACKSLASH:
-        at = first_of(words, at + 2, end, QUOTE, BACKSLASH)
+        at = first_of(words, at + 2, end, QUOTES, BACKSLASHES)
     at += 1
     if at >= end:
         return -1
@@ -148,9 +151,10 @@ def scan(
     text: Bytes, words: Words, timed: bool, ends: Ints, kinds: Kinds, times: Ints, starts: Ints, sizes: Ints
 ) -> None:
     """What every line is, where it ends, its time, and where its four terms lie; all sizes are 0 in what has none."""
-    at, last = 0, text.size - PADDED
+    last = text.size - PADDED
     for line in range(ends.size):
-        end = ends[line] = min(last, first_of(words, at, last, NEWLINE, NEWLINE))
+        at = ends[line - 1] + 1 if line else 0
+        end = ends[line] = min(last, first_of(words, at, last, NEWLINES, NEWLINES))
         kinds[line] = SKIPPED if at == end or text[at] == HASH else OTHER
         stop = digits_end(text, at, end) if timed else at - 1
         if kinds[line] == OTHER and (stop >= 0 or not timed):
@@ -159,4 +163,3 @@ def scan(
                 kinds[line] = ELEMENT
         if kinds[line] != ELEMENT:
             sizes[:, line] = 0
-        at = end + 1

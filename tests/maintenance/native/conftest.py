@@ -7,7 +7,8 @@ import pytest
 from freshkeeper.maintenance.native.columns import columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.id_rows import IdRows
-from freshkeeper.maintenance.native.ndjson import FreshnessColumns, JsonTerms, NdJsonColumns
+from freshkeeper.maintenance.native.json_terms import JsonTerms
+from freshkeeper.maintenance.native.ndjson import FreshnessColumns, NdJsonColumns
 from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.streams.batch import Batch

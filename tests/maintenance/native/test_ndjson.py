@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from freshkeeper.maintenance.native import dictionary as dictionaries
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.id_rows import IdRows
-from freshkeeper.maintenance.native.ndjson import FreshnessColumns, JsonTerms, NdJsonColumns
+from freshkeeper.maintenance.native.json_terms import JsonTerms
+from freshkeeper.maintenance.native.ndjson import FreshnessColumns, NdJsonColumns
 from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.rsp.output import NdJson
