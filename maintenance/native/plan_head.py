@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pyoxigraph import BlankNode, Triple
 
 from freshkeeper.maintenance.query.model import Form, Operator, Query
-from freshkeeper.maintenance.query.syntax.prologue import Prologue
-from freshkeeper.maintenance.query.syntax.reading import read_query
-from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
-from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Select, Source
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Select
 from freshkeeper.maintenance.rsp.construct import MARK, Template
 from freshkeeper.maintenance.rsp.evaluator import OWN
 
@@ -67,7 +65,7 @@ def read_head(query: Query) -> Head:
         raise NotNativeError("it is a DESCRIBE")
     if any(sign in query.sparql.replace(NAMELESS, "") for sign in OWN):
         raise NotNativeError("it asks for times of elements")
-    tree = read_query(Source(tokenize(query.sparql), Prologue()))
+    tree = query.tree
     if tree.has("ORDER", "LIMIT", "OFFSET", "VALUES", "HAVING"):
         raise NotNativeError("it orders, cuts off or joins what stands behind its pattern")
     if query.form is Form.CONSTRUCT:

@@ -78,7 +78,8 @@ def queries(draw: st.DrawFn, kinds: Sequence[str] = EXTENTS) -> str:
     head, _, grouped = draw(st.sampled_from(HEADS)).partition(" GROUP BY ")
     tail = f" GROUP BY {grouped}" if grouped else ""
     report = draw(st.sampled_from(["", "REPORT ON_CONTENT_CHANGE", "REPORT NON_EMPTY, ON_CONTENT_CHANGE"]))
-    return f"REGISTER {operator} <urn:out> AS {head}\n{windows}{report} WHERE {{ {body} }}{tail}"
+    prologue = draw(st.sampled_from(["", "PREFIX e: <urn:> ", "BASE <urn:> PREFIX select: <urn:> "]))
+    return f"{prologue}REGISTER {operator} <urn:out> AS {head}\n{windows}{report} WHERE {{ {body} }}{tail}"
 
 
 triples = st.builds(
