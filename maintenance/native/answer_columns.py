@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from pyoxigraph import Literal, NamedNode, Triple
@@ -75,7 +75,8 @@ class IdTriples(Sequence[Triple]):
 
     @cached_property
     def _triples(self) -> list[Triple]:
-        return [Triple(*self.dictionary.terms(ids)) for ids in self.ids.T]  # type: ignore[arg-type]
+        terms: list[Any] = self.dictionary.terms(self.ids.T.ravel())
+        return list(map(Triple, terms[::3], terms[1::3], terms[2::3]))
 
     def __len__(self) -> int:
         """How many triples there are."""

@@ -78,16 +78,15 @@ class Columns:
 
 
 def columns_of(batch: Timed, dictionary: Dictionary) -> Columns:
-    """A batch of quads as columns of this dictionary; columns are themselves."""
-    if isinstance(batch, Columns):
-        assert batch.dictionary is dictionary, "ids of one dictionary mean nothing in another"
+    """A batch of quads as columns of this dictionary; its own columns are themselves."""
+    if isinstance(batch, Columns) and batch.dictionary is dictionary:
         return batch
     if len(batch) > MOST:
         parts = [batch.part(at, at + MOST) for at in range(0, len(batch), MOST)]
         return Columns.joined([columns_of(part, dictionary) for part in parts])
+    text = serialize(batch.quads, format=RdfFormat.N_QUADS)
+    assert text is not None
     with dictionary.lock:
-        text = serialize(batch.quads, format=RdfFormat.N_QUADS)
-        assert text is not None
         scanned = ScannedLines.of(text, timed=False)
         ids = scanned.terms(dictionary)[:, : len(batch)]
         (others,) = np.nonzero(scanned.kinds[: len(batch)] != ELEMENT)

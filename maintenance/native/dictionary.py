@@ -60,6 +60,10 @@ class Dictionary:
         """How many ids stand for a term."""
         return self.width - self._free.size
 
+    def __bool__(self) -> bool:
+        """One that knows no term yet is a dictionary as well."""
+        return True
+
     def encode(self, terms: Iterable[Term]) -> Ints:
         """The ids of some terms."""
         with self.lock:

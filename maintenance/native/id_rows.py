@@ -31,7 +31,8 @@ class IdRows(Sequence[Row]):
     @cached_property
     def _rows(self) -> list[Row]:
         each, places = np.unique(self.ids, return_inverse=True)
-        terms = [self.dictionary.term(id) if id >= 0 else None for id in each.tolist()]
+        bound = each[each >= 0]
+        terms = [*[None] * (each.size - bound.size), *self.dictionary.terms(bound)]
         return [tuple(terms[n] for n in row) for row in places.reshape(self.ids.shape).T]
 
     def __len__(self) -> int:

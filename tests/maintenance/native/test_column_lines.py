@@ -5,16 +5,24 @@ from collections.abc import Callable
 
 import drawn_terms
 import pyoxigraph as ox
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from freshkeeper.maintenance.native import dictionary as dictionaries
 from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rdf.nesting import DEEPEST
+from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.stored_literals import stored_quads
-from freshkeeper.maintenance.streams.batch import DEFAULT
+from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
+from freshkeeper.maintenance.streams.background import Background
+from freshkeeper.maintenance.streams.batch import DEFAULT, Stream
+from freshkeeper.maintenance.streams.pace import Pace, Paced
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, OnError, TimedLines
 
 Seen = tuple[list[tuple[int, ox.Triple]], list[str], str]
 GRAPH = ox.NamedNode("http://e/w")
@@ -161,3 +169,78 @@ def test_whatever_bytes_come_they_are_the_same_as_quads_and_as_columns(
     for text in drawn:
         as_quads = seen(lambda stream: stream, text, size, policy, graph)
         assert seen(lambda stream: ColumnLines(stream, dictionary), text, size, policy, graph) == as_quads
+
+
+NESTED = b"<<( <a:a> <a:a> " * (DEEPEST + 1) + b"<a:a>" + b" )>>" * (DEEPEST + 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"1\t<a:a> <a:a> %b .\n2\t<a:a> <a:a> <a:b> .\n" % NESTED,
+        b'1\t<a:a> <a:a> "%b" .\n2\t<a:a> <a:a> <a:b> .\n' % NESTED,
+        b"1\t<a:a> <a:a> <a:b> .\n2\t%b\n3\t<a:a> <a:a> <a:c> ." % (b"x" * 3 * LONGEST_LINE),
+        b'1\t<a:a> <a:a> "%b" .\n3\t<a:a> <a:a> <a:c> .' % (b"x" * (LONGEST_LINE - 99)),
+        b"".join(b"%d\t<a:a> <a:a> <a:b> .\n" % at for at in (5, LONGEST_GAP + 5, 2 * LONGEST_GAP + 6, 7, 10**17)),
+        b"1\t<a:a> <a:a> <a:b> .\r\n2\t<a:a> <a:a> <a:c> .\r\n",
+        b'1\t<a:a> <a:a> "01"^^<%binteger>, .\n2\t<a:a> <a:a> "x\xff" .\n' % X.encode() * 50,
+    ],
+)
+@pytest.mark.parametrize("policy", OnError)
+def test_limits_are_the_same(text: bytes, policy: OnError) -> None:
+    as_quads = seen(lambda stream: stream, text, 1 << 18, policy)
+    assert seen(lambda stream: ColumnLines(stream, Dictionary()), text, 1 << 18, policy) == as_quads
+
+
+def usual_lines(first: int, last: int) -> bytes:
+    """Elements of a few seconds, of which every tenth comes late."""
+    return b"".join(
+        b'%d\t<a:s%d> <a:p> "0%d"^^<%binteger> .\n' % (10 * n - 50 * (n % 10 == 9), n % 7, n % 50, X.encode())
+        for n in range(first, last)
+    )
+
+
+QUERY = """PREFIX : <a:> SELECT ?s (COUNT(?n) AS ?c) FROM NAMED WINDOW :w ON :st [RANGE PT1S STEP PT0.5S]
+WHERE { WINDOW :w { ?s :p ?n } } GROUP BY ?s"""
+
+
+@pytest.mark.parametrize("evaluator", [EvaluatorKind.SNAPSHOT, EvaluatorKind.AUTO])
+@pytest.mark.parametrize("delay", [0, 100])
+def test_a_query_answers_the_same_over_columns_also_where_they_come_late(delay: int, evaluator: EvaluatorKind) -> None:
+    text, dictionary = usual_lines(10, 500), Dictionary()
+
+    def answered(stream: Stream) -> list[tuple[int, int, list[str]]]:
+        query = build(parse(QUERY), evaluator=evaluator, dictionary=dictionary)
+        results = run(query, {"a:st": stream}, delay)
+        return [(result.t, result.late, sorted(map(str, result.answers))) for result in results]
+
+    expected = answered(TimedLines("s", lambda: Pieces(text, 999)))
+    assert sum(len(answers) for _, _, answers in expected) > 50
+    for own in (dictionary, Dictionary()):
+        assert answered(ColumnLines(TimedLines("s", lambda: Pieces(text, 999)), own)) == expected
+
+
+def test_a_pace_cuts_columns_where_they_are_not_due() -> None:
+    wall, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        wall[0] += seconds
+
+    text = b"".join(b"%d\t<a:s> <a:p> <a:o> .\n" % at for at in (500, 1000, 1000, 3000, 8000))
+    stream = ColumnLines(TimedLines("s", lambda: io.BytesIO(text)), Dictionary())
+    paced = Paced(stream, Pace(10, lambda: wall[0], sleep, after=500))
+    assert [list(batch.times) for batch in paced.batches()] == [[500], [1000, 1000], [3000], [8000]]
+    assert slept == pytest.approx([0.2, 0.5])
+
+
+def test_what_a_thread_has_read_and_nobody_has_taken_outlives_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionaries, "SMALL", 3)
+    dictionary, text = Dictionary(), b"".join(b"%d\t<a:s%d> <a:p> <a:o> .\n" % (n, n) for n in range(400))
+    stream = ColumnLines(TimedLines("s", lambda: Pieces(text, 60)), dictionary)
+    background, found = Background(stream, 60, lambda: None), []
+    while (batch := background.take()) is not None:
+        dictionary.sweep()
+        found += [(int(at), quad.subject.value) for at, quad in zip(batch.times, batch.quads, strict=True)]
+    assert found == [(n, f"a:s{n}") for n in range(400)]
+    assert dictionary.sweeps > 3
