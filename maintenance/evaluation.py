@@ -121,6 +121,19 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Join:
+    """The window joined with the view, in slots: a row per SN in the window and SR that it needs, SN after SN."""
+
+    now: int
+    sn: Ints
+    sr: Ids
+    weight: Ints
+    """how many window mappings have the SN"""
+    fresh: Floats
+    """the probability that the answer is fresh; 0 where there is no copy yet"""
+
+
+@dataclass(frozen=True, eq=False)
 class Answers:
     """The join of the window with the view, in columns; iterate for rows.
 
@@ -209,6 +222,8 @@ class Evaluation:
     record: Record
     refreshes: Refreshes
     answers: Answers | None
+    """None where they are told when somebody asks the manager for them"""
+    join: Join
     sns: Ints
     """the slots of the SNs in the window"""
     counts: Ints

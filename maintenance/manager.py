@@ -21,7 +21,7 @@ from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.demand.window_counts import WindowCounts
-from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Record, Refreshes
+from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Join, Record, Refreshes
 from freshkeeper.maintenance.service.asking import Waiting, finished
 from freshkeeper.maintenance.service.endpoint import (
     Choosy,
@@ -206,10 +206,11 @@ class Manager:
             decision.budget.available + decision.draws.cost, refreshes.spent, float(self.ledger.available),
             decision.decide_us, refreshes.fetch_ms, refreshes.failed, refreshes.requests,
         )  # fmt: skip
-        answers = self._answers(decision.now, sn, sr, weight, fresh) if self.answers else None
+        join = Join(decision.now, sn, sr, weight, fresh)
+        answers = self.answered(join) if self.answers else None
         self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()
-        return Evaluation(record, refreshes, answers, decision.sns, decision.counts, audits)
+        return Evaluation(record, refreshes, answers, join, decision.sns, decision.counts, audits)
 
     def revisit(
         self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None, had: float = 0.0, spent: float = 0.0
@@ -376,12 +377,13 @@ class Manager:
         counts = decision.counts[connected]
         return np.repeat(whole, degrees), float(counts.sum()), float(counts @ whole[connected])
 
-    def _answers(self, now: int, sn: Ints, sr: Ids, weight: Ints, fresh: Floats) -> Answers:
-        held = self.view.last_refresh[sr] != NEVER
-        sn, sr = sn[held], sr[held]
+    def answered(self, join: Join) -> Answers:
+        """The answers that a join stands for, as the view is now: before the next evaluation."""
+        held = self.view.last_refresh[join.sr] != NEVER
+        sn, sr = join.sn[held], join.sr[held]
         sns, srs, values = self.view.sns.keys, self.view.srs.keys, self.view.values
         numbers = sr.tolist()
         return Answers(
-            now, sn, sr, weight[held], self.view.last_refresh[sr], fresh[held], self.view.kinds[sr],
+            join.now, sn, sr, join.weight[held], self.view.last_refresh[sr], join.fresh[held], self.view.kinds[sr],
             [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], [values[n] for n in numbers],
         )  # fmt: skip

@@ -1,8 +1,12 @@
 """One Spark session for all tests that need one, as starting Java takes seconds; and what counts as slow."""
 
 import pytest
+from hypothesis import settings
 
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, SETTINGS, java_version, spark_session
+
+settings.register_profile("busy", deadline=None)  # the machine may have other things to do
+settings.load_profile("busy")
 
 SMALL = {
     "spark.sql.shuffle.partitions": "1",

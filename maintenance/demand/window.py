@@ -128,6 +128,7 @@ class Window:
     _held: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
     _names: dict[int, list[Hashable]] = field(default_factory=dict)
     _replaced: list[tuple[int, int]] = field(default_factory=list)
+    _withdrawn: Moves = field(default_factory=list)
     _left: list[tuple[Ints, Ints]] = field(default_factory=list)
     _entered: list[tuple[Ints, Ints]] = field(default_factory=list)
 
@@ -166,6 +167,10 @@ class Window:
             if held is not None and not self._stop_waiting(*held):
                 self._replaced.append(held[:2])
 
+    def withdraw(self, at: Ints, sns: Ints) -> None:
+        """Mappings without identity that came at these positions are gone; they leave at the next evaluation."""
+        self._withdrawn.append((self.spec.last(at), sns))
+
     def due(self) -> int:
         """The latest evaluation of a count window whose last element has arrived."""
         return (self.seen - self.spec.start) // self.spec.step
@@ -178,6 +183,9 @@ class Window:
             if held[0] >= k:  # what is over leaves with its row
                 self._withdraw(*held)
         self._replaced.clear()
+        for last, sns in self._withdrawn:
+            self._withdraw_all(last[last >= k], sns[last >= k])
+        self._withdrawn.clear()
         passed = 1 if self.k is None else k - self.k
         emptied = self._over(k)
         self.k = k
@@ -300,6 +308,14 @@ class Window:
                 row = self.far
                 break
         self._left.append((np.array([sn]), np.array([row])))
+
+    def _withdraw_all(self, last: Ints, sns: Ints) -> None:
+        """The same of many; what stays beyond the horizon is looked for one by one."""
+        beyond = np.isin(last, list(self._beyond))
+        for n in np.flatnonzero(beyond).tolist():
+            self._withdraw(int(last[n]), int(sns[n]))
+        self.size -= int(last.size - np.count_nonzero(beyond))
+        self._left.append((sns[~beyond], last[~beyond] % self.ring))
 
 
 def _joined(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:

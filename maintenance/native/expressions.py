@@ -109,8 +109,10 @@ class Asked:
 
 
 def tested(solutions: Solutions, expressions: Sequence[Asked]) -> Solutions:
-    """Those that all FILTERs let through, with what BINDs give them."""
+    """Those that all FILTERs let through, with what BINDs give them; what looks at a SERVICE has to wait for it."""
     for asked in expressions:
+        if not solutions.bound.keys() >= set(asked.expression.variables):
+            continue
         columns = [solutions.bound[name] for name in asked.expression.variables]
         if asked.expression.name is not None:
             solutions.bound[asked.expression.name] = asked.values(columns, solutions.size)

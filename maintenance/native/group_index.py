@@ -65,6 +65,11 @@ class GroupIndex:
         """How many members each group has; none where there is no group."""
         return np.where(groups >= 0, self._count[groups], 0)
 
+    def first(self, groups: Ints) -> Ints:
+        """The member that came last to each group, -1 where there is none."""
+        found: Ints = np.where(groups >= 0, self._head[groups], -1)
+        return found
+
     def expand(self, groups: Ints, total: int) -> tuple[Ints, Ints]:
         """Every member of these groups, beside the place of its group in the list."""
         rows, members = np.empty(total, np.int64), np.empty(total, np.int64)

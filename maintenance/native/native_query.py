@@ -51,7 +51,7 @@ class NativeAnswers:
     def __post_init__(self) -> None:
         """Solve the static parts; what windows bring is joined with them."""
         head = self.plan.head
-        self.variables = shown(self.query)
+        self.variables = self.variables or shown(self.query)
         plain = head.form is Form.SELECT and head.grouping is None
         self._kept = self.variables if plain else self.plan.kept
         self._groups = Groups(head.grouping, self._kept, self.variables, self.dictionary) if head.grouping else None
@@ -62,7 +62,7 @@ class NativeAnswers:
         literals = LiteralIds(self.dictionary)
         prologue = self.query.expression.prologue.text
         self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
-        self.table = SolutionTable(self._kept, [held[pattern.window] for pattern in self.plan.patterns])
+        self.table = self._table([held[pattern.window] for pattern in self.plan.patterns])
         self.dictionary.hold(self._mark)
 
     def apply(self, content: Content, move: Move) -> None:
@@ -70,11 +70,10 @@ class NativeAnswers:
         if not move.changed:
             return
         held = _slots(content)
-        lost = self.table.drop(held)
-        self._remember(self._lost, lost)
+        self._lose(*self.table.drop(held))
         for solutions in self._join.arrived(held):
             kept = tested(solutions, self._expressions)
-            values = _stacked([kept.bound[name] for name in self._kept], kept.size)
+            values = _stacked([kept.bound[name] for name in self.table.variables], kept.size)
             self.table.add(values, kept.members[: len(self.table.holders)])
             self._remember(self._gained, values)
 
@@ -130,6 +129,14 @@ class NativeAnswers:
         rows = self.table.values.copy() if self._groups is None else self._groups.rows(self.table.values)
         return rows[:, firsts(rows)] if self.plan.head.distinct else rows
 
+    def _table(self, holders: Sequence[HeldSlots]) -> SolutionTable:
+        return SolutionTable(self._kept, holders)
+
+    def _lose(self, values: Ints, noted: Ints) -> None:
+        """Solutions that are gone."""
+        del noted
+        self._remember(self._lost, values)
+
     def _remember(self, where: list[Ints], values: Ints) -> None:
         """For R2S, which compares with the answers before."""
         if self.query.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
@@ -156,10 +163,20 @@ def native_query(
     """A query that runs by its plan."""
     if moves_with_elements(query):
         return _moving_query(query, plan, graphs, start, name, dictionary)
-    contents = [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]
+    contents = slot_contents(query, start, dictionary)
     answers = NativeAnswers(query, plan, contents, static_quads(query, graphs), dictionary)
-    found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply)
-    if query.form is not Form.ASK:
+    return continuous(answers, graphs, start, name)
+
+
+def slot_contents(query: Query, start: int, dictionary: Dictionary) -> list[Content]:
+    """The windows of a query, their triples in slots."""
+    return [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]
+
+
+def continuous(answers: NativeAnswers, graphs: Graphs, start: int, name: str) -> ContinuousQuery:
+    """A query that runs by its plan."""
+    found = ContinuousQuery(answers.query, answers.contents, answers, graphs, start, name, follow=answers.apply)
+    if answers.query.form is not Form.ASK:
         found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
     return found
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from freshkeeper.maintenance.native.plan_head import Head, NotNativeError, read_head
-from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
@@ -38,6 +38,8 @@ from freshkeeper.maintenance.rsp.evaluator import Term
 Terms: TypeAlias = tuple["str | Term", "str | Term", "str | Term"]
 """Of a triple pattern: names of variables, and terms"""
 JOINING = (TriplePattern, Group, Values, Union, Select)
+BLANKS = ("_:", "freshkeeper_blank_")
+"""How the names of blank nodes begin, which are not shown."""
 FICKLE = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "EXISTS")
 """Words of expressions whose value is not made of their variables alone."""
 
@@ -91,6 +93,10 @@ class Plan:
     kept: tuple[str, ...]
     """what is kept of every solution"""
     head: Head
+    given: frozenset[str] = frozenset()
+    """what windows and static parts bind for certain"""
+    services: int = 0
+    """how many SERVICE blocks stand beside the windows"""
 
 
 def plan_of(query: Query) -> Plan:
@@ -114,6 +120,7 @@ class _Reader:
     """FILTER and BIND over what is not static"""
     before: dict[Element, frozenset[str]] = field(default_factory=dict)
     """what all solutions bind where a BIND stands"""
+    services: list[Service] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Windows by name, and the one that patterns outside WINDOW ask."""
@@ -131,7 +138,8 @@ class _Reader:
         moving = self._moving_variables(elements)
         for n, element in enumerate(elements):
             if isinstance(element, Service):
-                raise NotNativeError("it has a SERVICE")
+                self.services.append(element)
+                continue
             if isinstance(element, WindowBlock):
                 self._window_block(element)
             elif isinstance(element, TriplePattern) and self.default is not None:
@@ -152,17 +160,20 @@ class _Reader:
         if not self.patterns:
             raise NotNativeError("no pattern asks a window")
         certain = frozenset().union(*(p.variables for p in self.patterns)) | bound_variables(self.statics)
-        expressions = tuple(self._expressions(certain))
+        doubtful = frozenset().union(*(e.bound for e in self.statics)) - certain
+        if unsure := doubtful if self.head.star else doubtful & everything(self.services):
+            raise NotNativeError(f"?{min(unsure)} is not bound by all solutions")
+        expressions = tuple(self._expressions(certain.union(*(bound_variables(s.inner) for s in self.services))))
         computed = frozenset(e.name for e in expressions if e.name is not None)
-        kept = self.head.needed
-        if self.head.star:
-            if unsure := frozenset().union(*(e.bound for e in self.statics)) - certain:
-                raise NotNativeError(f"?{min(unsure)} is not bound by all solutions")
-            kept = tuple(n for n in sorted(certain | computed) if not n.startswith(("_:", "freshkeeper_blank_")))
-        if unbound := [name for name in (*kept, *self.head.shown) if name not in certain | computed | self._counts]:
+        if self.services and (computed or self.head.form is not Form.SELECT or self.head.grouping is not None):
+            raise NotNativeError("it has a SERVICE beside a BIND, or makes something else than rows of its answers")
+        known = (certain | computed).union(*(service.bound for service in self.services))
+        kept = tuple(n for n in sorted(known) if not n.startswith(BLANKS)) if self.head.star else self.head.needed
+        if unbound := [name for name in (*kept, *self.head.shown) if name not in known | self._counts]:
             raise NotNativeError(f"?{unbound[0]} is not bound by all solutions")
-        wanted = frozenset(kept).union(*(e.variables for e in expressions), *(p.variables for p in self.patterns))
-        return Plan(tuple(self.patterns), tuple(self._parts(wanted)), expressions, kept, self.head)
+        looked = [*(e.variables for e in expressions), *(p.variables for p in self.patterns)]
+        parts = tuple(self._parts((frozenset(kept) | everything(self.services)).union(*looked)))
+        return Plan(tuple(self.patterns), parts, expressions, kept, self.head, certain, len(self.services))
 
     @property
     def _counts(self) -> frozenset[str]:

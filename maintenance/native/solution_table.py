@@ -17,7 +17,10 @@ class SolutionTable:
     variables: tuple[str, ...]
     holders: Sequence[HeldSlots]
     """where the slots of each row of `slots` are"""
+    notes: int = 0
+    """how many numbers are kept beside each solution, -1 at first"""
     size: int = 0
+    _notes: Ints = field(init=False)
     _values: Ints = field(init=False)
     _slots: Ints = field(init=False)
 
@@ -25,6 +28,7 @@ class SolutionTable:
         """No solutions."""
         self._values = np.empty((len(self.variables), 0), np.int64)
         self._slots = np.empty((len(self.holders), 0), np.int64)
+        self._notes = np.empty((self.notes, 0), np.int64)
 
     @property
     def values(self) -> Ints:
@@ -36,17 +40,24 @@ class SolutionTable:
         """Patterns × solutions."""
         return self._slots[:, : self.size]
 
+    @property
+    def noted(self) -> Ints:
+        """Notes × solutions; they may be written."""
+        return self._notes[:, : self.size]
+
     def add(self, values: Ints, slots: Ints) -> None:
         """Solutions come."""
         end = self.size + values.shape[1]
         self._values, self._slots = longer(self._values, end), longer(self._slots, end)
+        self._notes = longer(self._notes, end)
         self._values[:, self.size : end], self._slots[:, self.size : end] = values, slots
+        self._notes[:, self.size : end] = -1
         self.size = end
 
-    def drop(self, held: HeldSlots) -> Ints:
-        """Those with a slot that was freed go; returns what they bound."""
+    def drop(self, held: HeldSlots) -> tuple[Ints, Ints]:
+        """Those with a slot that was freed go; returns what they bound, and what was noted of them."""
         if not held.removed.size or not self.size:
-            return self.values[:, :0]
+            return self.values[:, :0], self.noted[:, :0]
         gone = np.zeros(held.width, bool)
         gone[held.removed] = True
         lost = np.zeros(self.size, bool)
@@ -54,8 +65,8 @@ class SolutionTable:
             if holder is held:
                 lost |= gone[slots]
         if not lost.any():
-            return self.values[:, :0]
-        found = self.values[:, lost]
+            return self.values[:, :0], self.noted[:, :0]
+        found = self.values[:, lost], self.noted[:, lost]
         self._keep(~lost)
         return found
 
@@ -64,6 +75,7 @@ class SolutionTable:
         live[self.values[self.values >= 0]] = True
 
     def _keep(self, which: Bools) -> None:
-        values, slots = self.values[:, which], self.slots[:, which]
+        values, slots, notes = self.values[:, which], self.slots[:, which], self.noted[:, which]
         self.size = values.shape[1]
+        self._notes[:, : self.size] = notes
         self._values[:, : self.size], self._slots[:, : self.size] = values, slots

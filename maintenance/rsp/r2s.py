@@ -26,6 +26,11 @@ class Freshness:
 CERTAIN = Freshness()
 
 
+def sureness(freshness: Freshness) -> tuple[float, int]:
+    """What makes one answer surer than another: its probability, then its age."""
+    return freshness.probability, -(freshness.age or 0)
+
+
 def combine(parts: Iterable[Freshness]) -> Freshness:
     """All copies must be fresh; the oldest gives the age."""
     probability, ages = 1.0, []
@@ -98,12 +103,15 @@ class Streamer:
 
 
 def _minus(left: Answers, right: Answers) -> Answers:
-    """The difference of bags, in the order of `left`."""
-    counts = Counter(right.items)
+    """The difference of bags, in the order of `left`; of equal answers those are left that are the least sure."""
+    counts, fresh = Counter(right.items), left.freshness
+    places = range(len(left.items))
     kept = []
-    for answer, freshness in left.pairs():
+    for n in places if fresh is None else sorted(places, key=lambda n: sureness(fresh[n]), reverse=True):
+        answer = left.items[n]
         if counts[answer] > 0:
             counts[answer] -= 1
         else:
-            kept.append((answer, freshness))
-    return Answers([answer for answer, _ in kept]) if left.freshness is None else Answers.of(kept)
+            kept.append(n)
+    kept.sort()
+    return Answers([left.items[n] for n in kept], None if fresh is None else [fresh[n] for n in kept])

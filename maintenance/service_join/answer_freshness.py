@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from freshkeeper.maintenance.rsp.evaluator import Row, Table
-from freshkeeper.maintenance.rsp.r2s import Answer, Answers, Freshness, combine
+from freshkeeper.maintenance.rsp.r2s import Answer, Answers, Freshness, combine, sureness
 from freshkeeper.maintenance.service_join.lineage import Lineage
 from freshkeeper.maintenance.service_join.values import COPIES, COPY, HIDDEN, NO_COPY, SN, ServiceRows, unskolem
 
@@ -86,6 +86,6 @@ def _text(term: object) -> str:
 def _once(answers: list[tuple[Answer, Freshness]]) -> list[tuple[Answer, Freshness]]:
     best: dict[Answer, Freshness] = {}
     for answer, freshness in answers:
-        if answer not in best or best[answer].probability < freshness.probability:
+        if answer not in best or sureness(best[answer]) < sureness(freshness):
             best[answer] = freshness
     return list(best.items())

@@ -14,18 +14,19 @@ from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.native_query import native_query
+from freshkeeper.maintenance.native.native_query import continuous, native_query, slot_contents
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
+from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.federation.split import Split, split_of
-from freshkeeper.maintenance.query.model import Form, Query, Report, WindowKind
+from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, bound_variables
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.window_content import Content
-from freshkeeper.maintenance.rsp.window_dataset import Graphs
+from freshkeeper.maintenance.rsp.window_dataset import Graphs, static_quads
 from freshkeeper.maintenance.rsp.window_kinds import content_of
 from freshkeeper.maintenance.service.annotations import with_validity
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
@@ -118,7 +119,7 @@ def build(
     """
     if evaluator is not EvaluatorKind.SNAPSHOT:
         try:
-            return native_query(query, plan_of(query), graphs or {}, start, name, dictionary or Dictionary())
+            return _native(query, graphs or {}, start, name, sources or {}, settings, dictionary or Dictionary())
         except NotNativeError as reason:
             if evaluator is EvaluatorKind.NATIVE:
                 raise ConfigError(f"the query cannot run natively: {reason}") from None
@@ -127,6 +128,38 @@ def build(
         return ContinuousQuery(query, contents, LocalQuery(query), graphs or {}, start, name)
     answering = _Services(query, contents, start, sources or {}, settings).joined()
     return ContinuousQuery(query, contents, answering, graphs or {}, start, name)
+
+
+def _native(
+    query: Query, graphs: Graphs, start: int, name: str, sources: Mapping[str, Source],
+    settings: MaintenanceSettings | None, dictionary: Dictionary,
+) -> ContinuousQuery:  # fmt: skip
+    """A query that runs by a plan; NotNativeError where there is none, before anything is made."""
+    plan = plan_of(query)
+    if not plan.services:
+        return native_query(query, plan, graphs, start, name, dictionary)
+    _check_native(query, settings)
+    assert settings is not None
+    contents, static = slot_contents(query, start, dictionary), static_quads(query, graphs)
+    joined = _Services(query, contents, start, sources, settings).joined()
+    services = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
+    names = joined.names([one.service.variables for one in services])
+    answers = NativeServiceAnswers(query, plan, contents, static, dictionary, names, services=services)
+    return continuous(answers, graphs, start, name)
+
+
+def _check_native(query: Query, settings: MaintenanceSettings | None) -> None:
+    """Whether views alone answer the SERVICE patterns, each answer with copies of its own."""
+    if settings is None or settings.fetch is not Fetch.VIEW:
+        raise NotNativeError("its SERVICE patterns are asked without a view")
+    if settings.edges:
+        raise NotNativeError("edges are refreshed")
+    if settings.audit:
+        raise NotNativeError("answers are audited")
+    if settings.state is not None and query.operator is not Operator.RSTREAM:
+        raise NotNativeError(f"the state keeps what {query.operator} compares with")
+    if trace(query).doubtful:
+        raise NotNativeError("none of its answers is sure")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,14 +11,14 @@ from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.query.syntax.tree import Source
 from freshkeeper.maintenance.rsp.construct import Template
-from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
+from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot, Table
 from freshkeeper.maintenance.rsp.local_query import fill
 from freshkeeper.maintenance.rsp.r2s import Answer, Answers, Freshness, combine
 from freshkeeper.maintenance.service.asking import Asking
 from freshkeeper.maintenance.service_join.answer_freshness import settle
 from freshkeeper.maintenance.service_join.lineage import trace
 from freshkeeper.maintenance.service_join.service_solutions import Service
-from freshkeeper.maintenance.service_join.values import ServiceRows
+from freshkeeper.maintenance.service_join.values import HIDDEN, ServiceRows
 
 
 @dataclass(eq=False)
@@ -54,6 +54,12 @@ class FederatedQuery:
         if self.query.form is Form.ASK:
             return Answers.of([_verdict(answers.freshness or (), found)])
         return answers
+
+    def names(self, variables: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+        """What it shows, in the order of the SPARQL library, where its services give these variables."""
+        table = Snapshot().find(self._text([ServiceRows(each, [], [], []) for each in variables]), {})
+        assert isinstance(table, Table)
+        return tuple(name for name in table.variables if not name.startswith(HIDDEN))
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
         """An instant that an earlier run answered."""

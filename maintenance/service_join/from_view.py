@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Row
 from freshkeeper.maintenance.rsp.r2s import CERTAIN, Freshness, combine
-from freshkeeper.maintenance.service_join.service_view import ServiceView
+from freshkeeper.maintenance.service_join.service_view import Feed, ServiceView
 from freshkeeper.maintenance.service_join.values import ServiceRows
 from freshkeeper.maintenance.service_join.window_mappings import Mappings, WindowPart
 from freshkeeper.policies import base
@@ -32,6 +32,10 @@ class FromView:
         self._mappings = self.part.read(evaluator, functions)
         self.view.stage(self._user, now, self._mappings.joined)
         return self.view
+
+    def stage(self, feed: Feed) -> None:
+        """The same for a query that keeps its mappings itself."""
+        self.view.stage_columns(self._user, feed)
 
     def rebuild(
         self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]

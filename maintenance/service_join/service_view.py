@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,12 @@ from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges, ov
 from freshkeeper.maintenance.service_join.window_mappings import WindowMapping
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 from freshkeeper.policies.arrays import Ints
+
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.native.view_columns import ViewColumns
+
+Feed: TypeAlias = Callable[[int], tuple[Ints, Ints]]
+"""What is new at an instant: times and slots of SNs"""
 
 
 @dataclass(eq=False)
@@ -45,6 +52,9 @@ class ServiceView:
     _fed: dict[int, dict[Hashable, int]] = field(default_factory=dict)
     _answers: list[Answer] | None = None
     _places: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
+    _feeds: dict[int, Feed] = field(default_factory=dict)
+    columns: "ViewColumns | None" = None
+    """its copies as ids, where native queries ask it"""
 
     def user(self) -> int:
         """One query's pattern more."""
@@ -55,9 +65,14 @@ class ServiceView:
         """What a query has in its windows now."""
         self._staged[user] = now, mappings
 
+    def stage_columns(self, user: int, feed: Feed) -> None:
+        """The same of a query that keeps its mappings itself: it is asked for what is new when it is time."""
+        self._feeds[user] = feed
+
     def leave(self, user: int) -> None:
         """A query has nothing in its windows any more."""
         self._staged.pop(user, None)
+        self._feeds.pop(user, None)
         self.manager.content.remove(self._fed.pop(user, {}).keys())
 
     @property
@@ -74,16 +89,17 @@ class ServiceView:
         if again and self.manager.window.grid:
             return
         at, slots, identity = self._arrivals(now)
+        arrived = np.concatenate([slots, self._fed_columns(now)])
         self._now = now
         if again or (store.last is not None and now <= store.last):
             self._keep(self.manager.revisit(now, at, slots, identity))
         elif doubt is not None and now == doubt.t:
             self._keep(self.manager.revisit(now, at, slots, identity, doubt.available, doubt.spent))
-            self._commit(slots)
+            self._commit(arrived)
         else:
             decision = self.manager.decide(now, at, slots, identity)
             self.manager.reserve(decision)
-            self._decided = decision, slots
+            self._decided = decision, arrived
 
     def asking(self, now: int) -> Waiting[None]:
         """Refresh within the budget."""
@@ -139,9 +155,21 @@ class ServiceView:
             manager.content.remove(fed.keys() - until.keys())
             self._fed[user] = until
         self._staged.clear()
+        numbers = manager.view.sns.numbers
+        manager.view.sn_slots(sorted({sn for _, sn, _ in new if sn not in numbers}, key=str))
         slots = manager.view.sn_slots([sn for _, sn, _ in new])
-        self.endpoint.forget(manager.view.sns.numbers)
+        self.endpoint.forget(numbers)
         return np.array([at for at, _, _ in new], np.int64), slots, [identity for _, _, identity in new]
+
+    def _fed_columns(self, now: int) -> Ints:
+        """What is new in the windows of native queries; the slots of its SNs."""
+        found = [np.empty(0, np.int64)]
+        for feed in self._feeds.values():
+            at, slots = feed(now)
+            self.manager.content.insert(at, slots)
+            found.append(slots)
+        self._feeds.clear()
+        return np.concatenate(found)
 
 
 def _places(keys: Sequence[Hashable], slots: Ints) -> dict[Hashable, tuple[int, int]]:

@@ -62,7 +62,13 @@ class ServiceRows:
 
 def written(term: Term) -> str:
     """A term as SPARQL data."""
-    return text_of(_changed(term, _named))
+    return text_of(skolem(term))
+
+
+def skolem(term: Term) -> Term:
+    """A term that may stand for a blank node of a source: another node than one of a stream that has its label."""
+    found: Term = _changed(term, _named)
+    return found
 
 
 def _named(term: Term) -> Term:

@@ -37,6 +37,8 @@ class View:
     last_refresh: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     kinds: Kinds = field(default_factory=lambda: np.empty(0, np.int8))
     evicted: int = 0
+    released: int = 0
+    """how often an SN was let go: slots that were known before may be another's"""
 
     def __post_init__(self) -> None:
         """A view that may hold nothing is a mistake."""
@@ -193,6 +195,7 @@ class View:
                 self._release_sr(sr)
         self.graph.window.tallies.rates.counts[slot] = 0.0
         self.sns.release(slot)
+        self.released += 1
 
     def _release_sr(self, slot: int) -> None:
         self.model.evict(np.array([slot], dtype=np.int32))

@@ -1,0 +1,203 @@
+"""The copies of a view in columns of ids: what SERVICE answers for the SNs of the window, without a term in sight.
+
+A row is an edge of the static part with a row of the copy. Copies are encoded when they were refreshed, edges when
+their SN was fetched; a refresh touches nothing else.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyoxigraph import BlankNode, Triple
+
+from freshkeeper.maintenance.evaluation import Evaluation, Join
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.group_index import GroupIndex, longer
+from freshkeeper.maintenance.rsp.evaluator import Row
+from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.service_join.values import skolem
+from freshkeeper.policies.arrays import Bools, Floats, Ints, spread
+from freshkeeper.policies.base import NEVER
+
+UNBOUND = -1
+
+
+@dataclass(eq=False)
+class Pool:
+    """Rows of ids under numbers; what is replaced leaves a gap until the gaps are the most."""
+
+    width: int
+    """ids in a row"""
+    start: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    count: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    rows: Ints = field(init=False)
+    used: int = 0
+    live: int = 0
+
+    def __post_init__(self) -> None:
+        """No rows."""
+        self.rows = np.empty((self.width, 0), np.int64)
+
+    def put(self, numbers: Ints, counts: Ints, rows: Ints) -> None:
+        """The rows of some numbers, one after the other, in the place of those that they had."""
+        self._know(int(numbers.max(initial=-1)) + 1)
+        self.live += rows.shape[1] - int(self.count[numbers].sum())
+        self.start[numbers] = self.used + np.cumsum(counts) - counts
+        self.count[numbers] = counts
+        end = self.used + rows.shape[1]
+        self.rows = longer(self.rows, end)
+        self.rows[:, self.used : end] = rows
+        self.used = end
+        if self.used > 4 * self.live + 1_000:
+            places = spread(self.start, self.count)
+            self.rows = self.rows[:, places]
+            self.start, self.used = np.cumsum(self.count) - self.count, self.live
+
+    def mark(self, live: Bools) -> None:
+        """The ids that are kept."""
+        ids = self.rows[:, spread(self.start, self.count)].ravel()
+        live[ids[ids >= 0]] = True
+
+    def _know(self, width: int) -> None:
+        have = self.start.size
+        if width > have:
+            self.start, self.count = (np.concatenate([c, np.zeros(width, np.int64)]) for c in (self.start, self.count))
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """What SERVICE gives for some solutions: a row for each pair that joins."""
+
+    solutions: Ints
+    """the place of the solution"""
+    columns: dict[str, Ints]
+    fresh: Floats
+    refreshed: Ints
+
+
+@dataclass(eq=False)
+class ViewColumns:
+    """One view; columns have the names that its endpoint gives them."""
+
+    manager: Manager
+    endpoint: PatternEndpoint
+    dictionary: Dictionary
+    blanks: dict[int, int] = field(default_factory=dict)
+    """blank nodes of the source by the names that they travel under"""
+    _seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    _followed: Evaluation | None = None
+    _missing: set[int] = field(default_factory=set)
+    _edges: GroupIndex = field(default_factory=GroupIndex)
+    _edge_count: int = 0
+
+    def __post_init__(self) -> None:
+        """Edges have what neither their key nor a copy says; keys lie beside the rows of copies."""
+        split = self.endpoint.split
+        self._extra = [n for n, name in enumerate(self.endpoint.edge) if name not in split.key]
+        self._edge_names = tuple(self.endpoint.edge[n] for n in self._extra)
+        self._copy_names = (*split.key, *split.values)
+        self.copies = Pool(len(self._copy_names))
+        self.edges = Pool(len(self._extra))
+        self.dictionary.hold(self._mark)
+
+    def follow(self, evaluation: Evaluation, arrived: Iterable[int]) -> None:
+        """The view was evaluated; these SNs are in the window and were not known before."""
+        self._missing.update(arrived)
+        if evaluation is not self._followed:
+            self._followed = evaluation
+            self._read_copies()
+        self._read_edges()
+
+    def expand(self, join: Join, sns: Ints) -> Expansion:
+        """The rows for some solutions by their SNs."""
+        held = self.manager.view.last_refresh[join.sr] != NEVER
+        sn, sr, fresh = join.sn[held], join.sr[held], join.fresh[held]
+        number, _ = self._edges.find([sn, sr.astype(np.int64)], sn.size)
+        number = self._member(number)
+        edge_rows = np.where(number >= 0, self.edges.count[number], 0)
+        copy_rows = self.copies.count[sr]
+        width = max(int(sns.max(initial=0)), int(sn.max(initial=0))) + 1
+        degree = np.bincount(sn, minlength=width)
+        first = np.full(width, 0, np.int64)
+        starts = np.flatnonzero(np.diff(sn, prepend=-1))
+        first[sn[starts]] = starts
+        lengths = np.where(sns >= 0, degree[sns], 0)
+        solutions = np.repeat(np.arange(sns.size), lengths)
+        pairs = spread(first[sns], lengths)
+        times = (edge_rows * copy_rows)[pairs]
+        each = np.repeat(np.arange(pairs.size), times)
+        within = np.arange(each.size) - np.repeat(np.cumsum(times) - times, times)
+        pair = pairs[each]
+        inner = copy_rows[pair]
+        edge_at = self.edges.start[number[pair]] + within // np.maximum(inner, 1)
+        copy_at = self.copies.start[sr[pair]] + within % np.maximum(inner, 1)
+        columns = {name: self.edges.rows[n, edge_at] for n, name in enumerate(self._edge_names)}
+        columns |= {name: self.copies.rows[n, copy_at] for n, name in enumerate(self._copy_names)}
+        refreshed = self.manager.view.last_refresh[sr[pair]]
+        return Expansion(solutions[each], columns, fresh[pair], refreshed)
+
+    def _member(self, groups: Ints) -> Ints:
+        """The edge's number: it is alone in its group."""
+        return self._edges.first(groups)
+
+    def _read_copies(self) -> None:
+        """Copies that were fetched since the last time."""
+        view = self.manager.view
+        now = view.last_refresh
+        self._seen = np.concatenate([self._seen, np.full(max(0, now.size - self._seen.size), NEVER)])
+        changed = np.flatnonzero(now != self._seen[: now.size])
+        self._seen = now.copy()
+        changed = changed[(now[changed] != NEVER)]
+        rows: list[Row] = []
+        counts = np.zeros(changed.size, np.int64)
+        for n, slot in enumerate(changed.tolist()):
+            key, value = view.srs.keys[slot], view.values[slot]
+            assert isinstance(key, tuple)
+            assert isinstance(value, tuple)
+            rows += [(*key, *row) for row in value]
+            counts[n] = len(value)
+        if changed.size:
+            self.copies.put(changed, counts, self._encoded(rows, self.copies.width))
+
+    def _read_edges(self) -> None:
+        """Edges of SNs that are no longer missing."""
+        view, graph = self.manager.view, self.manager.graph
+        misses = view.misses
+        there = [sn for sn in self._missing if view.sns.keys[sn] not in misses]
+        self._missing.difference_update(there)
+        for sn in there:
+            key = view.sns.keys[sn]
+            if key is None:  # it was let go before it was ever fetched
+                continue
+            assert isinstance(key, tuple)
+            edges = self.endpoint.edges.get(key, {})
+            slots = graph.by_sn.of(sn).astype(np.int64)
+            found = [edges.get(view.srs.keys[slot], ()) for slot in slots.tolist()]
+            counts = np.array([len(each) for each in found], np.int64)
+            rows = [tuple(edge[n] for n in self._extra) for each in found for edge in each]
+            self.edges.put(self._numbers(sn, slots), counts, self._encoded(rows, self.edges.width))
+
+    def _numbers(self, sn: int, slots: Ints) -> Ints:
+        """A number for every edge."""
+        keys = [np.full(slots.size, sn, np.int64), slots]
+        known = self._member(self._edges.find(keys, slots.size)[0])
+        new = np.flatnonzero(known < 0)
+        known[new] = self._edge_count + np.arange(new.size)
+        self._edge_count += new.size
+        self._edges.add(known[new], [key[new] for key in keys])
+        return known
+
+    def _encoded(self, rows: Sequence[Row], width: int) -> Ints:
+        terms = [term for row in rows for term in row]
+        ids = np.full(len(terms), UNBOUND, np.int64)
+        bound = np.array([term is not None for term in terms], bool)
+        ids[bound] = self.dictionary.encode(skolem(term) for term in terms if term is not None)
+        for term in {term for term in terms if isinstance(term, BlankNode | Triple)}:
+            self.blanks[self.dictionary.id(skolem(term))] = self.dictionary.id(term)
+        return np.ascontiguousarray(ids.reshape(len(rows), width).T)
+
+    def _mark(self, live: Bools) -> None:
+        self.copies.mark(live)
+        self.edges.mark(live)
+        live[[*self.blanks, *self.blanks.values()]] = True

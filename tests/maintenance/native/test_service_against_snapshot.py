@@ -1,0 +1,119 @@
+"""SERVICE from the view says the same on both evaluators: answers, how fresh and how old they are, what was spent."""
+
+import random
+from typing import Any
+
+import pytest
+from evaluators import said
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
+
+from freshkeeper import BudgetRule, Source
+from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.service_join.build import EvaluatorKind, MaintenanceSettings, build
+from freshkeeper.policies.registry import make
+
+SEEDS = range(40)
+ROUNDS = [
+    "RANGE PT4S STEP PT1S",
+    "RANGE PT3S STEP PT2S",
+    "RANGE PT2S",
+    "ELEMENTS 4 STEP 2",
+    "NOW",
+    "RANGE PT2S STEP PT1S CLOSURE RIGHT_OPEN",
+]
+BLOG = "SERVICE <urn:blog> { ?topic <urn:by> ?user . ?user <urn:n> ?n }"
+BODIES = [
+    BLOG,
+    BLOG + " FILTER(?n > 2)",
+    BLOG + " FILTER(?user != ?post)",
+    "SERVICE <urn:blog> { ?topic <urn:n> ?n }",
+    "SERVICE <urn:blog> { ?topic <urn:by> ?user . ?user <urn:n> ?n OPTIONAL { ?user <urn:name> ?name } }",
+    "SERVICE <urn:blog> { ?topic <urn:by> ?user . ?topic <urn:place> ?place . ?user <urn:n> ?n }",
+    BLOG + " SERVICE <urn:shop> { ?topic <urn:by> ?user . ?user <urn:price> ?price }",
+    BLOG + " SERVICE <urn:shop> { ?topic <urn:price> ?price }",
+    BLOG + " ?topic <urn:kind> ?kind",
+    "SERVICE <urn:blog> { ?topic <urn:by> ?user . ?user <urn:n> ?post }",
+]
+PATTERNS = [
+    "?post <urn:topic> ?topic",
+    "?post <urn:topic> ?topic . ?post <urn:at> ?at",
+    "?a <urn:topic> ?topic . ?post <urn:topic> ?topic",
+]
+
+
+def topic(draw: random.Random) -> NamedNode | BlankNode:
+    return NamedNode(f"urn:t{draw.randrange(4)}") if draw.random() < 0.97 else BlankNode("t")
+
+
+def stream(draw: random.Random) -> list[tuple[int, Triple]]:
+    """Posts, some of them again and again, some at one instant."""
+    at, found = 0, []
+    for _ in range(draw.randrange(5, 30)):
+        at += draw.choice([0, 0, 200, 500, 1000, 2500])
+        post = NamedNode(f"urn:p{draw.randrange(6)}")
+        found.append((at, Triple(post, NamedNode("urn:topic"), topic(draw))))
+        if draw.random() < 0.4:
+            found.append((at, Triple(post, NamedNode("urn:at"), Literal(draw.randrange(3)))))
+    return found
+
+
+def background(draw: random.Random) -> tuple[list[Quad], list[tuple[int, Quad]]]:
+    """Data with blank nodes and missing values, and its changes."""
+    users = [NamedNode(f"urn:u{n}") for n in range(4)] + [BlankNode("u")]
+    topics = [NamedNode(f"urn:t{n}") for n in range(4)]
+    quads = [Quad(t, NamedNode("urn:by"), u) for t in topics for u in users if draw.random() < 0.5]
+    quads += [Quad(t, NamedNode("urn:place"), Literal(n)) for t in topics for n in range(draw.randrange(3))]
+    quads += [Quad(s, NamedNode("urn:n"), Literal(draw.randrange(5))) for s in (*users, *topics) if draw.random() < 0.8]
+    quads += [Quad(s, NamedNode("urn:price"), Literal(1)) for s in (*users, *topics) if draw.random() < 0.7]
+    quads += [Quad(u, NamedNode("urn:name"), Literal("x")) for u in users if draw.random() < 0.5]
+    volatile = [q for q in quads if q.predicate.value in ("urn:n", "urn:price") and isinstance(q.subject, NamedNode)]
+    changes = [
+        (draw.randrange(0, 20_000), Quad(q.subject, q.predicate, Literal(draw.randrange(5))))
+        for q in volatile
+        for _ in range(3)
+    ]
+    return quads, changes
+
+
+def query(draw: random.Random) -> str:
+    shown = draw.choice(["*", "*", "?topic ?n", "DISTINCT ?topic", "DISTINCT *"])
+    body = draw.choice(BODIES)
+    shown = "*" if "?n" in shown and "?n" not in body else shown
+    operator = draw.choice(["RSTREAM", "RSTREAM", "ISTREAM", "DSTREAM"])
+    window = f"FROM NAMED WINDOW <urn:w> ON <urn:s> [{draw.choice(ROUNDS)}]"
+    head = f"PREFIX : <urn:> REGISTER {operator} <urn:out> AS SELECT {shown} {window}"
+    return f"{head} {{ WINDOW <urn:w> {{ {draw.choice(PATTERNS)} }} {body} }}"
+
+
+def settings(seed: int, seen: list[tuple[object, ...]]) -> MaintenanceSettings:
+    draw = random.Random(seed)
+
+    def observe(source: str, _: Manager, evaluation: Evaluation) -> None:
+        one = evaluation.record
+        seen.append((source, one.t_ms, one.results, one.window_mappings, one.spent, one.candidates, one.requests))
+
+    name = draw.choice(["gain", "ibm", "lru", "random", "plan"])
+    budget = BudgetRule.of(draw.choice([0.5, 1, 2, 5, 50]), draw.choice([0, 4]))
+    capacity = draw.choice([None, None, 3])
+    return MaintenanceSettings(lambda _: make(name), budget, capacity=capacity, seed=seed, observe=observe)
+
+
+def answered(text: str, seed: int, kind: str) -> tuple[list[tuple[Any, ...]], list[tuple[object, ...]]]:
+    draw = random.Random(seed)
+    elements, (quads, changes) = stream(draw), background(draw)
+    volatile = {"urn:blog": ["urn:n"], "urn:shop": ["urn:price"]}
+    sources = {name: Source.embedded(quads, each, list(changes)) for name, each in volatile.items()}
+    graphs = {"": [Quad(NamedNode(f"urn:t{n}"), NamedNode("urn:kind"), Literal(n % 2)) for n in range(3)]}
+    seen: list[tuple[object, ...]] = []
+    built = build(parse(text), graphs, sources=sources, settings=settings(seed, seen), evaluator=EvaluatorKind(kind))
+    return said(run(built, {"urn:s": elements}, drain=draw.random() < 0.3)), seen
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_evaluators_say_the_same(seed: int) -> None:
+    text = query(random.Random(f"query {seed}"))
+    expected, recorded = answered(text, seed, "snapshot")
+    assert answered(text, seed, "native") == (expected, recorded), text
