@@ -81,7 +81,7 @@ class PatternSet:
     @classmethod
     def of(cls, queries: Mapping[str, Pattern], dictionary: Dictionary | None = None, most: int = MOST) -> "PatternSet":
         """Queries by name, all or none: the first that cannot be one of these is an error that says why."""
-        made = cls(dictionary or Dictionary(), most)
+        made = cls(Dictionary() if dictionary is None else dictionary, most)
         made.register_all(queries)
         return made
 

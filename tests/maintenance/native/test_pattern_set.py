@@ -11,6 +11,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 from freshkeeper import FreshkeeperError, PatternSet, continuous_query, parse_query, run
 from freshkeeper.maintenance.native import dictionary as dictionaries
 from freshkeeper.maintenance.native.columns import columns_of
+from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Batch, Elements
 from freshkeeper.policies.errors import ConfigError, TimeError
 
@@ -97,6 +98,12 @@ def test_columns_quads_and_pairs_are_elements_alike():
         answers.append(told(patterns.feed(given).results()))
     assert answers[0] == answers[1] == answers[2]
     assert len(answers[0]) == 2
+
+
+def test_a_dictionary_that_is_given_is_used_though_it_is_empty():
+    shared = Dictionary()
+    assert PatternSet.of({"q": last(3, EDGE)}, shared).dictionary is shared
+    assert len(shared) == 1
 
 
 def test_explicit_variables_come_in_their_order():
