@@ -118,7 +118,9 @@ def build(
     """
     if evaluator is not EvaluatorKind.SNAPSHOT:
         try:
-            return native_query(query, plan_of(query), graphs or {}, start, name, dictionary or Dictionary())
+            plan = plan_of(query, graphs or {})
+            kept = settings is not None and settings.state is not None
+            return native_query(query, plan, graphs or {}, start, name, dictionary or Dictionary(), kept)
         except NotNativeError as reason:
             if evaluator is EvaluatorKind.NATIVE:
                 raise ConfigError(f"the query cannot run natively: {reason}") from None
