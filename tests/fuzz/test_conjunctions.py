@@ -15,7 +15,8 @@ import pytest
 from conjunctions import Conjunction, conjunction
 from evaluators import results, said
 
-from freshkeeper.maintenance.native.plan import NotNativeError, plan_of
+from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query import parse
 from freshkeeper.policies.errors import InputError
 

@@ -136,6 +136,8 @@ class _Generator:
             body += self._static(graphs)
         if lots.random() < 0.3:
             body.append(self._filter())
+        if lots.random() < 0.15:
+            body.append(self._computed())
         if lots.random() < 0.2:
             lots.shuffle(body)
         for name in [*self.values]:
@@ -145,21 +147,41 @@ class _Generator:
         report = lots.choice(REPORTS) if lots.random() < 0.25 else ""
         every = f"COMPUTED EVERY {lots.choice([700, 1000])}ms " if lots.random() < 0.07 and not report else ""
         operator = lots.choice(["RSTREAM", "RSTREAM", "ISTREAM", "DSTREAM"])
-        return "\n".join(
-            [
-                f"REGISTER {operator} <urn:out> {every}AS SELECT {self._shown()}",
-                *declared,
-                report,
-                f"WHERE {{ {' '.join(body)} }}",
-            ]
-        )
+        head, tail = self._head()
+        where = f"WHERE {{ {' '.join(body)} }}{tail}"
+        return "\n".join([f"REGISTER {operator} <urn:out> {every}AS {head}", *declared, report, where])
 
-    def _shown(self) -> str:
-        names = [name for name in self._seen if name not in self.unsure]
+    def _head(self) -> tuple[str, str]:
+        """What it gives, and what stands behind the pattern."""
+        lots, names = self.lots, [name for name in self._seen if name not in self.unsure]
+        kind = lots.choice(["select"] * 5 + ["grouped", "grouped", "computed", "construct", "ask"])
+        if not names or kind == "select":
+            return f"SELECT {self._shown(names)}", ""
+        x, y = lots.choice(names), lots.choice(names)
+        if kind == "ask":
+            return "ASK", ""
+        if kind == "construct":
+            return f"CONSTRUCT {{ ?{x} <urn:out> ?{y} . <urn:all> ?{y} ?{x} }}", ""
+        distinct = "DISTINCT " * (lots.random() < 0.3)
+        if kind == "computed":
+            made = lots.choice([f"STR(?{y})", f"?{y} + 1", f"IF(?{x} = ?{y}, 1, ?{y})", f"isIRI(?{y})"])
+            return f"SELECT {distinct}?{x} ({made} AS ?made)", ""
+        counts = [f"({self._aggregate(names)} AS ?n{n})" for n in range(lots.choice([1, 2]))]
+        by = " ".join(f"?{name}" for name in self._sampled(names, lots.choice([0, 1, 1, 2])))
+        return f"SELECT {distinct}{by} {' '.join(counts)}", f" GROUP BY {by}" * bool(by)
+
+    def _aggregate(self, names: Sequence[str]) -> str:
+        lots = self.lots
+        name = lots.choice(["COUNT", "COUNT", "COUNT", "SUM", "MIN", "MAX", "AVG"])
+        if name == "COUNT" and lots.random() < 0.3:
+            return "COUNT(*)"
+        return f"{name}({'DISTINCT ' * (lots.random() < 0.3)}?{lots.choice(names)})"
+
+    def _shown(self, names: Sequence[str]) -> str:
         distinct = "DISTINCT " if self.lots.random() < 0.35 else ""
         if not names or self.lots.random() < (0.02 if self.unsure else 0.3):
             return distinct + "*"
-        return distinct + " ".join(f"?{name}" for name in self.lots.sample(names, self.lots.randint(1, len(names))))
+        return distinct + " ".join(f"?{name}" for name in self._sampled(names, self.lots.randint(1, len(names))))
 
     def _patterns(self, triples: Sequence[Triple]) -> str:
         """One to three triples of these, mostly such as share a term with what is there already."""
@@ -255,6 +277,16 @@ class _Generator:
         self.values[name] = None
         return f"{inner} BIND(STR(?{self.lots.choice(of)}) AS ?{name})"
 
+    def _computed(self) -> str:
+        """BIND over what windows have, mostly."""
+        x, y = (self._some(2) * 2 or ["v0", "v0"])[:2]
+        name = f"v{len(self.values)}"
+        made = self.lots.choice(
+            [f"STR(?{x})", f"?{x} + 1", f"?{y}", f"IF(?{x} = ?{y}, ?{x}, ?{y})", f"CONCAT(STR(?{x}), 'x')"]
+        )
+        self.values[name] = None
+        return f"BIND({made} AS ?{name})"
+
     def _like(self, term: object) -> object:
         """The term, in another spelling, another one, or none."""
         lots = self.lots
@@ -285,7 +317,10 @@ class _Generator:
         return [name for name in self.values if not name.startswith("_:")]
 
     def _some(self, count: int) -> list[str]:
-        return self.lots.sample(self._seen, min(count, len(self._seen)))
+        return self._sampled(self._seen, count)
+
+    def _sampled(self, names: Sequence[str], count: int) -> list[str]:
+        return self.lots.sample(names, min(count, len(names)))
 
 
 def _held(extent: str, elements: Elements, now: int) -> Sequence[Triple]:
