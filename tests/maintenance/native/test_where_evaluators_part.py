@@ -51,3 +51,21 @@ def test_a_graph_that_is_constructed_is_a_set_also_where_a_triple_has_a_blank_no
     stream = [(1000, Triple(A, P, BlankNode("n"))), (1000, Triple(B, P, BlankNode("n")))]
     for kind in ("native", "snapshot"):
         assert [bag.total() for _, _, _, bag, _ in said(results(text, kind, {"urn:s": stream}, {}))] == [1]
+
+
+@pytest.mark.parametrize("operator", ["RSTREAM", "ISTREAM", "DSTREAM"])
+def test_a_triple_that_would_be_a_subject_is_left_out_of_what_is_constructed(operator: str) -> None:
+    text = f"REGISTER {operator} <urn:out> AS CONSTRUCT {{ ?o ?p ?s }} {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} }}"
+    stream = [(1000, Triple(A, P, Triple(A, P, B))), (1000, Triple(A, P, B)), (4000, Triple(A, P, A))]
+    expected = said(results(text, "snapshot", {"urn:s": stream}, {}))
+    assert said(results(text, "native", {"urn:s": stream}, {})) == expected
+    assert sum(bag.total() for _, _, _, bag, _ in expected) == {"RSTREAM": 3, "ISTREAM": 2, "DSTREAM": 1}[operator]
+
+
+def test_a_window_over_all_begins_where_it_is_asked_as_long_as_nothing_came() -> None:
+    windows = "FROM NAMED WINDOW <urn:w> ON <urn:s> [ELEMENTS 1] FROM NAMED WINDOW <urn:all> ON <urn:t> [ALL]"
+    text = f"SELECT ?s {windows} {{ WINDOW <urn:w> {{ ?s ?p ?o }} WINDOW <urn:all> {{ ?o ?p ?s }} }}"
+    streams = {"urn:s": STREAM, "urn:t": [(3000, Triple(A, P, B)), (4000, Triple(A, P, B))]}
+    found = said(results(text, "native", streams, {}))
+    assert found == said(results(text, "snapshot", streams, {}))
+    assert [dict(windows)["urn:all"] for _, windows, _, _, _ in found] == [(1000, 1000), (2000, 2000)]
