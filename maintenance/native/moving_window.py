@@ -117,8 +117,7 @@ class MovingWindow:
         if window.kind is WindowKind.ALL:
             self._first = int(times[0]) if self._first is None and times.size else self._first
             self._closes = ticks
-            opened = np.full(ticks.size, ticks[0] if self._first is None else self._first)
-            self._opens = np.minimum(opened, ticks)
+            self._opens = ticks if self._first is None else np.minimum(self._first, ticks)
         elif not self.counts:
             self._closes = ticks - window.lag
             self._opens = self._closes - (window.range or 0)

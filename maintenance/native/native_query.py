@@ -16,6 +16,7 @@ from freshkeeper.maintenance.native.join_inputs import Relation, WindowInput
 from freshkeeper.maintenance.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.native.moving_window import MovingWindow
 from freshkeeper.maintenance.native.plan import Plan, WindowPattern
+from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.solution_table import SolutionTable
 from freshkeeper.maintenance.native.static_parts import relations
 from freshkeeper.maintenance.native.window_slots import HeldSlots
@@ -42,6 +43,7 @@ class NativeAnswers:
     contents: Sequence[Content]
     static: Sequence[Quad]
     dictionary: Dictionary
+    operator: Operator
     variables: tuple[str, ...] = ()
     errors: int = 0
     _gained: list[Ints] = field(default_factory=list)
@@ -93,8 +95,9 @@ class NativeAnswers:
         return ()
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """What the windows hold is all there is."""
+        """What the windows hold is all there is; the answers of this instant are out."""
         del now, done, evaluator, functions
+        self._streamed()
         return ()
 
     def leave(self) -> None:
@@ -105,7 +108,7 @@ class NativeAnswers:
         return streamed
 
     def _streamed(self) -> Ints:
-        operator, table = self.query.operator, self.table
+        operator, table = self.operator, self.table
         if operator is Operator.RSTREAM:
             return self._rows()
         if self._whole:
@@ -139,7 +142,7 @@ class NativeAnswers:
 
     def _remember(self, where: list[Ints], values: Ints) -> None:
         """For R2S, which compares with the answers before."""
-        if self.query.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
+        if self.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
             where.append(values)
 
     def _input(self, pattern: WindowPattern, held: Sequence[HeldSlots]) -> WindowInput:
@@ -158,14 +161,18 @@ class NativeAnswers:
 
 
 def native_query(
-    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
+    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary, kept: bool = False
 ) -> ContinuousQuery:
-    """A query that runs by its plan."""
-    if moves_with_elements(query):
+    """A query that runs by its plan; what a state keeps for R2S is compared as terms, all else as columns."""
+    compared = kept and query.operator is not Operator.RSTREAM
+    if compared and query.form is Form.CONSTRUCT:
+        raise NotNativeError("a state keeps the solutions that its triples are made of")
+    if moves_with_elements(query) and not compared:
         return _moving_query(query, plan, graphs, start, name, dictionary)
     contents = slot_contents(query, start, dictionary)
-    answers = NativeAnswers(query, plan, contents, static_quads(query, graphs), dictionary)
-    return continuous(answers, graphs, start, name)
+    operator = Operator.RSTREAM if compared else query.operator
+    answers = NativeAnswers(query, plan, contents, static_quads(query, graphs), dictionary, operator)
+    return continuous(answers, graphs, start, name, compared)
 
 
 def slot_contents(query: Query, start: int, dictionary: Dictionary) -> list[Content]:
@@ -173,11 +180,13 @@ def slot_contents(query: Query, start: int, dictionary: Dictionary) -> list[Cont
     return [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]
 
 
-def continuous(answers: NativeAnswers, graphs: Graphs, start: int, name: str) -> ContinuousQuery:
-    """A query that runs by its plan."""
+def continuous(
+    answers: NativeAnswers, graphs: Graphs, start: int, name: str, compared: bool = False
+) -> ContinuousQuery:
+    """A query that runs by its plan; its answers are `compared` by R2S as terms, or have been as columns."""
     found = ContinuousQuery(answers.query, answers.contents, answers, graphs, start, name, follow=answers.apply)
-    if answers.query.form is not Form.ASK:
-        found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
+    if answers.query.form is not Form.ASK and not compared:
+        found.streamer = Streamer(Operator.RSTREAM)
     return found
 
 

@@ -5,7 +5,7 @@ relations           what stands over static graphs alone, whatever it is: solved
 filters, values     expressions over what all solutions bind: asked of the library once per combination of values
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -40,8 +40,8 @@ Terms: TypeAlias = tuple["str | Term", "str | Term", "str | Term"]
 JOINING = (TriplePattern, Group, Values, Union, Select)
 BLANKS = ("_:", "freshkeeper_blank_")
 """How the names of blank nodes begin, which are not shown."""
-FICKLE = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "EXISTS")
-"""Words of expressions whose value is not made of their variables alone."""
+FICKLE = ("NOW", "RAND", "UUID", "STRUUID", "BNODE")
+"""Functions that say something else each time."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,11 @@ class Plan:
     """how many SERVICE blocks stand beside the windows"""
 
 
-def plan_of(query: Query) -> Plan:
-    """The plan; NotNativeError says why there is none."""
+def plan_of(query: Query, graphs: Collection[str] = ()) -> Plan:
+    """The plan for static graphs of these names; NotNativeError says why there is none."""
     if not query.windows:
         raise NotNativeError("it has no window, and is evaluated once")
-    reader = _Reader(query, read_head(query))
+    reader = _Reader(query, read_head(query), graphs)
     reader.read(query.group)
     return reader.plan()
 
@@ -114,6 +114,7 @@ class _Reader:
 
     query: Query
     head: Head
+    graphs: Collection[str]
     patterns: list[WindowPattern] = field(default_factory=list)
     statics: list[Element] = field(default_factory=list)
     looking: list[Element] = field(default_factory=list)
@@ -130,7 +131,7 @@ class _Reader:
         self.default = windows.index(merged[0]) if merged else None
         if len(merged) > 1:
             raise NotNativeError("several windows are merged into the default graph")
-        if merged and self.query.dataset.default_graphs:
+        if merged and (self.query.dataset.default_graphs or "" in self.graphs):
             raise NotNativeError("a window and static graphs are merged into the default graph")
 
     def read(self, elements: Sequence[Element]) -> None:
@@ -140,6 +141,8 @@ class _Reader:
             if isinstance(element, Service):
                 self.services.append(element)
                 continue
+            if any(token.is_word(*FICKLE) for token in element.items):
+                raise NotNativeError(f"{_short(element)} says something else each time")
             if isinstance(element, WindowBlock):
                 self._window_block(element)
             elif isinstance(element, TriplePattern) and self.default is not None:
@@ -233,7 +236,7 @@ class _Reader:
         """BINDs in their order, then the FILTERs, then what SELECT computes."""
         computed: set[str] = set()
         for element in sorted(self.looking, key=lambda e: isinstance(e, Filter)):
-            if element.parts or any(t.is_word(*FICKLE) for t in element.items):
+            if element.parts:
                 raise NotNativeError(f"{_short(element)} is not made of its variables alone")
             if isinstance(element, Bind):
                 looked, (name,) = element.looked, element.bound
@@ -247,7 +250,7 @@ class _Reader:
                 yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
         for name, text in self.head.computed:
             items = tokenize(text).items
-            if any(t.is_word(*FICKLE) for t in items):
+            if any(t.is_word(*FICKLE, "EXISTS") for t in items):
                 raise NotNativeError(f"?{name} is not made of variables alone")
             if not (looked := names_in(items)) <= certain | computed:
                 raise NotNativeError(f"?{name} looks at what not all solutions bind")

@@ -42,7 +42,7 @@ class Template:
 
 
 def _triple(s: Term | None, p: Term | None, o: Term | None) -> Triple | None:
-    if isinstance(s, NamedNode | BlankNode | Triple) and isinstance(p, NamedNode) and o is not None:
+    if isinstance(s, NamedNode | BlankNode) and isinstance(p, NamedNode) and o is not None:
         return Triple(s, p, o)
     return None
 

@@ -128,7 +128,7 @@ class Snapshot:
             ours = any(name in sparql for name in OWN)  # what our functions say is of this instant
             return Table(names, list(rows) if ours else rows)
         if isinstance(found, QueryTriples):
-            return list(found)
+            return list(dict.fromkeys(found))  # the library repeats those with blank nodes
         assert isinstance(found, QueryBoolean)
         return bool(found)
 

@@ -135,16 +135,19 @@ def _native(
     settings: MaintenanceSettings | None, dictionary: Dictionary,
 ) -> ContinuousQuery:  # fmt: skip
     """A query that runs by a plan; NotNativeError where there is none, before anything is made."""
-    plan = plan_of(query)
+    plan = plan_of(query, graphs)
     if not plan.services:
-        return native_query(query, plan, graphs, start, name, dictionary)
+        kept = settings is not None and settings.state is not None
+        return native_query(query, plan, graphs, start, name, dictionary, kept)
     _check_native(query, settings)
     assert settings is not None
     contents, static = slot_contents(query, start, dictionary), static_quads(query, graphs)
     joined = _Services(query, contents, start, sources, settings).joined()
     services = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
     names = joined.names([one.service.variables for one in services])
-    answers = NativeServiceAnswers(query, plan, contents, static, dictionary, names, services=services)
+    answers = NativeServiceAnswers(
+        query, plan, contents, static, dictionary, query.operator, variables=names, services=services
+    )
     return continuous(answers, graphs, start, name)
 
 

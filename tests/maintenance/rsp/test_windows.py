@@ -74,6 +74,12 @@ def test_groups_are_constructed_and_asked_for(ask: Ask) -> None:
     assert ask(f"ASK {window} HAVING (SUM(?n) > 5)", stream) == {2000: ["True"], 4000: ["False"]}
 
 
+@pytest.mark.timeout(20)
+def test_draining_does_not_wait_for_a_count_window_that_time_never_empties(ask: Ask) -> None:
+    windows = f"{W} [RANGE PT2S STEP PT1S] FROM WINDOW :c ON :s [ELEMENTS 2 STEP 1] REPORT NON_EMPTY"
+    assert max(ask(f"SELECT ?x {windows} {WHERE}", STREAM, drain=True)) == 9000
+
+
 def test_draining_goes_on_until_the_windows_are_empty(ask: Ask) -> None:
     found = ask(f"SELECT ?x {W} [RANGE PT2S STEP PT1S] {WHERE}", STREAM, drain=True)
     assert {t: found[t] for t in found if t > 7000} == {8000: ["d"], 9000: []}
