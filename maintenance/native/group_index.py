@@ -86,8 +86,8 @@ class GroupIndex:
         number = _none(self.groups)
         number[kept] = np.arange(kept.size)
         self._keys, self._head, self._count = self._keys[:, kept], self._head[kept], self._count[kept]
-        owned = self._owner < self.groups  # of members that are gone the owner means nothing
-        self._owner = np.where(owned & (self._owner >= 0), number[np.where(owned, self._owner, 0)], -1)
+        owned = (self._owner >= 0) & (self._owner < self.groups)  # of members that are gone it means nothing
+        self._owner = np.where(owned, number[np.where(owned, self._owner, 0)], -1)
         self.groups = kept.size
         self._lay_table(self.groups)
 

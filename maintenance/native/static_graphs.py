@@ -90,8 +90,8 @@ class _Quads:
         columns, dictionary = self.graphs.columns(self.name), self.graphs.dictionary
         for first in range(0, len(columns), MANY):
             here = slice(first, first + MANY)
-            terms = (dictionary.terms(each[here]) for each in (columns.s, columns.p, columns.o))
-            yield from (Quad(s, p, o, DefaultGraph()) for s, p, o in zip(*terms, strict=True))  # type: ignore[arg-type]
+            terms = (dictionary.terms(each[here].astype(np.int64)) for each in (columns.s, columns.p, columns.o))
+            yield from (Quad(s, p, o, DefaultGraph()) for s, p, o in zip(*terms, strict=True))
 
 
 def encoded(quads: Iterable[Quad], dictionary: Dictionary) -> Parts:
