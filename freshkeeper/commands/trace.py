@@ -69,6 +69,35 @@ def building(
 
 
 @app.command()
+def conference(
+    out: Annotated[Path, typer.Argument(help="the directory to write")],
+    sightings: Annotated[int, typer.Option(min=1, help="triples of the stream")] = 10_000,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="a key of the conference")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="which draw")] = 0,
+    overwrite: Annotated[bool, typer.Option(help="replace a conference that is there")] = False,
+) -> None:
+    """Draw a floor plan, authors with their papers, and a stream of sightings, with the five queries of CQELS's paper.
+
+    Example: `freshkeeper trace conference out/iswc --set triples=1000000`, and then
+    `freshkeeper run out/iswc/q3.cqels --stream http://deri.org/streams/rfid=out/iswc/rfid.nq
+    --graph http://deri.org/floorplan/=out/iswc/floorplan.nt --default out/iswc/dblp.nt`
+    """
+    from pydantic import ValidationError
+
+    from freshkeeper.maintenance.settings.validation import explained
+    from freshkeeper.simulator.trace.conference import Conference, write_conference
+
+    try:
+        wanted = Conference.model_validate(assignments(change))
+    except ValidationError as error:
+        raise ConfigError(f"--set {explained(error, Conference)}") from None
+    write_conference(wanted, seed, sightings, out, overwrite)
+    say(f"{out}: {wanted.triples:,} triples in dblp.nt, {sightings:,} sightings in rfid.nq, q1.cqels to q5.cqels")
+
+
+@app.command()
 def describe(
     directory: Annotated[Path, typer.Argument(help="a directory with arrivals, edges and changes")],
     window: Annotated[str, typer.Option(help="range, as 4s or PT4S; default: a suggestion")] = "",

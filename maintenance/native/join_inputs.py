@@ -16,11 +16,23 @@ Bindings: TypeAlias = Mapping[str, Ints]
 MOST_KEYS = 3
 
 
+class MemberGroups(Protocol):
+    """Members by group."""
+
+    def counts(self, groups: Ints) -> Ints:
+        """How many members each group has; none where there is no group."""
+        ...
+
+    def expand(self, groups: Ints, total: int) -> tuple[Ints, Ints]:
+        """Every member of these groups, beside the place of its group in the list."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Probe:
     """What an input has for some rows: a group of members for each."""
 
-    index: GroupIndex
+    index: MemberGroups
     groups: Ints
     total: int
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from pyoxigraph import Quad, QuerySolutions, Store
+from pyoxigraph import QuerySolutions, Store
 
 from freshkeeper.maintenance.native.answer_columns import Groups, Triples
 from freshkeeper.maintenance.native.delta_join import DeltaJoin
@@ -18,6 +18,7 @@ from freshkeeper.maintenance.native.moving_window import MovingWindow
 from freshkeeper.maintenance.native.plan import Plan, WindowPattern
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.solution_table import SolutionTable
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.static_parts import relations
 from freshkeeper.maintenance.native.window_slots import HeldSlots
 from freshkeeper.maintenance.query.model import Form, Operator, Query
@@ -28,7 +29,7 @@ from freshkeeper.maintenance.rsp.held_triples import Move
 from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.r2s import Answers, Streamer
 from freshkeeper.maintenance.rsp.window_content import Content
-from freshkeeper.maintenance.rsp.window_dataset import Graphs, static_quads
+from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.rsp.window_kinds import content_of
 from freshkeeper.maintenance.service.asking import Asking
 from freshkeeper.policies.arrays import Bools, Ints
@@ -41,7 +42,7 @@ class NativeAnswers:
     query: Query
     plan: Plan
     contents: Sequence[Content]
-    static: Sequence[Quad]
+    static: StaticGraphs
     dictionary: Dictionary
     operator: Operator
     variables: tuple[str, ...] = ()
@@ -60,7 +61,7 @@ class NativeAnswers:
         self._triples = Triples(head.template, self._kept, self.dictionary) if head.template else None
         held = [_slots(content) for content in self.contents]
         windows = [self._input(pattern, held) for pattern in self.plan.patterns]
-        self._join = DeltaJoin([*windows, *relations(self.query, self.plan.statics, self.static, self.dictionary)])
+        self._join = DeltaJoin([*windows, *relations(self.query, self.plan.statics, self.static)])
         literals = LiteralIds(self.dictionary)
         prologue = self.query.expression.prologue.text
         self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
@@ -171,7 +172,7 @@ def native_query(
         return _moving_query(query, plan, graphs, start, name, dictionary)
     contents = slot_contents(query, start, dictionary)
     operator = Operator.RSTREAM if compared else query.operator
-    answers = NativeAnswers(query, plan, contents, static_quads(query, graphs), dictionary, operator)
+    answers = NativeAnswers(query, plan, contents, StaticGraphs.of(graphs, dictionary), dictionary, operator)
     return continuous(answers, graphs, start, name, compared)
 
 
@@ -194,7 +195,7 @@ def _moving_query(
     query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
 ) -> MovingQuery:
     windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
-    static = relations(query, plan.statics, static_quads(query, graphs), dictionary)
+    static = relations(query, plan.statics, StaticGraphs.of(graphs, dictionary))
     moving = MovingAnswers(query, plan, dictionary, shown(query), windows, static)
     contents = [content_of(window, start) for window in query.windows]
     nothing = LocalQuery(query)

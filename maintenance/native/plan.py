@@ -7,6 +7,7 @@ filters, values     expressions over what all solutions bind: asked of the libra
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from freshkeeper.maintenance.native.plan_head import Head, NotNativeError, read_head
@@ -64,6 +65,14 @@ class StaticPart:
     elements: tuple[Element, ...] = field(repr=False)
     variables: tuple[str, ...]
     """what the rest of the query needs of it"""
+
+    @cached_property
+    def patterns(self) -> tuple[tuple[str, Terms], ...] | None:
+        """Its triple patterns with their graphs, "" being the default one; None where it is more than a join."""
+        try:
+            return tuple(_plain(self.elements, ""))
+        except NotNativeError:
+            return None
 
     def sparql(self, prologue: str) -> str:
         """Its solutions."""
@@ -281,6 +290,20 @@ class _Reader:
             if not joined <= sure:
                 raise NotNativeError("a static part joins a window by what not all of its solutions bind")
             yield StaticPart(ordered, shown)
+
+
+def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms]]:
+    for element in elements:
+        if isinstance(element, TriplePattern):
+            for triple in element.triples:
+                if any(isinstance(term, Path | Quoted) for term in triple):
+                    raise NotNativeError("it is more than a pattern")
+                s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
+                yield graph, (s, p, o)
+        elif type(element) is Group or (type(element) is Graph and element.iri is not None):
+            yield from _plain(element.inner, element.iri or "" if isinstance(element, Graph) else graph)
+        else:
+            raise NotNativeError("it is more than a join")
 
 
 def _named(term: "str | Term") -> "str | Term":

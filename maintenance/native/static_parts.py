@@ -3,25 +3,53 @@
 from collections.abc import Sequence
 
 import numpy as np
-from pyoxigraph import Quad
 
+from freshkeeper.maintenance.native.delta_join import DeltaJoin
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.join_inputs import Relation
-from freshkeeper.maintenance.native.plan import StaticPart
+from freshkeeper.maintenance.native.graph_columns import GraphColumns, StaticPattern
+from freshkeeper.maintenance.native.join_inputs import JoinInput, Relation
+from freshkeeper.maintenance.native.plan import StaticPart, Terms
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rsp.evaluator import Snapshot, Table
+from freshkeeper.maintenance.rsp.window_dataset import checked, static_quads
 from freshkeeper.policies.arrays import Ints
 
 
-def relations(
-    query: Query, parts: Sequence[StaticPart], static: Sequence[Quad], dictionary: Dictionary
-) -> list[Relation]:
-    """The solutions of the static parts of a query."""
-    if not parts:
-        return []
-    evaluator, prologue = Snapshot(static), query.expression.prologue.text
-    return [_relation(part, prologue, evaluator, dictionary) for part in parts]
+def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -> list[Relation]:
+    """The solutions of the static parts of a query; those that are more than joins are solved by the SPARQL library."""
+    for name in (*query.dataset.default_graphs, *query.dataset.named_graphs):
+        checked(name, graphs)
+    evaluator: Snapshot | None = None
+    found = []
+    for part in parts:
+        if (relation := joined(query, part, graphs)) is None:
+            evaluator = evaluator or Snapshot(static_quads(query, graphs))
+            relation = _relation(part, query.expression.prologue.text, evaluator, graphs.dictionary)
+        found.append(relation)
+    return found
+
+
+def joined(query: Query, part: StaticPart, graphs: StaticGraphs, more: Sequence[JoinInput] = ()) -> Relation | None:
+    """The solutions of a part that is a join of triple patterns, each over one graph; with other inputs in the join."""
+    default = query.dataset.default_graphs or (("",) if "" in graphs else ())
+    if part.patterns is None or len(default) > 1:
+        return None
+    inputs = [_input(terms, name or "".join(default), name, query, graphs) for name, terms in part.patterns]
+    rows = [
+        np.stack([solutions.bound[name] for name in part.variables])
+        if part.variables
+        else np.empty((0, solutions.size), np.int64)
+        for solutions in DeltaJoin([*more, *inputs]).all()
+    ]
+    return Relation(part.variables, np.concatenate([np.empty((len(part.variables), 0), np.int64), *rows], axis=1))
+
+
+def _input(terms: Terms, name: str, named: str, query: Query, graphs: StaticGraphs) -> StaticPattern:
+    s, p, o = (term if isinstance(term, str) else graphs.dictionary.id(term) for term in terms)
+    there = named in query.dataset.named_graphs if named else bool(query.dataset.default_graphs) or "" in graphs
+    return StaticPattern(graphs.columns(checked(name, graphs)) if there else GraphColumns.of([]), (s, p, o))
 
 
 def _relation(part: StaticPart, prologue: str, evaluator: Snapshot, dictionary: Dictionary) -> Relation:

@@ -20,16 +20,21 @@ Graphs = Mapping[str, Iterable[Quad]]
 def static_quads(query: Query, graphs: Graphs) -> list[Quad]:
     """FROM and FROM NAMED: the static part of the dataset, each graph where the query wants it."""
     default = query.dataset.default_graphs or (("",) if "" in graphs else ())
-    found = [Quad(q.subject, q.predicate, q.object, DefaultGraph()) for name in default for q in _graph(name, graphs)]
+    found = [
+        Quad(q.subject, q.predicate, q.object, DefaultGraph())
+        for name in default
+        for q in graphs[checked(name, graphs)]
+    ]
     for name in query.dataset.named_graphs:
-        found += [Quad(q.subject, q.predicate, q.object, NamedNode(name)) for q in _graph(name, graphs)]
+        found += [Quad(q.subject, q.predicate, q.object, NamedNode(name)) for q in graphs[checked(name, graphs)]]
     return found
 
 
-def _graph(name: str, graphs: Graphs) -> Iterable[Quad]:
+def checked(name: str, graphs: Graphs) -> str:
+    """The name of a graph that is there."""
     if name not in graphs:
         raise ConfigError(f"there is no graph <{name}>: give its file, as in --graph '{name}=FILE'")
-    return graphs[name]
+    return name
 
 
 @dataclass(eq=False)

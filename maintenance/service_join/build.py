@@ -18,6 +18,7 @@ from freshkeeper.maintenance.native.native_query import continuous, native_query
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.federation.split import Split, split_of
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
@@ -26,7 +27,7 @@ from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, bound
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.window_content import Content
-from freshkeeper.maintenance.rsp.window_dataset import Graphs, static_quads
+from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.rsp.window_kinds import content_of
 from freshkeeper.maintenance.service.annotations import with_validity
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
@@ -141,7 +142,7 @@ def _native(
         return native_query(query, plan, graphs, start, name, dictionary, kept)
     _check_native(query, settings)
     assert settings is not None
-    contents, static = slot_contents(query, start, dictionary), static_quads(query, graphs)
+    contents, static = slot_contents(query, start, dictionary), StaticGraphs.of(graphs, dictionary)
     joined = _Services(query, contents, start, sources, settings).joined()
     services = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
     names = joined.names([one.service.variables for one in services])

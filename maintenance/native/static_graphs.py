@@ -1,0 +1,144 @@
+"""Static graphs as columns, encoded once and shared by all queries of a run."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import BinaryIO
+
+import numpy as np
+from pyoxigraph import DefaultGraph, Quad
+
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.graph_columns import GraphColumns, Small
+from freshkeeper.maintenance.native.scanned_lines import ScannedLines
+from freshkeeper.maintenance.native.token_scan import OTHER, SKIPPED
+from freshkeeper.maintenance.rdf.rdf_files import load_graph
+from freshkeeper.policies.arrays import Bools, Ints
+from freshkeeper.policies.errors import InputError
+
+Parts = list[tuple[Small, Small, Small]]
+CHUNK = 1 << 25
+"""Bytes of a file that are scanned at a time."""
+MANY = 100_000
+"""Quads that are encoded at a time."""
+
+
+@dataclass(eq=False)
+class StaticGraphs(Mapping[str, Iterable[Quad]]):
+    """Graphs by IRI; whoever wants quads is given them, and whoever has a plan the columns."""
+
+    dictionary: Dictionary
+    given: dict[str, Iterable[Quad] | Path] = field(default_factory=dict)
+    """quads, or the file or directory that has them"""
+    _columns: dict[str, GraphColumns] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    @classmethod
+    def of(cls, graphs: Mapping[str, Iterable[Quad]], dictionary: Dictionary) -> "StaticGraphs":
+        """Graphs that are shared already, or the same as columns when they are first asked for."""
+        if isinstance(graphs, StaticGraphs) and graphs.dictionary is dictionary:
+            return graphs
+        return cls(dictionary, dict(graphs))
+
+    def __post_init__(self) -> None:
+        """What is loaded keeps its ids."""
+        self.dictionary.hold(self._mark)
+
+    def __len__(self) -> int:
+        """How many graphs there are."""
+        return len(self.given)
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+        return iter(self.given)
+
+    def __getitem__(self, name: str) -> Iterable[Quad]:
+        """The quads of a graph, made anew each time they are asked for."""
+        given = self.given[name]
+        return _Quads(self, name) if isinstance(given, Path) else given
+
+    def columns(self, name: str) -> GraphColumns:
+        """A graph as columns, loaded when it is first asked for."""
+        with self._lock:
+            if name not in self._columns:
+                self._columns[name] = self.load(name)
+            return self._columns[name]
+
+    def load(self, name: str) -> GraphColumns:
+        """A graph as it is given now."""
+        given = self.given[name]
+        with self.dictionary.lock:
+            parts = read_columns(given, self.dictionary) if isinstance(given, Path) else encoded(given, self.dictionary)
+            return GraphColumns.of(parts)
+
+    def _mark(self, live: Bools) -> None:
+        for graph in [*self._columns.values()]:
+            graph.mark(live)
+
+
+@dataclass(frozen=True, eq=False)
+class _Quads:
+    """The triples of columns as quads."""
+
+    graphs: StaticGraphs
+    name: str
+
+    def __iter__(self) -> Iterator[Quad]:
+        columns, dictionary = self.graphs.columns(self.name), self.graphs.dictionary
+        for first in range(0, len(columns), MANY):
+            here = slice(first, first + MANY)
+            terms = (dictionary.terms(each[here].astype(np.int64)) for each in (columns.s, columns.p, columns.o))
+            yield from (Quad(s, p, o, DefaultGraph()) for s, p, o in zip(*terms, strict=True))
+
+
+def encoded(quads: Iterable[Quad], dictionary: Dictionary) -> Parts:
+    """Quads as columns."""
+    parts, rest = [], iter(quads)
+    while some := list(islice(rest, MANY)):
+        ids = dictionary.encode(term for quad in some for term in (quad.subject, quad.predicate, quad.object))
+        s, p, o = ids.astype(np.int32).reshape(-1, 3).T
+        parts.append((s, p, o))
+    return parts
+
+
+def read_columns(path: Path, dictionary: Dictionary) -> Parts:
+    """A file as columns; N-Triples without blank nodes are scanned, all else is parsed as it always was."""
+    if path.suffix != ".nt" or not path.is_file():
+        return encoded(load_graph(path), dictionary)
+    parts: Parts = []
+    try:
+        with path.open("rb") as file:
+            for text in _chunks(file):
+                if (part := _scanned(text, dictionary)) is None:
+                    return encoded(load_graph(path), dictionary)
+                parts.append(part)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    return parts
+
+
+def _scanned(text: bytes, dictionary: Dictionary) -> tuple[Small, Small, Small] | None:
+    """The triples of some lines; None where the scan does not understand them all."""
+    if b"_:" in text or b"<<" in text:
+        return None
+    scanned = ScannedLines.of(text, timed=False)
+    ids: Ints = scanned.terms(dictionary)
+    if (scanned.kinds == OTHER).any() or scanned.sizes[3, scanned.kinds != SKIPPED].any():
+        return None
+    s, p, o = ids[:, scanned.kinds != SKIPPED].astype(np.int32)
+    return s, p, o
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    """Whole lines."""
+    rest = b""
+    for text in iter(partial(file.read, CHUNK), b""):
+        lines, end, after = (rest + text).rpartition(b"\n")
+        rest = after
+        if end:
+            yield lines
+    if rest:
+        yield rest
