@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.query.parser import parse as parse_query
     from freshkeeper.maintenance.rsp.engine import run
     from freshkeeper.maintenance.run.asynchronous import run_async
-    from freshkeeper.maintenance.run.embedded_query import continuous_query
+    from freshkeeper.maintenance.run.embedded_query import continuous_queries, continuous_query
     from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Expanded, Fetched, Price
     from freshkeeper.maintenance.service.memory import InMemory
     from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, load_source
@@ -80,6 +80,7 @@ __all__ = [
     "WindowSpec",
     "__version__",
     "check_policy",
+    "continuous_queries",
     "continuous_query",
     "enrich",
     "load_source",

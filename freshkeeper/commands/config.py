@@ -8,7 +8,7 @@ import typer
 
 from freshkeeper.commands.run import configured, parsed, read_query
 from freshkeeper.commands.screen import print_json, say
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.policies.errors import ConfigError, InputError, nearest
 
 app = typer.Typer(
     help="Configs: write one, see those that come with freshkeeper, check one, print the schema.", no_args_is_help=True
@@ -88,7 +88,7 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
     from freshkeeper.maintenance.settings.yaml_file import read_yaml
 
     file = or_named(file)
-    if "query" in read_yaml(file):
+    if {"query", "queries", "templates"} & read_yaml(file).keys():
         _validate_run(file)
         return
     from freshkeeper.simulator.experiment.experiment import runnable
@@ -107,13 +107,23 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
 
 def _validate_run(file: Path) -> None:
     from freshkeeper.maintenance.run.input_checks import check_inputs
+    from freshkeeper.maintenance.run.query_set import NamedText, named_texts
+    from freshkeeper.maintenance.run.run_config import QueryConfig
 
     config = configured(str(file), {})
-    text = read_query(config.query)
-    query = parsed(text, config.dialect, config.streams)
-    check_inputs(text, query, config.streams, config.graph_files, config.sources)
-    counts = {"window": len(query.windows), "SERVICE pattern": len(query.services)}
-    say(f"{file} is good: a query with {_counted(counts)}")
+    one = None if config.several else NamedText("", read_query(config.query), config.query, QueryConfig())
+    texts = named_texts(config) if one is None else [one]
+    counts = {"window": 0, "SERVICE pattern": 0}
+    for each in texts:
+        try:
+            query = parsed(each.text, each.own.dialect or config.dialect, config.streams)
+            check_inputs(each.text, query, config.streams, config.graph_files, config.sources)
+        except InputError as error:
+            raise InputError(f"the query {each.name}: {error}" if each.name else str(error)) from None
+        counts["window"] += len(query.windows)
+        counts["SERVICE pattern"] += len(query.services)
+    what = "a query" if len(texts) == 1 else f"{len(texts):,} queries"
+    say(f"{file} is good: {what} with {_counted(counts)}")
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -1,6 +1,6 @@
 """`freshkeeper explain`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,6 +8,10 @@ from freshkeeper.commands.options import lists
 from freshkeeper.commands.run import configured, is_config, parsed, read_query, volatile_of
 from freshkeeper.commands.screen import print_json
 from freshkeeper.policies.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.query import Query
+    from freshkeeper.maintenance.run.run_config import RunConfig
 
 
 def explain(
@@ -24,23 +28,36 @@ def explain(
     Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
     `freshkeeper explain runs/demo/demo.yaml`
     """
-    from freshkeeper.maintenance.query import explain as explained
-    from freshkeeper.maintenance.query import explain_text, to_dialect
-
     said = lists("volatile", volatile)
-    known, streams = said, dict[str, str]()
+    known, streams, texts = said, dict[str, str](), {"": (query, dialect)}
     if is_config(query):
         config = configured(query, {"dialect": dialect} if dialect else {})
-        streams = config.streams
-        query, dialect, known = config.query, config.dialect, volatile_of(config) | said
-    found = parsed(read_query(query), dialect, streams)
-    asked = [service.endpoint for service in found.services if service.endpoint is not None]
+        streams, known, texts = config.streams, volatile_of(config) | said, _texts(config)
+    found = {name: parsed(read_query(text), own, streams) for name, (text, own) in texts.items()}
+    asked = [s.endpoint for each in found.values() for s in each.services if s.endpoint is not None]
     for name in said:
         if asked and name not in asked:
             raise ConfigError(f"the query asks for no source <{name}>; {nearest(name, asked)}")
-    if to:
-        print(to_dialect(found, to))
-    elif as_json:
-        print_json(explained(found, known))
-    else:
-        print(explain_text(found, known), end="")
+    for name, each in found.items():
+        _print(name, each, known, to, as_json)
+
+
+def _texts(config: "RunConfig") -> dict[str, tuple[str, str]]:
+    """Each query of a run by name, with its dialect; one that is alone has no name."""
+    if not config.several:
+        return {"": (config.query, config.dialect)}
+    from freshkeeper.maintenance.run.query_set import named_texts
+
+    return {each.name: (each.text, each.own.dialect or config.dialect) for each in named_texts(config)}
+
+
+def _print(name: str, query: "Query", known: dict[str, list[str]], to: str, as_json: bool) -> None:
+    from freshkeeper.maintenance.query import explain as explained
+    from freshkeeper.maintenance.query import explain_text, to_dialect
+
+    if as_json:
+        print_json(({"name": name} if name else {}) | explained(query, known))
+        return
+    if name:
+        print(f"# {name}")
+    print(to_dialect(query, to) if to else explain_text(query, known), end="\n" if to else "")

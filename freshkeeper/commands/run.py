@@ -14,29 +14,46 @@ from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from freshkeeper.maintenance.query import Query
+    from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
     from freshkeeper.maintenance.run.run_config import RunConfig
+    from freshkeeper.maintenance.run.run_session import Session
+    from freshkeeper.maintenance.service_join.build import Observer
 
 
 def run(
     ctx: typer.Context,
-    query: Annotated[
-        str, typer.Argument(help="a file with the query, the query itself, or a YAML file with all of it")
+    queries: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="QUERY...",
+            help="a file with the query, the query itself, or a YAML file with all of it; several, or a directory of "
+            "them, run together",
+        ),
     ],
     **options: Any,
 ) -> None:
-    """Run a continuous query: streams in, answers out, one line per evaluation.
+    """Run continuous queries: streams in, answers out, one line per evaluation.
 
     Examples: `freshkeeper run query.rspql --stream http://example.org/cars=cars.nq --drain`,
     `freshkeeper run reach.rspql --stream http://example.org/s=- --source http://example.org/blog=blog.yaml --budget 5`,
-    `freshkeeper run reach.yaml --policy plan --metrics :9100`
+    `freshkeeper run reach.yaml --policy plan --metrics :9100`,
+    `freshkeeper run queries/ --stream http://example.org/s=posts.nq --out answers`
     """
+    from freshkeeper.maintenance.run.query_files import named
     from freshkeeper.maintenance.run.run_config import config_of
 
-    given = said(ctx, options)
-    _carry_out(configured(query, given) if is_config(query) else config_of({"query": query, **given}))
+    given, (first, *more) = said(ctx, options), queries
+    if more and (configs := [each for each in queries if is_config(each)]):
+        raise ConfigError(f"{configs[0]} is the config of a run: name it alone, and the queries under its key queries")
+    if is_config(first) and not more:
+        _carry_out(configured(first, given))
+    elif more or Path(first).is_dir():
+        _carry_out(config_of({"queries": named(queries), **given}))
+    else:
+        _carry_out(config_of({"query": first, **given}))
 
 
 def is_config(query: str) -> bool:
@@ -67,35 +84,60 @@ def _carry_out(config: "RunConfig") -> None:
     """Answers to standard output, everything else to standard error."""
     from freshkeeper.maintenance.observe import logs
     from freshkeeper.maintenance.observe.metrics import Metrics, address_of
-    from freshkeeper.maintenance.rsp.delivery import Delivery
-    from freshkeeper.maintenance.run.run_session import Session
 
     if config.journal and Path(config.journal).is_file():
         raise ConfigError(f"--journal {config.journal} is a file: name a directory")
-    text = read_query(config.query)
     metrics = Metrics() if config.metrics else None
     observers = [*([metrics.observe] if metrics else []), *([logs.observe] if config.log else [])]
     if config.log:
         logs.start(config.log)
     command = shlex.join(["freshkeeper", *map(shown, sys.argv[1:])])
-    query = parsed(text, config.dialect, config.streams)
-    session = Session(config.model_copy(update={"query": text}), query, say, observers, command)
+    session = _session(config, observers, command)
     try:
-        out = Delivery.begin(sys.stdout, config.format, session.goes_on, session.torn)
+        out = answers_of(session)
         if metrics is not None:
             host, port = address_of(config.metrics)
             say(f"metrics at http://{host}:{metrics.serve(port, host)}/metrics")
-        results = errors = 0
+        results = 0
         with closing(session.results()) as found:
             for result in found:
                 results += 1
-                errors += result.errors
                 out.put(result)
     finally:
         if metrics is not None:
             metrics.close()
-    for line in (*session.news(), *_of_results(results, errors, bool(config.state))):
+    for line in (*session.news(), *_of_results(results, session.failed_fetches, bool(config.state))):
         say(line)
+    if session.failures:
+        raise typer.Exit(1)
+
+
+def _session(config: "RunConfig", observers: "Sequence[Observer]", command: str) -> "Session":
+    from freshkeeper.maintenance.run.query_set import read_queries
+    from freshkeeper.maintenance.run.run_session import Session
+
+    if not config.several:
+        text = read_query(config.query)
+        query = parsed(text, config.dialect, config.streams)
+        return Session(config.model_copy(update={"query": text}), query, say, observers, command)
+    failures: dict[str, Exception] = {}
+
+    def failed(name: str, error: Exception) -> None:
+        failures[name] = error
+        say(f"the query {name} is left out: {error}")
+
+    return Session(config, read_queries(config, failed), say, observers, command, failures)
+
+
+def answers_of(session: "Session") -> "Delivery | AnswerFiles":
+    """Where the answers of a run go."""
+    from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
+
+    config = session.config
+    empty = config.empty or not config.several
+    if config.out is not None:
+        return AnswerFiles(config.out, config.format, session.before, empty)
+    return Delivery.begin(sys.stdout, config.format, session.goes_on, session.torn, empty)
 
 
 def _of_results(results: int, errors: int, goes_on: bool) -> "Iterator[str]":
@@ -108,17 +150,9 @@ def _of_results(results: int, errors: int, goes_on: bool) -> "Iterator[str]":
 
 def read_query(written: str) -> str:
     """The text of a query, from a file or as it is written."""
-    if "{" in written:
-        return written
-    if not written.strip():
-        raise ConfigError("the query is empty: give a file, or a query such as SELECT * { ?s ?p ?o }")
-    path = Path(written)
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"the query {written} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"the query {written} is no text in UTF-8") from None
+    from freshkeeper.maintenance.run.query_files import read_text
+
+    return read_text(written)
 
 
 def parsed(text: str, dialect: str, streams: "Iterable[str]" = ()) -> "Query":

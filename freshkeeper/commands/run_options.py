@@ -20,9 +20,12 @@ READERS: dict[str, Callable[[str, Any], Any]] = {
     "minimum": shares,
     "delay": partial(duration, read=to_delay),
     "idle": duration,
+    "limit": duration,
 }
 """Keys whose text is read otherwise than as IRI=FILE or as it stands."""
 PLAIN = (bool, int, float)
+GIVEN = ("query", "queries", "templates")
+"""Keys that are no options: what is run is named, or stands in a file."""
 
 
 def with_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -34,7 +37,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
         function(**given)
 
     own = [each for each in signature(function).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
-    keys = [_parameter(key, field) for key, field in RunConfig.model_fields.items() if key != "query"]
+    keys = [_parameter(key, field) for key, field in RunConfig.model_fields.items() if key not in GIVEN]
     command.__dict__["__signature__"] = signature(function).replace(parameters=[*own, *keys])
     command.__annotations__ = {each.name: each.annotation for each in [*own, *keys]}
     return command

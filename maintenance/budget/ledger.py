@@ -108,6 +108,17 @@ class Ledger:
         self.available -= cost
         self.spent += cost
 
+    def settle(self, now: int, amount: Fraction) -> tuple[float, Fraction]:
+        """An evaluation of which nobody knows what it spent: up to this much counts; what it had, and what counts."""
+        had = self.open(now).available
+        spent = amount if self.overdraft else min(amount, self._at_most(amount))
+        self.spend(spent)
+        return had, spent
+
+    def _at_most(self, amount: Fraction) -> Fraction:
+        del amount
+        return self.available
+
     def dump(self) -> dict[str, Any]:
         """What must survive a restart."""
         amounts = {name: str(getattr(self, name)) for name in ("spent", "carried", "paid", "available")}

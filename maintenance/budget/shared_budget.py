@@ -47,6 +47,8 @@ class SharedBudget:
     _minimum: Fraction = Fraction(0)
     """the minimum shares of all members together"""
     _holding: dict["Member", "Held"] = field(default_factory=dict)
+    _dumped: int | None = None
+    """the period whose parts were dumped last"""
     _waiting: int = 0
     """how many keep what their choice costs and have not asked for more"""
 
@@ -75,7 +77,7 @@ class SharedBudget:
         self._move(now)
         if not member.done:
             self._reserved -= member.own
-            member.done = True
+            member.done, member.period = True, self._now
         free = self._free
         self._hold(member, Held(free, self._now, now, get_ident()))
         return free
@@ -102,6 +104,13 @@ class SharedBudget:
         self._whole.available -= more
         self._holding[member] = replace(held, amount=held.amount + more, extended=True)
         return more
+
+    def reach(self, member: "Member", amount: Fraction) -> Fraction:
+        """All that a member may have spent, where its evaluation had a part of what others of its instant left."""
+        self._give_back(member)
+        taken = min(amount, self._whole.available)
+        self._hold(member, Held(taken, self._now, 0, get_ident()))
+        return taken
 
     def spend(self, member: "Member", cost: Fraction) -> None:
         """Out of what the member took, which is over then."""
@@ -147,19 +156,26 @@ class SharedBudget:
         self._whole.check()
 
     def dump(self) -> dict[str, Any]:
-        """What must survive a restart, beside the members' own ledgers: the purse, and how it was parted."""
+        """What must survive a restart, beside the members' own ledgers: the purse."""
         with self.lock:
-            parts = [[str(one.own), str(one.due), one.done] for one in self.members]
             held = sum((held.amount for held in self._holding.values()), Fraction(0))
-            purse = self._whole.dump() | {"available": str(self._whole.available + held)}
-            return {"purse": purse, "period": self._now, "parts": parts}
+            return {"purse": self._whole.dump() | {"available": str(self._whole.available + held)}, "period": self._now}
 
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from an earlier run, when all members are there."""
+    def dump_parts(self) -> list[list[str]] | None:
+        """How the purse was parted, once a period; what a member did since is in its own ledger."""
+        with self.lock:
+            if self._dumped == self._now:
+                return None
+            self._dumped = self._now
+            return [[str(one.own), str(one.due)] for one in self.members]
+
+    def load(self, state: Mapping[str, Any], parts: Sequence[Sequence[str]]) -> None:
+        """Go on from an earlier run, when all members are there and have their ledgers."""
         self._whole.load(state["purse"])
         self._now = state["period"]
-        for one, (own, due, done) in zip(self.members, state["parts"], strict=False):
-            one.own, one.due, one.done = Fraction(own), Fraction(due), done
+        for one, (own, due) in zip(self.members, parts, strict=False):
+            if one.period != self._now:
+                one.own, one.due, one.done = Fraction(own), Fraction(due), False
         self._reserve()
 
     def _part(self) -> None:
@@ -217,6 +233,8 @@ class Member(Ledger):
     """what it was given too little or too much, below one unit"""
     done: bool = False
     """whether it has evaluated in this period"""
+    period: int | None = None
+    """in which it evaluated last"""
 
     def open(self, now: int = 0) -> Budget:
         """Its own part, and what is free."""
@@ -236,6 +254,11 @@ class Member(Ledger):
         with self.shared.lock:
             self.available += self.shared.extend(self)
 
+    def _at_most(self, amount: Fraction) -> Fraction:
+        with self.shared.lock:
+            self.available = self.shared.reach(self, amount)
+        return self.available
+
     def spend(self, amount: Amount) -> None:
         """Its own part first."""
         cost = exact(amount, "spending")
@@ -245,6 +268,16 @@ class Member(Ledger):
             self.shared.spend(self, cost)
         self.available -= cost
         self.spent += cost
+
+    def dump(self) -> dict[str, Any]:
+        """With its part of the common purse."""
+        return super().dump() | {"own": str(self.own), "due": str(self.due), "period": self.period}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from an earlier run."""
+        super().load(state)
+        self.own, self.due = Fraction(state["own"]), Fraction(state["due"])
+        self.period, self.done = state["period"], True
 
     def check(self) -> None:
         """A member may spend what others leave, so only the whole can be checked."""

@@ -13,6 +13,7 @@ from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.query.federation.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query, WindowKind
+from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot
 from freshkeeper.maintenance.rsp.functions import functions
 from freshkeeper.maintenance.rsp.held_triples import STILL, Move
@@ -64,6 +65,8 @@ class ContinuousQuery:
     start: int = 0
     """t0 of windows that do not say theirs"""
     name: str = ""
+    limits: Limits = field(default_factory=Limits)
+    """of one evaluation"""
     done: int | None = None
     """an earlier run answered all evaluations up to this one: here they only fill the windows"""
     follow: Callable[[Content, Move], None] | None = None
@@ -89,7 +92,7 @@ class ContinuousQuery:
     def _lay_dataset(self) -> WindowDataset:
         static, dataset = static_quads(self.query, self.graphs), self.query.dataset
         visible = [*dataset.named_graphs, *(window.name for window in dataset.named_windows)]
-        self._evaluator = Snapshot(static, [NamedNode(name) for name in visible])
+        self._evaluator = Snapshot(static, [NamedNode(name) for name in visible], self.limits)
         return WindowDataset.of(self.query, static, self._evaluator)
 
     @property

@@ -8,14 +8,19 @@ import fcntl
 import os
 import select
 import stat
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from io import RawIOBase, UnsupportedOperation
+from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from freshkeeper.maintenance.files import writing
 from freshkeeper.maintenance.rsp.output import TORN_ROW, Csv, Writer, writer
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.policies.errors import ReaderGoneError
+
+ENDINGS = {"ndjson": "ndjson", "sparql-json": "srj", "csv": "csv", "nquads": "nq"}
+"""What a file of answers ends in."""
 
 
 @dataclass(eq=False)
@@ -26,11 +31,13 @@ class Delivery:
     writer: Writer
 
     @classmethod
-    def begin(cls, file: TextIO, form: str, goes_on: bool = False, torn: bool = False) -> "Delivery":
+    def begin(
+        cls, file: TextIO, form: str, goes_on: bool = False, torn: bool = False, empty: bool = True
+    ) -> "Delivery":
         """With a head unless an earlier run's output goes on here; `torn`: that one may have ended within an answer."""
-        raw = getattr(file.buffer, "raw", file.buffer)
+        raw = _bytes_of(file)
         at, last = _end(raw)
-        made = cls(raw, writer(form, headed=goes_on and at != 0))
+        made = cls(raw, writer(form, goes_on and at != 0, empty))
         if at == 0:
             return made
         if torn and isinstance(made.writer, Csv):
@@ -55,6 +62,39 @@ class Delivery:
                         _wait(self.file.fileno())
         except (BrokenPipeError, ConnectionResetError):
             raise ReaderGoneError("nobody reads the answers any more") from None
+
+
+@dataclass(eq=False)
+class AnswerFiles:
+    """A file for each query in a directory; one is open at a time, however many there are."""
+
+    directory: Path
+    form: str
+    before: Callable[[str], tuple[bool, bool]] = field(default=lambda _: (False, False))
+    """of a query: whether an earlier run's output goes on, and whether that one may have ended within an answer"""
+    empty: bool = False
+    _writers: dict[str, Writer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """There is a place for them."""
+        with writing(self.directory):
+            self.directory.mkdir(parents=True, exist_ok=True)
+
+    def put(self, result: Result) -> None:
+        """All of one evaluation, into the file of its query."""
+        path, known = self.directory / f"{result.query}.{ENDINGS[self.form]}", self._writers.get(result.query)
+        goes_on, torn = self.before(result.query)
+        with writing(path), path.open("a" if goes_on or known else "w", encoding="utf-8") as file:
+            made = Delivery.begin(file, self.form, goes_on, torn, self.empty) if known is None else None
+            out = made or Delivery(_bytes_of(file), known or writer(self.form))
+            self._writers[result.query] = out.writer
+            out.put(result)
+
+
+def _bytes_of(file: TextIO) -> RawIOBase | BinaryIO:
+    """What takes a file's bytes without keeping any back."""
+    found: RawIOBase | BinaryIO = getattr(file.buffer, "raw", file.buffer)
+    return found
 
 
 def _wait(descriptor: int) -> None:

@@ -16,10 +16,11 @@ from pyoxigraph import (
     QueryBoolean,
     QueryResultsFormat,
     QuerySolutions,
-    QueryTriples,
     Store,
     Triple,
 )
+
+from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 Row: TypeAlias = tuple[Term | None, ...]
@@ -100,6 +101,7 @@ class Snapshot:
 
     static: Iterable[Quad] = ()
     named: list[NamedNode | BlankNode] | None = None
+    limits: Limits = field(default_factory=Limits)
     store: Store = field(init=False)
     _churn: int = 0
 
@@ -121,16 +123,17 @@ class Snapshot:
     def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
         """Evaluate the whole query on the dataset as it is now."""
         custom = {NamedNode(name): function for name, function in functions.items()}
-        found = self.store.query(sparql, named_graphs=self.named, custom_functions=custom)
+        found = self.limits.in_time(lambda: self.store.query(sparql, named_graphs=self.named, custom_functions=custom))
         if isinstance(found, QuerySolutions):
             names = tuple(variable.value for variable in found.variables)
+            if self.limits.rows is not None:
+                return Table(names, self.limits.counted(map(tuple, found)))
             rows = LazyRows(found)
             ours = any(name in sparql for name in OWN)  # what our functions say is of this instant
             return Table(names, list(rows) if ours else rows)
-        if isinstance(found, QueryTriples):
-            return list(dict.fromkeys(found))  # the library repeats those with blank nodes
-        assert isinstance(found, QueryBoolean)
-        return bool(found)
+        if isinstance(found, QueryBoolean):
+            return bool(found)
+        return list(dict.fromkeys(self.limits.counted(found)))  # the library repeats those with blank nodes
 
     def _renew(self) -> None:
         """A store never forgets a term that it has seen; a new one holds those of the present content alone."""

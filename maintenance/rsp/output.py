@@ -16,6 +16,7 @@ from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.policies.errors import ConfigError, nearest
 
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+QUERY_GRAPH = "freshkeeper:query/"
 REMEMBERED = 100_000
 """Terms whose text is kept."""
 TORN_ROW = '#"\n'
@@ -59,11 +60,14 @@ class NdJson:
     """One line of JSON per evaluation, each answer with its freshness."""
 
     terms: Terms = field(default_factory=Terms)
+    empty: bool = True
+    """whether an evaluation without answers has a line"""
 
     def lines(self, result: Result) -> Iterator[str]:
         """The line of one evaluation."""
         answers = _spliced(result) or ", ".join(self._answers(result))
-        yield f"{head_of(result)}{answers}{tail_of(result)}"
+        if answers or self.empty:
+            yield f"{head_of(result)}{answers}{tail_of(result)}"
 
     def _answers(self, result: Result) -> Iterator[str]:
         if result.form is Form.SELECT:
@@ -137,12 +141,14 @@ class SparqlJson:
     """One SPARQL-JSON document per line, with the instant as `t`; SELECT and ASK alone have one."""
 
     terms: Terms = field(default_factory=Terms)
+    empty: bool = True
 
     def lines(self, result: Result) -> Iterator[str]:
         """The line of one evaluation."""
+        own = {"t": result.t} | ({"query": result.query} if result.query else {})
         if result.form is Form.ASK:
             for answer in result.answers:  # none where ISTREAM or DSTREAM streams nothing
-                yield json.dumps({"t": result.t, "head": {}, "boolean": answer}) + "\n"
+                yield json.dumps(own | {"head": {}, "boolean": answer}) + "\n"
             return
         if result.form is not Form.SELECT:
             raise ConfigError(f"--format sparql-json writes SELECT and ASK, not {result.form}: take nquads or ndjson")
@@ -151,7 +157,9 @@ class SparqlJson:
             assert isinstance(row, tuple)
             pairs = zip(result.variables, row, strict=True)
             rows.append("{" + ", ".join(f"{json.dumps(n)}: {self.terms.text(t)}" for n, t in pairs if t) + "}")
-        head = json.dumps({"t": result.t, "head": {"vars": list(result.variables)}})[:-1]
+        if not rows and not self.empty:
+            return
+        head = json.dumps(own | {"head": {"vars": list(result.variables)}})[:-1]
         yield f'{head}, "results": {{"bindings": [{", ".join(rows)}]}}}}\n'
 
 
@@ -190,14 +198,18 @@ def _plain(term: Term) -> str:
 
 @dataclass(eq=False)
 class TimedQuads:
-    """The triples of CONSTRUCT as a stream: `<ms>` TAB `<triple> .`, which `--stream` reads again."""
+    """The triples of CONSTRUCT as a stream: `<ms>` TAB `<triple> .`, which `--stream` reads again.
+
+    The query's name, where it has one, is that of a graph: who reads a stream leaves graphs out.
+    """
 
     def lines(self, result: Result) -> Iterator[str]:
         """A line per triple."""
         if result.form not in (Form.CONSTRUCT, Form.DESCRIBE):
             raise ConfigError(f"--format nquads writes triples, and {result.form} gives none: take ndjson or csv")
+        graph = f"<{QUERY_GRAPH}{result.query}> " if result.query else ""
         for triple in result.answers:
-            yield f"{result.t}\t{triple} .\n"
+            yield f"{result.t}\t{triple} {graph}.\n"
 
 
 Writer = NdJson | SparqlJson | Csv | TimedQuads
@@ -209,8 +221,13 @@ FORMATS: dict[str, Callable[[], Writer]] = {
 }
 
 
-def writer(name: str, headed: bool = False) -> Writer:
-    """The writer of a format; `headed` where a table goes on that has its head."""
+def writer(name: str, headed: bool = False, empty: bool = True) -> Writer:
+    """The writer of a format.
+
+    `headed` where a table goes on that has its head; `empty` says whether evaluations without answers have a line.
+    """
     if name not in FORMATS:
         raise ConfigError(f"no format {name!r}: {nearest(name, list(FORMATS))}")
-    return Csv(headed) if name == "csv" else FORMATS[name]()
+    if name == "csv":
+        return Csv(headed)
+    return TimedQuads() if name == "nquads" else NdJson(empty=empty) if name == "ndjson" else SparqlJson(empty=empty)

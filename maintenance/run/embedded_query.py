@@ -8,10 +8,16 @@ from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Shares, build
+from freshkeeper.maintenance.service_join.build import (
+    MaintenanceSettings,
+    PolicyName,
+    Registration,
+    Shares,
+    build,
+    build_all,
+)
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.errors import ConfigError, nearest
-from freshkeeper.policies.registry import make
 
 
 def continuous_query(
@@ -42,11 +48,50 @@ def continuous_query(
     >>> [window.stream for window in query.query.windows]
     ['urn:stream']
     """
+    settings = _settings(policy, budget, bank, shares, edges, fetch)
+    return build(parse(text, streams=streams), graphs, sources=sources, settings=settings)
+
+
+def continuous_queries(
+    texts: Mapping[str, str],
+    sources: Mapping[str, Source] | None = None,
+    graphs: Graphs | None = None,
+    policy: str = "",
+    budget: float | SharedBudget = 10,
+    bank: float = 0,
+    shares: Shares | None = None,
+    edges: bool = False,
+    fetch: str = Fetch.VIEW,
+    streams: Sequence[str] = (),
+    weights: Mapping[str, float] | None = None,
+) -> list[ContinuousQuery]:
+    """Several queries by name over the same sources and graphs; `run` and `run_async` take them together.
+
+    SERVICE patterns that are the same but for the names of their variables have one view, which is kept fresh for all
+    of their queries. The rest is as in `continuous_query`; with `shares`, one budget is all theirs, and `weights` say
+    by name how much of it a query brings to its views: 1 where nothing is said.
+
+    >>> from freshkeeper import Source, continuous_queries
+    >>> text = '''PREFIX : <urn:>
+    ... SELECT ?topic ?n FROM NAMED WINDOW :posts ON :stream [RANGE PT4S STEP PT1S]
+    ... { WINDOW :posts { ?post :topic ?topic } SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n } }'''
+    >>> blog = Source.embedded("PREFIX : <urn:> :jazz :discussedBy :ann . :ann :followers 10 .", ["urn:followers"])
+    >>> queries = continuous_queries({"all": text, "short": text.replace("PT4S", "PT2S")}, {"urn:blog": blog}, budget=1)
+    >>> [query.name for query in queries]
+    ['all', 'short']
+    """
+    settings, parts = _settings(policy, budget, bank, shares, edges, fetch), weights or {}
+    registrations = [
+        Registration(parse(text, streams=streams), name, settings, parts.get(name, 1)) for name, text in texts.items()
+    ]
+    return build_all(registrations, graphs, sources=sources)
+
+
+def _settings(
+    policy: str, budget: float | SharedBudget, bank: float, shares: Shares | None, edges: bool, fetch: str
+) -> MaintenanceSettings:
     known = [each.value for each in Fetch]
     if fetch not in known:
         raise ConfigError(f"fetch={fetch!r} is no way to ask sources: {nearest(fetch, known)}")
     rule = budget if isinstance(budget, SharedBudget) else BudgetRule.of(budget, bank)
-    settings = MaintenanceSettings(
-        lambda case: make(policy or DEFAULTS[case]), rule, fetch=Fetch(fetch), edges=edges, shares=shares
-    )
-    return build(parse(text, streams=streams), graphs, sources=sources, settings=settings)
+    return MaintenanceSettings(PolicyName(policy), rule, fetch=Fetch(fetch), edges=edges, shares=shares)

@@ -1,6 +1,6 @@
 """What only a run can find: streams, graphs and sources that a query names and nobody gives, or the other way round."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
@@ -44,16 +44,20 @@ def _check(text: str, query: Query, iri: str, problem: str, option: str, known: 
         raise QuerySyntaxError(f"{problem} <{iri}>", text, place, f"give it as {option} '{iri}=FILE'{near}")
 
 
-def unused(query: Query, streams: Iterable[str], graphs: Iterable[str], sources: Iterable[str]) -> Iterator[str]:
-    """What a run was given and its query does not ask for: a line for each."""
-    yield from _beside("stream", streams, {window.stream for window in query.windows})
-    yield from _beside("graph", filter(None, graphs), {*query.dataset.default_graphs, *query.dataset.named_graphs})
-    endpoints = {service.endpoint for service in query.services}
+def unused(
+    queries: Sequence[Query], streams: Iterable[str], graphs: Iterable[str], sources: Iterable[str]
+) -> Iterator[str]:
+    """What a run was given and its queries do not ask for: a line for each."""
+    who = "the query asks" if len(queries) == 1 else "the queries ask"
+    yield from _beside(who, "stream", streams, {window.stream for query in queries for window in query.windows})
+    named = {name for q in queries for name in (*q.dataset.default_graphs, *q.dataset.named_graphs)}
+    yield from _beside(who, "graph", filter(None, graphs), named)
+    endpoints = {service.endpoint for query in queries for service in query.services}
     if None not in endpoints:  # SERVICE ?any asks them all
-        yield from _beside("source", sources, {name for name in endpoints if name is not None})
+        yield from _beside(who, "source", sources, {name for name in endpoints if name is not None})
 
 
-def _beside(kind: str, given: Iterable[str], asked: set[str]) -> Iterator[str]:
+def _beside(who: str, kind: str, given: Iterable[str], asked: set[str]) -> Iterator[str]:
     for name in given:
         if name not in asked:
-            yield f"the query asks for no {kind} <{name}>" + (f"; {nearest(name, sorted(asked))}" if asked else "")
+            yield f"{who} for no {kind} <{name}>" + (f"; {nearest(name, sorted(asked))}" if asked else "")

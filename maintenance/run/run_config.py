@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from freshkeeper.maintenance.query.parser import DIALECTS
 from freshkeeper.maintenance.rsp.output import FORMATS
+from freshkeeper.maintenance.run.query_files import files_of, named
 from freshkeeper.maintenance.service.source_config import SourceConfig
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.settings.durations import as_ms, to_delay
@@ -18,7 +19,7 @@ from freshkeeper.maintenance.streams.steps import LONGEST_GAP
 from freshkeeper.maintenance.streams.timed_lines import OnError
 from freshkeeper.policies.errors import ConfigError, nearest
 
-PATHS = ("query", "default", "journal", "state")
+PATHS = ("query", "default", "journal", "state", "out")
 """Keys whose values are files beside the config."""
 TABLES = ("streams", "graphs", "sources")
 """Keys whose values are such files by IRI, where they are no addresses."""
@@ -44,12 +45,69 @@ def option(name: str, metavar: str) -> dict[str, Any]:
     return {"option": name, "metavar": metavar}
 
 
-class RunConfig(BaseModel):
-    """A query with all that it needs."""
+class QueryConfig(BaseModel):
+    """One query of several: what it is, and what of the settings is its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    query: str = Field(description="a file with the query, the query itself, or (on the command line) a file like this")
+    query: str = Field(default="", description="a file with the query, or the query itself")
+    dialect: str = Field(default="", description="as that of the run")
+    policy: str = Field(default="", description="what chooses the refreshes; empty: as the run says")
+    weight: Amount = Field(default=1, description="shared: its part of the budget beside the other queries")
+    fetch: Fetch | None = Field(default=None, description="view, always or once; null: as the run says")
+    limit: Duration | None = Field(default=None, description="how long one evaluation may take; null: as the run says")
+    most_rows: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="how many rows one evaluation may have; null: as the run says"
+    )
+
+    @model_validator(mode="after")
+    def _speaks(self) -> Self:
+        check_dialect(self.dialect)
+        return self
+
+
+class TemplateConfig(QueryConfig):
+    """A query with `$name` in the place of constants, and a table of them: one instance for each row."""
+
+    instances: str | list[dict[str, str | int | float | bool | None]] = Field(
+        description="a CSV file with a head, a YAML file with a list of rows, or the rows; a column called name names "
+        "the instances"
+    )
+
+
+def _by_name(written: object) -> object:
+    """A directory stands for its files, and a file or a text for the query alone."""
+    found = named(files_of(written)) if isinstance(written, str) else written
+    if not isinstance(found, dict):
+        return found
+    return {name: {"query": own} if isinstance(own, str) else own for name, own in found.items()}
+
+
+def check_dialect(dialect: str) -> None:
+    """A name that is none is an error with the nearest one."""
+    if dialect and dialect not in DIALECTS:
+        raise ValueError(f"dialect: {nearest(dialect, list(DIALECTS))}")
+
+
+class RunConfig(BaseModel):
+    """A query or several with all that they need."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    query: str = Field(
+        default="", description="a file with the query, the query itself, or (on the command line) a file like this"
+    )
+    queries: Annotated[dict[str, QueryConfig], BeforeValidator(_by_name)] = Field(
+        default={},
+        description="several queries in place of one: a directory of files, or by name a file, a text, or keys of its "
+        "own (query, dialect, policy, weight, fetch, limit, most_rows)",
+        examples=["reach: reach.rspql", "top: {query: top.rspql, policy: plan, weight: 2}"],
+    )
+    templates: dict[str, TemplateConfig] = Field(
+        default={},
+        description="queries that differ in constants alone: a text with $name in their place, and a table of them",
+        examples=["near: {query: near.rspql, instances: persons.csv}"],
+    )
     dialect: str = Field(default="", description="rspql, cqels, csparql or sparqlstream; empty: as it looks")
     streams: dict[str, str] = Field(
         default={},
@@ -133,7 +191,26 @@ class RunConfig(BaseModel):
         default="", description="where Prometheus may ask, as :9100", json_schema_extra=option("metrics", ":PORT")
     )
     log: str = Field(default="", description="JSON lines on standard error: debug, info, warning or error")
+    limit: Duration | None = Field(
+        default=None,
+        description="how long one evaluation of a query may take, as 5s, before the query is given up; each is then "
+        "made in a process of its own, which costs some milliseconds; null: as long as it takes",
+    )
+    most_rows: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="how many rows one evaluation may have before the query is given up; null: any number"
+    )
+    out: Directory = Field(
+        default=None,
+        description="several queries: a directory with a file of answers for each, in place of standard output",
+        json_schema_extra=option("out", "DIR"),
+    )
+    empty: bool = Field(default=False, description="several queries: write evaluations without answers, too")
     format: str = Field(default="ndjson", description="how answers are written: ndjson, sparql-json, csv or nquads")
+
+    @property
+    def several(self) -> bool:
+        """Whether it is a run of queries that have names."""
+        return bool(self.queries or self.templates)
 
     @property
     def graph_files(self) -> dict[str, str]:
@@ -142,8 +219,15 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        if self.dialect and self.dialect not in DIALECTS:
-            raise ValueError(f"dialect: {nearest(self.dialect, list(DIALECTS))}")
+        check_dialect(self.dialect)
+        if not (self.query or self.several):
+            raise ValueError("query is missing")
+        if self.query and self.several:
+            raise ValueError("query is for one, queries and templates are for several: say one of them")
+        if self.out is not None and not self.several:
+            raise ValueError("out is for several queries; the answers of one go to standard output")
+        if self.format == "csv" and self.several and self.out is None:
+            raise ValueError("format: a table of csv has the columns of one query: let several write files, out: DIR")
         if self.format not in FORMATS:
             raise ValueError(f"format: {nearest(self.format, list(FORMATS))}")
         if (self.weights or self.minimum) and not self.shared:
@@ -191,11 +275,22 @@ def _beside(place: Path, plain: Mapping[str, Any]) -> dict[str, Any]:
     for key in TABLES:
         if isinstance(found.get(key), dict):
             found[key] = {name: _file(place, value) for name, value in found[key].items()}
+    if isinstance(found.get("queries"), str):
+        found["queries"] = _file(place, found["queries"])
+    for key in ("queries", "templates"):
+        if isinstance(found.get(key), dict):
+            found[key] = {name: _query_file(place, value) for name, value in found[key].items()}
     for name, source in found.get("sources", {}).items() if isinstance(found.get("sources"), dict) else ():
         if isinstance(source, dict):
             paths = {k: _file(place, source[k]) for k in ("data", "changes") if isinstance(source.get(k), str)}
             found["sources"][name] = source | paths
     return found
+
+
+def _query_file(place: Path, written: Any) -> Any:
+    if not isinstance(written, dict):
+        return _file(place, written)
+    return written | {key: _file(place, written[key]) for key in ("query", "instances") if key in written}
 
 
 def _file(place: Path, written: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A run from texts: the query, what feeds its streams, its graphs and its sources, put together."""
+"""A run from texts: its queries, what feeds their streams, their graphs and sources, put together."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
@@ -13,45 +13,64 @@ from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.model import Operator, Query
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.run.input_checks import check_inputs, unused
+from freshkeeper.maintenance.run.query_set import RunQuery
 from freshkeeper.maintenance.run.run_config import RunConfig
 from freshkeeper.maintenance.service.source_config import SourceConfig, read_config
 from freshkeeper.maintenance.service.sources import Source, load_source, source_of
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, Observer, Shares, build
+from freshkeeper.maintenance.service_join.build import (
+    MaintenanceSettings,
+    Observer,
+    PolicyName,
+    Registration,
+    Shares,
+    build_all,
+)
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.settings.addresses import shown
-from freshkeeper.maintenance.state.run_state import State
+from freshkeeper.maintenance.state.run_state import Progress, State
 from freshkeeper.maintenance.streams.opening import is_live, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
-from freshkeeper.policies.errors import ConfigError
-from freshkeeper.policies.registry import make
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 
 @dataclass(eq=False)
 class Session:
-    """One query run from beginning to end."""
+    """One query, or several that have names, run from beginning to end; of several, those that fail are left out."""
 
     config: RunConfig
-    """everything, its `query` being the text"""
-    query: Query
+    """everything; of one query, its `query` is the text"""
+    queries: Query | Sequence[RunQuery]
     tell: Callable[[str], None] = field(default=lambda _: None)
     observers: Sequence[Observer] = ()
     """who is told of every evaluation of a view, beside the journal"""
     command: str = ""
     """how to do this again, for run.json"""
+    failures: dict[str, Exception] = field(default_factory=dict)
+    """queries that cannot run, or failed while they ran"""
+    failed_fetches: int = 0
 
     def __post_init__(self) -> None:
         """Find mistakes before anything runs."""
-        config = self.config
-        check_inputs(config.query, self.query, config.streams, config.graph_files, config.sources)
-        self._mistakes = Mistakes(config.on_error, tell=self.tell)
-        graphs = {name: load_graph(Path(file)) for name, file in config.graph_files.items()}
+        if isinstance(self.queries, Query):
+            self._running = [RunQuery("", self.config.query, self.queries)]
+        else:
+            self._running = list(self.queries)
+        self._several = not isinstance(self.queries, Query)
+        self._named = {each.name: each for each in self._running}
+        for each in list(self._running):
+            self._try(each.name, partial(self._check, each))
+        self._some_left()
+        self._mistakes = Mistakes(self.config.on_error, tell=self.tell)
+        graphs = {name: load_graph(Path(file)) for name, file in self.config.graph_files.items()}
         self._held = ExitStack()
         try:
             self._state = self._open_state()
@@ -67,41 +86,64 @@ class Session:
         self._opened = self._sources()
         for source in self._opened.values():
             self._held.callback(source.transport.close)
-        settings = self._maintenance([self._journal.observe, *self.observers])
-        self._query = build(self.query, graphs, self.config.t0, sources=self._opened, settings=settings)
+        built = self._build(graphs)
+        self._some_left()
         if self._state is not None:
             self._state.settle()
-            self._query.done = self._state.answered
-            self._query.streamer.before = self._state.streamed or self._query.streamer.before
-        self._engine = Engine([self._query], self.config.drain, Inputs(self.config.gap, self._mistakes))
+        for query in built.values():
+            self._go_on(query)
+        failed = self._gone if self._several else None
+        self._engine = Engine(list(built.values()), self.config.drain, Inputs(self.config.gap, self._mistakes), failed)
+        self._built = built
+        self._listen(None if any(q.done is None for q in built.values()) else min(q.done or 0 for q in built.values()))
+        queries = [each.query for each in self._running]
+        for line in unused(queries, self.config.streams, self.config.graph_files, self.config.sources):
+            self.tell(line)
+
+    def _build(self, graphs: Graphs) -> dict[str, ContinuousQuery]:
+        settings = self._maintenance([self._journal.observe, *self.observers])
+        registrations = [
+            Registration(q.query, q.name, self._own(q, settings), q.own.weight, self._limits(q)) for q in self._running
+        ]
+        failed = (lambda one, error: self._fail(one.name, error)) if self._several else None
+        built = build_all(registrations, graphs, self.config.t0, self._opened, failed=failed)
+        return {query.name: query for query in built}
+
+    def _listen(self, done: int | None) -> None:
         speed = speed_of(self.config.speed)
-        pace = None if speed is None else Pace(speed, after=self._query.done)
-        for name in dict.fromkeys(window.stream for window in self.query.windows):
+        pace = None if speed is None else Pace(speed, after=done)
+        names = (window.stream for each in self._running for window in each.query.windows)
+        for name in dict.fromkeys(names):
             written = self.config.streams[name]
-            stream = open_stream(written, self._mistakes, Steps(self.config.gap, self._query.done))
+            stream = open_stream(written, self._mistakes, Steps(self.config.gap, done))
             idle = self.config.idle / 1000 if self.config.idle is not None and is_live(written) else None
             self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.config.delay, idle)
-        for line in unused(self.query, self.config.streams, self.config.graph_files, self.config.sources):
-            self.tell(line)
+
+    def before(self, query: str = "") -> tuple[bool, bool]:
+        """Whether an earlier run has answered a query, and whether it may have ended within an answer."""
+        progress = self._progress(query)
+        return (False, False) if progress is None else (progress.answered is not None, progress.torn)
 
     @property
     def goes_on(self) -> bool:
         """Whether an earlier run has answered."""
-        return self._state is not None and self._state.answered is not None
+        return any(self.before(each.name)[0] for each in self._running)
 
     @property
     def torn(self) -> bool:
         """Whether an earlier run may have ended within an answer."""
-        return self._state is not None and self._state.torn
+        return any(self.before(each.name)[1] for each in self._running)
 
     def results(self) -> Generator[Result, None, None]:
         """Every evaluation's result; whoever asks for the next one has put it out."""
         try:
             for result in self._engine.run():
-                if self._state is not None:
-                    self._state.answering(result.t)
+                progress = self._progress(result.query)
+                if progress is not None:
+                    progress.answering(result.t)
+                self._count(result)
                 yield result
-                self._answered(result)
+                self._answered(result, progress)
                 self._journal.tick()
         finally:
             try:
@@ -109,10 +151,73 @@ class Session:
             finally:
                 self._held.close()
 
-    def _answered(self, result: Result) -> None:
-        if self._state is not None:
-            compared = self.query.operator is not Operator.RSTREAM
-            self._state.answer(result.t, self._query.streamer.before if compared else None)
+    def _answered(self, result: Result, progress: Progress | None) -> None:
+        if progress is not None:
+            query = self._built[result.query]
+            compared = query.query.operator is not Operator.RSTREAM
+            progress.answer(result.t, query.streamer.before if compared else None)
+
+    def _progress(self, query: str) -> Progress | None:
+        return None if self._state is None else self._state.progress(query)
+
+    def _go_on(self, query: ContinuousQuery) -> None:
+        progress = self._progress(query.name)
+        if progress is not None:
+            query.done = progress.answered
+            query.streamer.before = progress.streamed or query.streamer.before
+
+    def _check(self, each: RunQuery) -> None:
+        config = self.config
+        check_inputs(each.text, each.query, config.streams, config.graph_files, config.sources)
+        if config.state is not None and not each.query.windows:
+            raise ConfigError("--state is for queries with windows: this one is evaluated once")
+        if config.state is not None and self._fetch(each) != Fetch.VIEW:
+            raise ConfigError(f"--state keeps views, and --fetch {self._fetch(each)} has none")
+        if config.audit and self._fetch(each) != Fetch.VIEW:
+            raise ConfigError(f"--audit checks answers of a view, and --fetch {self._fetch(each)} has none")
+
+    def _try(self, name: str, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except FreshkeeperError as error:
+            if not self._several:
+                raise
+            self._fail(name, error)
+
+    def _fail(self, name: str, error: Exception) -> None:
+        """A query is out, and the others go on."""
+        self.failures[name] = error
+        self._running = [each for each in self._running if each.name != name]
+        self.tell(f"the query {name} is left out: {_said(error)}")
+
+    def _gone(self, query: ContinuousQuery, error: Exception) -> None:
+        self._fail(query.name, error)
+
+    def _some_left(self) -> None:
+        if not self._running:
+            raise ConfigError(f"none of the {len(self.failures)} queries can run")
+
+    def _fetch(self, each: RunQuery) -> Fetch:
+        return self.config.fetch if each.own.fetch is None else each.own.fetch
+
+    def _limits(self, each: RunQuery) -> Limits:
+        own, all_ = each.own, self.config
+        return Limits(
+            all_.most_rows if own.most_rows is None else own.most_rows, all_.limit if own.limit is None else own.limit
+        )
+
+    def _own(self, each: RunQuery, settings: MaintenanceSettings) -> MaintenanceSettings:
+        policy = PolicyName(each.own.policy) if each.own.policy else settings.policy
+        return replace(settings, policy=policy, fetch=self._fetch(each))
+
+    def _count(self, result: Result) -> None:
+        """Of views that several queries may have, failures are counted where the view is evaluated."""
+        if not self._several or self._fetch(self._named[result.query]) is not Fetch.VIEW:
+            self.failed_fetches += result.errors
+
+    def _seen(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
+        del source, manager
+        self.failed_fetches += evaluation.record.errors * self._several
 
     def _settings(self) -> dict[str, object]:
         """All settings of the run, and what the sources' files say."""
@@ -127,11 +232,8 @@ class Session:
     def _open_state(self) -> State | None:
         if self.config.state is None:
             return None
-        if self.config.fetch != Fetch.VIEW:
-            raise ConfigError(f"--state keeps views, and --fetch {self.config.fetch} has none")
-        if not self.query.windows:
-            raise ConfigError("--state is for queries with windows: this one is evaluated once")
-        state = State.open(self.config.state, self.config.query, list(self.config.sources))
+        texts = {each.name: each.text for each in self._running} if self._several else self.config.query
+        state = State.open(self.config.state, texts, list(self.config.sources))
         self._held.callback(state.close)
         return state
 
@@ -141,6 +243,9 @@ class Session:
             yield f"{_elements(late)} too late and left out; --delay says how long to wait"
         if skipped := self._mistakes.count:
             yield f"{_elements(skipped)} unreadable and skipped"
+        if self.failures:
+            count, of = len(self.failures), len(self.failures) + len(self._running)
+            yield f"{count} of {of} queries failed: {', '.join(self.failures)}"
 
     def _sources(self) -> dict[str, Source]:
         sources = {
@@ -152,10 +257,8 @@ class Session:
         return sources
 
     def _maintenance(self, observers: Sequence[Observer]) -> MaintenanceSettings:
-        if self.config.audit and self.config.fetch != Fetch.VIEW:
-            raise ConfigError(f"--audit checks answers of a view, and --fetch {self.config.fetch} has none")
         return MaintenanceSettings(
-            lambda case: make(self.config.policy or DEFAULTS[case]),
+            PolicyName(self.config.policy),
             BudgetRule.of(self.config.budget, self.config.bank),
             fetch=self.config.fetch,
             capacity=self.config.capacity,
@@ -163,10 +266,15 @@ class Session:
             edges=self.config.edges == "refreshed",
             audit=self.config.audit,
             shares=Shares(self.config.weights, self.config.minimum) if self.config.shared else None,
-            observe=partial(_tell, observers),
+            observe=partial(_tell, [self._seen, *observers]),
             state=self._state,
             speed=speed_of(self.config.speed) or 1,
         )
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, also where it is no error of ours."""
+    return str(error) if isinstance(error, FreshkeeperError) else f"{type(error).__name__}: {error}"
 
 
 def _tell(observers: Sequence[Observer], source: str, manager: Manager, evaluation: Evaluation) -> None:

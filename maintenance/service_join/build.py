@@ -1,13 +1,15 @@
 """From a query, its graphs and its sources to one that runs."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from math import gcd
+from typing import TypeVar
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
+from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger, exact
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.demand.window import WindowSpec
@@ -20,16 +22,14 @@ from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.federation.split import Split, split_of
-from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
-from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, bound_variables
+from freshkeeper.maintenance.query.federation.split import Split
+from freshkeeper.maintenance.query.model import Operator, Query, Report, WindowKind
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.window_content import Content
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.rsp.window_kinds import content_of
-from freshkeeper.maintenance.service.annotations import with_validity
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service_join.direct import Directly, Whole
@@ -37,6 +37,8 @@ from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
 from freshkeeper.maintenance.service_join.federated_query import FederatedQuery
 from freshkeeper.maintenance.service_join.from_view import FromView
 from freshkeeper.maintenance.service_join.lineage import aggregated, trace
+from freshkeeper.maintenance.service_join.same_pattern import NumberedPattern
+from freshkeeper.maintenance.service_join.service_checks import check_known, check_shape, split_for
 from freshkeeper.maintenance.service_join.service_solutions import Fetch, Service
 from freshkeeper.maintenance.service_join.service_view import ServiceView
 from freshkeeper.maintenance.service_join.window_mappings import WindowPart
@@ -47,7 +49,8 @@ from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.unchanging import Unchanging
 from freshkeeper.policies.base import Case, Policy
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError
+from freshkeeper.policies.registry import make
 
 LONGEST_MS = 60_000
 """What is planned for where no window says how long its content stays."""
@@ -68,6 +71,20 @@ class EvaluatorKind(StrEnum):
 
 
 Observer = Callable[[str, Manager, Evaluation], None]
+T = TypeVar("T")
+NAMED = 3
+"""So many queries of a view are named where it is told of."""
+
+
+@dataclass(frozen=True)
+class PolicyName:
+    """The policy of a name for either case; "" the best that handles it."""
+
+    name: str = ""
+
+    def __call__(self, case: Case) -> Policy:
+        """A new one."""
+        return make(self.name or DEFAULTS[case])
 
 
 @dataclass(frozen=True)
@@ -104,6 +121,19 @@ class MaintenanceSettings:
     """how many times as fast as the clock event time passes: a step is so much shorter to wait in"""
 
 
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """One query of a run, with what is its own."""
+
+    query: Query
+    name: str = ""
+    settings: MaintenanceSettings | None = None
+    weight: Amount = 1
+    """its part of a shared budget, beside those of other queries"""
+    limits: Limits = field(default_factory=Limits)
+    """of one evaluation; with any, it is the snapshot evaluator's, which can be cut off"""
+
+
 def build(
     query: Query,
     graphs: Graphs | None = None,
@@ -118,41 +148,210 @@ def build(
 
     `start` is t0 of windows that do not say theirs. Native plans have their ids from `dictionary`.
     """
-    if evaluator is not EvaluatorKind.SNAPSHOT:
+    return build_all([Registration(query, name, settings)], graphs, start, sources, evaluator, dictionary)[0]
+
+
+def build_all(
+    registrations: Sequence[Registration],
+    graphs: Graphs | None = None,
+    start: int = 0,
+    sources: Mapping[str, Source] | None = None,
+    evaluator: EvaluatorKind = EvaluatorKind.AUTO,
+    dictionary: Dictionary | None = None,
+    failed: Callable[[Registration, FreshkeeperError], None] | None = None,
+) -> list[ContinuousQuery]:
+    """The queries of one run: SERVICE patterns that are the same have one view, and a shared budget is all theirs.
+
+    `failed` is told of a query that cannot be built, and the others are; without it that ends the building.
+    """
+    views, ids = Views(sources or {}), dictionary or Dictionary()
+
+    def tried(registration: Registration, make: Callable[[], T]) -> T | None:
         try:
-            return _native(query, graphs or {}, start, name, sources or {}, settings, dictionary or Dictionary())
+            return make()
+        except FreshkeeperError as error:
+            if failed is None:
+                raise
+            failed(registration, error)
+            return None
+
+    planned = [
+        (each, tried(each, partial(_planned, each, graphs or {}, start, views, evaluator, ids)))
+        for each in registrations
+    ]
+    built = [tried(each, make) for each, make in planned if make is not None]
+    return [query for query in built if query is not None]
+
+
+def _planned(
+    registration: Registration,
+    graphs: Graphs,
+    start: int,
+    views: "Views",
+    evaluator: EvaluatorKind,
+    dictionary: Dictionary,
+) -> Callable[[], ContinuousQuery]:
+    """How a query is made when it is known what the others are."""
+    query, name, settings = registration.query, registration.name, registration.settings
+    made = partial(ContinuousQuery, query, graphs=graphs, start=start, name=name, limits=registration.limits)
+    if evaluator is not EvaluatorKind.SNAPSHOT and not registration.limits:
+        try:
+            return _native(registration, graphs, start, views, dictionary)
         except NotNativeError as reason:
             if evaluator is EvaluatorKind.NATIVE:
                 raise ConfigError(f"the query cannot run natively: {reason}") from None
     contents = [content_of(window, start) for window in query.windows]
     if settings is None or not query.services:
-        return ContinuousQuery(query, contents, LocalQuery(query), graphs or {}, start, name)
-    answering = _Services(query, contents, start, sources or {}, settings).joined()
-    return ContinuousQuery(query, contents, answering, graphs or {}, start, name)
+        return partial(made, contents=contents, answering=LocalQuery(query))
+    services = _Services(registration, settings, contents, start, views).planned()
+    return lambda: made(contents=contents, answering=FederatedQuery(query, [make() for make in services]))
+
+
+@dataclass(frozen=True, eq=False)
+class WantedView:
+    """What one SERVICE pattern of one query wants of a view."""
+
+    registration: Registration
+    settings: MaintenanceSettings
+    contents: Sequence[Content]
+    grid: tuple[int, int] | None
+    numbered: NumberedPattern
+    source: Source
+    policy: Policy
+    case: Case
+    number: int
+    """of the pattern among all of the run"""
+
+    @property
+    def endpoint(self) -> str:
+        """The IRI of the source."""
+        return self.numbered.pattern.endpoint or ""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for those that one view can answer."""
+        one = self.settings
+        return (self.numbered.key, self.case, one.policy, one.model, one.budget, one.capacity, one.edges, one.audit)
+
+
+@dataclass(eq=False)
+class Views:
+    """The views of a run: one for all SERVICE patterns that are the same and are kept fresh in the same way."""
+
+    sources: Mapping[str, Source]
+    patterns: int = 0
+    """of all queries so far"""
+    grids: list[tuple[int, int] | None] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """of the views that each source has"""
+    _wanted: dict[Hashable, list[WantedView]] = field(default_factory=dict)
+    _made: dict[Hashable, tuple[NumberedPattern, ServiceView]] = field(default_factory=dict)
+    _shared: dict[BudgetRule, SharedBudget] = field(default_factory=dict)
+
+    def want(self, wanted: WantedView) -> None:
+        """One more user of a view."""
+        users = self._wanted.setdefault(wanted.key, [])
+        self.counts[wanted.endpoint] += not users
+        users.append(wanted)
+
+    def service(self, wanted: WantedView) -> FromView:
+        """A query's use of its view, when all users are known."""
+        if wanted.key not in self._made:
+            self._made[wanted.key] = wanted.numbered, self._view(self._wanted[wanted.key])
+        first, view = self._made[wanted.key]
+        names = wanted.numbered.names_of(first)
+        part = WindowPart.of(
+            wanted.registration.query,
+            wanted.numbered.pattern,
+            [names[name] for name in view.endpoint.split.sn],
+            wanted.contents,
+        )
+        return FromView(part, view, tuple(names[name] for name in view.endpoint.variables))
+
+    def patience(self, settings: MaintenanceSettings) -> float:
+        """Seconds that an instant waits for its sources, all at once: a tenth of the step is left for the rest."""
+        step = self._step
+        return (math.inf if step is None else PATIENCE * step / 1000) / settings.speed
+
+    @cached_property
+    def _step(self) -> int | None:
+        """How far apart the instants are at which any query is due, when all are known."""
+        together = common_grid(self.grids)
+        return together[0] if together else min((grid[0] for grid in self.grids if grid), default=None)
+
+    def _view(self, users: Sequence[WantedView]) -> ServiceView:
+        """For all its users: their windows together, and as often as any of them is due."""
+        first, settings = users[0], users[0].settings
+        source, split = first.source, first.numbered.split
+        endpoint = PatternEndpoint(split, source.transport, source.price, self.patience(settings))
+        edges = KeepingEdges(endpoint) if settings.edges and not split.one_to_one else None
+        known = Unchanging() if source.changing is None else (source.model or settings.model)()
+        recorded = None if settings.state is None else EvidenceLog(known)
+        contents = [content for user in users for content in user.contents]
+        manager = Manager(
+            spec_of(contents, common_grid([user.grid for user in users])),
+            edges or endpoint,
+            first.policy,
+            self._budget(users),
+            recorded or known,
+            first.case,
+            settings.capacity,
+            settings.seed,
+            audit=settings.audit,
+        )
+        store: ViewStore = NoStore()
+        if settings.state is not None and recorded is not None:
+            store = settings.state.store(first.number, first.endpoint, manager, endpoint, recorded)
+        return ServiceView(endpoint, manager, edges, partial(settings.observe, _label(users), manager), store)
+
+    def _budget(self, users: Sequence[WantedView]) -> BudgetRule | Ledger:
+        """Its own, or its part of the shared one: as much as its users' weights come to."""
+        settings, name = users[0].settings, users[0].endpoint
+        if settings.shares is None and isinstance(settings.budget, BudgetRule):
+            return settings.budget
+        shares, budget = settings.shares or Shares(), settings.budget
+        if isinstance(budget, BudgetRule):
+            budget = self._shared.setdefault(budget, SharedBudget(budget, self._step or SECOND))
+        weight = sum(exact(user.registration.weight, f"the weight of {user.registration.name}") for user in users)
+        return budget.member(
+            name, exact(shares.weights.get(name, 1)) * weight, exact(shares.minimum.get(name, 0)) / self.counts[name]
+        )
+
+
+def _label(users: Sequence[WantedView]) -> str:
+    """Which view it is, where it is told of: the queries that have it, and the source."""
+    names = list(dict.fromkeys(user.registration.name for user in users if user.registration.name))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more} {users[0].endpoint}".strip()
 
 
 def _native(
-    query: Query, graphs: Graphs, start: int, name: str, sources: Mapping[str, Source],
-    settings: MaintenanceSettings | None, dictionary: Dictionary,
-) -> ContinuousQuery:  # fmt: skip
-    """A query that runs by a plan; NotNativeError where there is none, before anything is made."""
+    registration: Registration, graphs: Graphs, start: int, views: "Views", dictionary: Dictionary
+) -> Callable[[], ContinuousQuery]:
+    """How a query is made that runs by a plan; NotNativeError where there is none."""
+    query, settings, name = registration.query, registration.settings, registration.name
     plan = plan_of(query, graphs)
     if not plan.services:
         kept = settings is not None and settings.state is not None
-        return native_query(query, plan, graphs, start, name, dictionary, kept)
-    _check_native(query, settings)
-    assert settings is not None
-    contents, static = slot_contents(query, start, dictionary), StaticGraphs.of(graphs, dictionary)
-    joined = _Services(query, contents, start, sources, settings).joined()
-    services = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
-    names = joined.names([one.service.variables for one in services])
-    answers = NativeServiceAnswers(
-        query, plan, contents, static, dictionary, query.operator, variables=names, services=services
-    )
-    return continuous(answers, graphs, start, name)
+        return partial(native_query, query, plan, graphs, start, name, dictionary, kept)
+    checked = _check_native(query, settings)
+    contents = slot_contents(query, start, dictionary)
+    services = _Services(registration, checked, contents, start, views).planned()
+
+    def made() -> ContinuousQuery:
+        joined = FederatedQuery(query, [make() for make in services])
+        native = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
+        names = joined.names([one.service.variables for one in native])
+        static = StaticGraphs.of(graphs, dictionary)
+        answers = NativeServiceAnswers(
+            query, plan, contents, static, dictionary, query.operator, variables=names, services=native
+        )
+        return continuous(answers, graphs, start, name)
+
+    return made
 
 
-def _check_native(query: Query, settings: MaintenanceSettings | None) -> None:
+def _check_native(query: Query, settings: MaintenanceSettings | None) -> MaintenanceSettings:
     """Whether views alone answer the SERVICE patterns, each answer with copies of its own."""
     if settings is None or settings.fetch is not Fetch.VIEW:
         raise NotNativeError("its SERVICE patterns are asked without a view")
@@ -164,140 +363,60 @@ def _check_native(query: Query, settings: MaintenanceSettings | None) -> None:
         raise NotNativeError(f"the state keeps what {query.operator} compares with")
     if trace(query).doubtful:
         raise NotNativeError("none of its answers is sure")
+    return settings
 
 
 @dataclass(frozen=True, eq=False)
 class _Services:
     """What the services of one query are made from."""
 
-    query: Query
+    registration: Registration
+    settings: MaintenanceSettings
     contents: Sequence[Content]
     start: int
-    sources: Mapping[str, Source]
-    settings: MaintenanceSettings
+    views: Views
 
-    def joined(self) -> FederatedQuery:
-        """All of them together."""
-        for pattern in self.query.services:
-            _check_known(pattern, self.sources)
-        _check_shape(self.query)
-        patterns = zip(self.query.outer_services, self._budgets(), strict=True)
-        return FederatedQuery(self.query, [self._service(n, *each) for n, each in enumerate(patterns)])
+    def planned(self) -> list[Callable[[], Service]]:
+        """How each of them is made."""
+        query, sources = self.registration.query, self.views.sources
+        for pattern in query.services:
+            check_known(pattern, sources)
+        check_shape(query)
+        made = [self._service(n, pattern) for n, pattern in enumerate(query.outer_services, self.views.patterns)]
+        self.views.patterns += len(made)
+        self.views.grids.append(grid_of(query, self.contents, self.start))
+        for one in made:
+            if isinstance(one, WantedView):
+                self.views.want(one)
+        return [partial(self.views.service, one) if isinstance(one, WantedView) else one for one in made]
 
-    def _budgets(self) -> list[BudgetRule | Ledger]:
-        """One for each SERVICE pattern; a shared one is paid as often as the query is evaluated."""
-        patterns, budget = self.query.outer_services, self.settings.budget
-        if self.settings.shares is None and isinstance(budget, BudgetRule):
-            return [budget] * len(patterns)
-        shares, grid = self.settings.shares or Shares(), self._grid
-        shared = SharedBudget(budget, SECOND if grid is None else grid[0]) if isinstance(budget, BudgetRule) else budget
-        names = [pattern.endpoint or "" for pattern in patterns]
-        return [
-            shared.member(name, shares.weights.get(name, 1), shares.minimum.get(name, 0) / names.count(name))
-            for name in names
-        ]
-
-    def _service(self, number: int, pattern: ServicePattern, budget: BudgetRule | Ledger) -> Service:
-        settings, source = self.settings, self.sources.get(pattern.endpoint or "")
-        keep, parts = settings.fetch is Fetch.ONCE, _split(self.query, pattern, source, settings.fetch)
+    def _service(self, number: int, pattern: ServicePattern) -> WantedView | Callable[[], Service]:
+        settings, query, views = self.settings, self.registration.query, self.views
+        source = views.sources.get(pattern.endpoint or "")
+        keep, parts = settings.fetch is Fetch.ONCE, split_for(query, pattern, source, settings.fetch)
         if parts is None or source is None:
-            transports = {name: one.transport for name, one in self.sources.items()}
-            return Whole(pattern, transports, keep, self._patience)
-        part = WindowPart.of(self.query, pattern, parts.sn, self.contents)
-        endpoint = PatternEndpoint(parts, source.transport, source.price, self._patience)
-        if settings.fetch is not Fetch.VIEW:
-            return Directly(part, endpoint, pattern.silent, keep)
-        return self._view(number, part, endpoint, source, budget)
+            transports = {name: one.transport for name, one in views.sources.items()}
+            return lambda: Whole(pattern, transports, keep, views.patience(settings))
+        if settings.fetch is Fetch.VIEW:
+            return self._wanted(number, pattern, parts, source)
+        part = WindowPart.of(query, pattern, parts.sn, self.contents)
+        return lambda: Directly(
+            part,
+            PatternEndpoint(parts, source.transport, source.price, views.patience(settings)),
+            pattern.silent,
+            keep,
+        )
 
-    def _view(
-        self, number: int, part: WindowPart, endpoint: PatternEndpoint, source: Source, budget: BudgetRule | Ledger
-    ) -> FromView:
-        query, settings = self.query, self.settings
+    def _wanted(self, number: int, pattern: ServicePattern, parts: Split, source: Source) -> WantedView:
+        query, settings = self.registration.query, self.settings
         case = Case.AGGREGATE if aggregated(query) and not trace(query).hidden else Case.BGP
-        edges = KeepingEdges(endpoint) if settings.edges and not endpoint.split.one_to_one else None
-        if edges is not None and settings.audit:
+        if settings.edges and not parts.one_to_one and settings.audit:
             raise ConfigError(
                 "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
             )
-        known = Unchanging() if source.changing is None else (source.model or settings.model)()
-        recorded = None if settings.state is None else EvidenceLog(known)
-        manager = Manager(
-            spec_of(self.contents, self._grid),
-            edges or endpoint,
-            settings.policy(case),
-            budget,
-            recorded or known,
-            case,
-            settings.capacity,
-            settings.seed,
-            audit=settings.audit,
-        )
-        where = query.outer_services[number].endpoint or ""
-        store: ViewStore = NoStore()
-        if settings.state is not None and recorded is not None:
-            store = settings.state.store(number, where, manager, endpoint, recorded)
-        view = ServiceView(endpoint, manager, edges, partial(settings.observe, where, manager), store)
-        return FromView(part, view, endpoint.variables)
-
-    @property
-    def _patience(self) -> float:
-        """Seconds that an evaluation waits for its sources, all at once: a tenth of the step is left for the rest."""
-        grid = self._grid
-        return (math.inf if grid is None else PATIENCE * grid[0] / 1000) / self.settings.speed
-
-    @property
-    def _grid(self) -> tuple[int, int] | None:
-        return grid_of(self.query, self.contents, self.start)
-
-
-def _check_shape(query: Query) -> None:
-    """What joins with a window stands in the pattern, and answers are made of solutions."""
-    if query.form is Form.DESCRIBE:
-        raise ConfigError("DESCRIBE has no solutions to join with SERVICE: write CONSTRUCT { ... }")
-    if not all(query.context(service).levels for service in query.outer_services):
-        raise ConfigError(
-            "a SERVICE stands outside WHERE { ... }, in SELECT, HAVING or ORDER BY: put it into the pattern, as in "
-            "BIND(EXISTS { SERVICE ... } AS ?name)"
-        )
-
-
-def _check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None:
-    """A source that is named must be there, unless it may fail in silence."""
-    if pattern.endpoint is not None and pattern.endpoint not in sources and not pattern.silent:
-        near = f"; {nearest(pattern.endpoint, list(sources))}" if sources else ""
-        raise ConfigError(f"there is no source {pattern.where}: give it as --source '{pattern.endpoint}=FILE'{near}")
-
-
-def _split(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
-    """The split; the baselines ask the whole pattern where there is none."""
-    _check_exists(query, pattern)
-    try:
-        parts = split_of(query, pattern, source.changing if source else ())
-        if source and source.documents and parts.whole:
-            raise SplitError(
-                f"SERVICE {pattern.where}: its documents are about one key each, and no key parts "
-                f"{' '.join(pattern.text.split())}; name the predicates"
-            )
-        return with_validity(parts, source.volatile, source.told) if source else parts
-    except SplitError:
-        if fetch is Fetch.VIEW:
-            raise
-        return None
-
-
-def _check_exists(query: Query, pattern: ServicePattern) -> None:
-    """EXISTS puts the values of its solution in everywhere; a source that is asked on its own knows nothing of them."""
-    context = query.context(pattern)
-    if not context.is_inside(Filter, Bind):
-        return
-    given = context.variables - bound_variables(pattern.elements)
-    for element in (inner for outer in pattern.elements for inner in outer.walk()):
-        if isinstance(element, Filter | Bind | Minus) and (names := element.variables & given):
-            said = ", ".join(f"?{name}" for name in sorted(names))
-            raise SplitError(
-                f"SERVICE {pattern.where}: {element.flat} uses {said}, which EXISTS gives it and the source does not "
-                "know: put it outside SERVICE { ... }"
-            )
+        grid, numbered = grid_of(query, self.contents, self.start), NumberedPattern(pattern, parts)
+        policy = settings.policy(case)
+        return WantedView(self.registration, settings, self.contents, grid, numbered, source, policy, case, number)
 
 
 def spec_of(contents: Sequence[Content], grid: tuple[int, int] | None) -> WindowSpec:
@@ -318,6 +437,13 @@ def grid_of(query: Query, contents: Sequence[Content], start: int) -> tuple[int,
     asked = closing if Report.ON_WINDOW_CLOSE in query.times.report else list(contents)
     if not asked or any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in asked):
         return None
-    steps = [c.window.step or 1 for c in asked]
-    step = gcd(*steps, *(c.start - asked[0].start for c in asked))
-    return (step, asked[0].start) if step * LONGEST_HORIZON >= min(steps) else None
+    return common_grid([(c.window.step or 1, c.start) for c in asked])
+
+
+def common_grid(grids: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
+    """Step and start of the grid that all of these are on, unless it is very much finer than they are."""
+    known = [grid for grid in grids if grid is not None]
+    if not known or len(known) < len(grids):
+        return None
+    step = gcd(*(step for step, _ in known), *(start - known[0][1] for _, start in known))
+    return (step, known[0][1]) if step * LONGEST_HORIZON >= min(step for step, _ in known) else None

@@ -175,4 +175,4 @@ class ServiceView:
 def _places(keys: Sequence[Hashable], slots: Ints) -> dict[Hashable, tuple[int, int]]:
     """Where the answers of each SN stand: they come one SN after the other."""
     starts = np.flatnonzero(np.diff(slots, prepend=-1)).tolist()
-    return {keys[start]: (start, stop) for start, stop in zip(starts, [*starts[1:], len(keys)], strict=True)}
+    return {keys[start]: (start, stop) for start, stop in zip(starts, [*starts[1:], len(keys)], strict=False)}

@@ -17,7 +17,7 @@ from typing import IO, Any
 from freshkeeper.maintenance.files import PRIVATE, lock, make_directory
 from freshkeeper.policies.errors import ConfigError
 
-VERSION = 2
+VERSION = 3
 FILE = "state.sqlite"
 SETTINGS: tuple[str, ...] = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL")
 DAMAGED = (sqlite3.Error, UnicodeDecodeError)

@@ -20,27 +20,71 @@ Columns = Mapping[str, Sequence[object]]
 
 
 @dataclass(eq=False)
+class Progress:
+    """How far the answers of one query are out."""
+
+    base: Database
+    query: str = ""
+    """its name, where there are several"""
+
+    @property
+    def answered(self) -> int | None:
+        """The last evaluation whose answers are known to be out."""
+        found: int | None = self.base.facts.get(self._named("answered"))
+        return found
+
+    @property
+    def torn(self) -> bool:
+        """Whether the output of the run before may end within the answers of an evaluation."""
+        return self.base.facts.get(self._named("answering")) is not None
+
+    @property
+    def streamed(self) -> Answers | None:
+        """What R2S compares the next answers with."""
+        written = self.base.facts.get(self._named("streamed"))
+        return None if written is None else _read(written)
+
+    def answering(self, t: int) -> None:
+        """The answers of an evaluation are about to go out."""
+        with self.base.transaction():
+            self.base.note({self._named("answering"): t})
+
+    def answer(self, t: int, streamed: Answers | None) -> None:
+        """The answers of an evaluation are out; `streamed` is what R2S compares the next ones with."""
+        written = None if streamed is None else _written(streamed)
+        facts = {"answering": None, "answered": t, "streamed": written}
+        with self.base.transaction():
+            self.base.note({self._named(name): value for name, value in facts.items()})
+
+    def _named(self, fact: str) -> str:
+        return f"{fact} {self.query}".rstrip()
+
+
+@dataclass(eq=False)
 class State:
-    """One directory, for one query with its sources."""
+    """One directory, for one query or several with their sources."""
 
     base: Database
     views: list[StoredView] = field(default_factory=list)
 
     @classmethod
-    def open(cls, directory: Path, query: str, sources: Sequence[str]) -> "State":
+    def open(cls, directory: Path, query: str | Mapping[str, str], sources: Sequence[str]) -> "State":
         """Begin, or go on; a state of another query is refused."""
         base = Database(directory)
-        known = base.facts
+        known, text = base.facts, query if isinstance(query, str) else dict(query)
         try:
-            if known.get("query", query) != query:
-                raise ConfigError(f"--state {directory} keeps the views of another query: give another directory")
+            if (before := known.get("query", text)) != text:
+                raise ConfigError(
+                    f"--state {directory} keeps the views of another query{_different(before, text)}: "
+                    "give another directory"
+                )
             if known.get("sources", sorted(sources)) != sorted(sources):
                 had = ", ".join(known["sources"]) or "none"
                 raise ConfigError(f"--state {directory} keeps views of other sources ({had}): give another directory")
         except ConfigError:
             base.close()
             raise
-        base.note({"query": query, "sources": sorted(sources)})
+        base.note({"query": text, "sources": sorted(sources)})
         return cls(base)
 
     @property
@@ -48,33 +92,9 @@ class State:
         """Whether any evaluation was written."""
         return bool(self.base.read("SELECT 1 FROM views WHERE body IS NOT NULL"))
 
-    @property
-    def answered(self) -> int | None:
-        """The last evaluation whose answers are known to be out."""
-        found: int | None = self.base.facts.get("answered")
-        return found
-
-    @property
-    def torn(self) -> bool:
-        """Whether the output of the run before may end within the answers of an evaluation."""
-        return self.base.facts.get("answering") is not None
-
-    def answering(self, t: int) -> None:
-        """The answers of an evaluation are about to go out."""
-        with self.base.transaction():
-            self.base.note({"answering": t})
-
-    def answer(self, t: int, streamed: Answers | None) -> None:
-        """The answers of an evaluation are out; `streamed` is what R2S compares the next ones with."""
-        written = None if streamed is None else _written(streamed)
-        with self.base.transaction():
-            self.base.note({"answering": None, "answered": t, "streamed": written})
-
-    @property
-    def streamed(self) -> Answers | None:
-        """What R2S compares the next answers with."""
-        written = self.base.facts.get("streamed")
-        return None if written is None else _read(written)
+    def progress(self, query: str = "") -> Progress:
+        """How far a query is."""
+        return Progress(self.base, query)
 
     def store(
         self, number: int, name: str, manager: Manager, endpoint: PatternEndpoint, recorded: EvidenceLog
@@ -86,10 +106,10 @@ class State:
 
     def settle(self) -> None:
         """All views are there: go on with the budget that they share, and pay for what was killed on its way."""
-        for view in self.views:
-            ledger = view.manager.ledger
-            if isinstance(ledger, Member) and "shared" in self.base.facts:
-                ledger.shared.load(self.base.facts["shared"])
+        ledgers = [view.manager.ledger for view in self.views]
+        for shared in dict.fromkeys(ledger.shared for ledger in ledgers if isinstance(ledger, Member)):
+            if "shared" in self.base.facts:
+                shared.load(self.base.facts["shared"], self.base.facts["parts"])
         for view in self.views:
             view.settle()
 
@@ -117,6 +137,14 @@ class State:
     def close(self) -> None:
         """Let others have the directory."""
         self.base.close()
+
+
+def _different(before: object, now: object) -> str:
+    """Which one of several it is."""
+    if not (isinstance(before, dict) and isinstance(now, dict)):
+        return ""
+    first = min(name for name in {*before, *now} if before.get(name) != now.get(name))
+    return f" ({first} is {'new' if first not in before else 'gone' if first not in now else 'another one'})"
 
 
 def _written(answers: Answers) -> list[Any]:

@@ -86,7 +86,9 @@ class StoredView:
             sql.execute("DELETE FROM intents WHERE view = ?", (self.number,))
             self._write_source()
             if isinstance(self.manager.ledger, Member):
-                self.base.note({"shared": self.manager.ledger.shared.dump()})
+                shared = self.manager.ledger.shared
+                parts = shared.dump_parts()
+                self.base.note({"shared": shared.dump()} | ({} if parts is None else {"parts": parts}))
             yield
         self.recorded.clear()
 
@@ -108,12 +110,8 @@ class StoredView:
     def settle(self) -> None:
         """Nobody knows what an evaluation spent that was killed: all that it might have."""
         for t, body in self.base.read("SELECT t, body FROM intents WHERE view = ?", self.number):
-            ledger = self.manager.ledger
-            ledger.open(t)
-            had, spent = float(ledger.available), Fraction(json.loads(body)["spent"])
-            spent = spent if ledger.overdraft else min(spent, ledger.available)
+            had, spent = self.manager.ledger.settle(t, Fraction(json.loads(body)["spent"]))
             self.doubt = Doubt(t, had, float(spent))
-            ledger.spend(spent)
 
     def _learn(self) -> None:
         """The evidence of this evaluation; now and then all that was learned in its place."""

@@ -1,0 +1,153 @@
+"""The queries of a run by name: texts, files, directories of files, and templates with tables of constants."""
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyoxigraph import Literal, NamedNode, RdfFormat, parse
+
+from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.parser import parse as parse_query
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
+from freshkeeper.maintenance.run.query_files import read_text
+from freshkeeper.maintenance.run.run_config import QueryConfig, RunConfig, TemplateConfig
+from freshkeeper.maintenance.settings.yaml_file import read_yaml_list
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError, nearest
+
+NAME = re.compile(r"[\w][\w.\-]*")
+"""A name of a query: also that of a file."""
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|true|false")
+ADDRESS = re.compile(r"(urn:|[A-Za-z][A-Za-z0-9+.\-]*://)\S+")
+
+
+@dataclass(frozen=True, eq=False)
+class RunQuery:
+    """One query of a run, with what is its own of the settings."""
+
+    name: str
+    text: str
+    query: Query
+    own: QueryConfig = field(default_factory=QueryConfig)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedText:
+    """The text of a query, and where it is from."""
+
+    name: str
+    text: str
+    where: str
+    own: QueryConfig
+
+
+def read_queries(config: RunConfig, failed: Callable[[str, FreshkeeperError], None]) -> list[RunQuery]:
+    """The queries of a run; one that cannot be read as a query is told of and left out."""
+    found = []
+    for each in named_texts(config):
+        try:
+            dialect = each.own.dialect or config.dialect
+            query = parse_query(each.text, dialect or None, streams=list(config.streams))
+            found.append(RunQuery(each.name, each.text, query, each.own))
+        except FreshkeeperError as error:
+            failed(each.name, error)
+    return found
+
+
+def named_texts(config: RunConfig) -> list[NamedText]:
+    """Their texts, every name once; what cannot be found or filled in is an error before anything runs."""
+    found: dict[str, NamedText] = {}
+    for each in _texts(config):
+        if not NAME.fullmatch(each.name):
+            raise ConfigError(f"a query is called {each.name!r}: take letters, digits, '_', '-' and '.'")
+        if each.name in found:
+            raise ConfigError(f"two queries are called {each.name}: {found[each.name].where} and {each.where}")
+        found[each.name] = each
+    if not found:
+        raise ConfigError("there are no queries: give some files, a directory of them, queries: or templates:")
+    return list(found.values())
+
+
+def _texts(config: RunConfig) -> Iterator[NamedText]:
+    for name, own in config.queries.items():
+        yield NamedText(name, read_text(own.query), f"queries.{name}" if "{" in own.query else own.query, own)
+    for name, template in config.templates.items():
+        yield from _instances(name, template)
+
+
+def _instances(name: str, template: TemplateConfig) -> Iterator[NamedText]:
+    """One query for each row of the table; a column `name` names them, or else their numbers do."""
+    text, rows = read_text(template.query), list(_rows(name, template.instances))
+    tokens = [t for t in tokenize(text).items if t.kind is Kind.VAR and t.text.startswith("$")]
+    if not tokens:
+        raise ConfigError(f"the template {name} has no $name that a constant of its table takes the place of")
+    where = template.instances if isinstance(template.instances, str) else f"templates.{name}.instances"
+    for number, row in enumerate(rows, 1):
+        place = f"row {number} of {where}"
+        own = str(row.get("name") or number)
+        yield NamedText(f"{name}.{own}", _filled(name, text, tokens, row, place), place, template)
+
+
+def _filled(name: str, text: str, tokens: Iterable[Token], row: Mapping[str, Any], place: str) -> str:
+    parts, end = [], 0
+    for token in tokens:
+        column = token.text[1:]
+        if column not in row:
+            near = nearest(column, list(row))
+            raise ConfigError(f"the template {name} asks for {token.text}, and {place} has no such column; {near}")
+        if row[column] is None or row[column] == "":
+            raise ConfigError(f"the template {name} asks for {token.text}, and {place} has nothing in that column")
+        parts += [text[end : token.start], term_of(row[column], f"{column} in {place}")]
+        end = token.end
+    return "".join([*parts, text[end:]])
+
+
+def term_of(cell: object, where: str) -> str:
+    """A constant as SPARQL writes it: <IRI> or a bare one, "literal" with what follows it, a number, or plain text."""
+    if isinstance(cell, bool | int | float):
+        return str(cell).lower()
+    written = str(cell).strip()
+    if NUMBER.fullmatch(written):
+        return written
+    if written.startswith(("<", '"')):
+        try:
+            (quad,) = parse(f"<a:a> <a:a> {written} .", format=RdfFormat.N_TRIPLES)
+        except (SyntaxError, ValueError) as error:
+            raise ConfigError(f"{where} is no term: {written!r}: {error}") from None
+        return str(quad.object)
+    if ADDRESS.fullmatch(written):
+        try:
+            return str(NamedNode(written))
+        except ValueError as error:
+            raise ConfigError(f"{where} is no IRI: {written!r}: {error}") from None
+    return str(Literal(written))
+
+
+def _rows(name: str, instances: str | list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    rows: Iterable[Any] = instances if isinstance(instances, list) else _table(name, Path(instances))
+    empty = True
+    for row in rows:
+        empty = False
+        yield row
+    if empty:
+        raise ConfigError(f"the template {name} has no instances: {instances or 'its table'} holds no rows")
+
+
+def _table(name: str, path: Path) -> Iterable[dict[str, Any]]:
+    """CSV with a head, or a list of rows in YAML."""
+    if path.suffix.lower() in (".yaml", ".yml"):
+        return read_yaml_list(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            read = csv.DictReader(file, strict=True)
+            rows = list(read)
+    except OSError as error:
+        raise ConfigError(f"the instances of the template {name}, {path}, cannot be read: {error.strerror}") from None
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ConfigError(f"the instances of the template {name}, {path}, are no CSV in UTF-8: {error}") from None
+    for number, row in enumerate(rows, 1):
+        if None in row:
+            raise ConfigError(f"row {number} of {path} has more cells than its head")
+    return rows

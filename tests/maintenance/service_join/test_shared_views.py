@@ -1,0 +1,141 @@
+"""SERVICE patterns of several queries that are one: one view, what all need of it, and the same answers as alone."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from queries import BLOG, CHANGES, Blog, E, elements, quads, written
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.engine import Engine, run
+from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service.transport import AtOnce
+from freshkeeper.maintenance.service_join.build import (
+    MaintenanceSettings,
+    PolicyName,
+    Registration,
+    Shares,
+    build_all,
+)
+
+TEXT = """SELECT ?topic ?user ?n FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]
+{ WINDOW :w { ?post :topic ?topic } SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n } }"""
+RENAMED = """PREFIX ex: <http://e/>
+SELECT ?a ?z ?m FROM NAMED WINDOW :v ON :s [RANGE PT3S STEP PT1S]
+{ WINDOW :v { ?p :topic ?z } SERVICE ex:blog {
+  ?z <http://e/discussedBy> ?a .  ?a ex:followers ?m } }"""
+SLOW = TEXT.replace("RANGE PT2S STEP PT1S", "RANGE PT4S STEP PT2S")
+FILTERED = TEXT.replace("?n } }", "?n FILTER(?n > 15) } }")
+SUMMED = TEXT.replace("SELECT ?topic ?user ?n", "SELECT ?topic (SUM(?n) AS ?sum)") + " GROUP BY ?topic"
+TWO = """SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT3S STEP PT1S]
+{ WINDOW :w { ?post :topic ?b ; :by ?a } SERVICE :blog { ?b :discussedBy ?a . ?a :followers ?n } }"""
+SWAPPED = TWO.replace("?a", "?x").replace("?b", "?a").replace("?x", "?b")
+POSTS = [
+    (1000, ":p1 :topic :jazz ; :by :ann"),
+    (2000, ":p2 :topic :rock ; :by :cyd"),
+    (3000, ":p3 :topic :jazz ; :by :bob"),
+    (4000, ":p4 :topic :folk ; :by :dan"),
+    (6000, ":p5 :topic :rock ; :by :bob"),
+]
+
+
+def registered(texts, budget=100, shares=None, policy="lru", weights=None, **more):
+    """Queries over one blog, and the blog."""
+    blog = Blog(quads(BLOG), [(at, quad) for at, text in CHANGES for quad in quads(text)])
+    maintenance = MaintenanceSettings(PolicyName(policy), BudgetRule.of(budget), shares=shares, **more)
+    registrations = [
+        Registration(parse(f"PREFIX : <{E}> {text}"), f"q{n}", maintenance, (weights or {}).get(n, 1))
+        for n, text in enumerate(texts)
+    ]
+    return build_all(registrations, sources={f"{E}blog": Source(AtOnce(blog), (f"{E}followers",))}), blog
+
+
+def views(queries):
+    """The distinct ones."""
+    return list(dict.fromkeys(service.view for query in queries for service in query.answering.services))
+
+
+def answers(queries, posts=POSTS):
+    """What each query answers at each instant, sorted."""
+    return {(r.query, r.t): sorted(written(r)) for r in run(queries, {f"{E}s": elements(posts)})}
+
+
+@pytest.mark.parametrize(
+    ("texts", "distinct"),
+    [
+        ([TEXT, RENAMED], 1),
+        ([TEXT, SLOW, RENAMED], 1),
+        ([TWO, SWAPPED], 1),
+        ([TEXT, FILTERED], 2),
+        ([TEXT, SUMMED], 2),
+        ([TEXT, TWO], 2),
+        ([TEXT, TEXT.replace(":discussedBy", ":likedBy")], 2),
+    ],
+)
+def test_patterns_are_one_view_where_only_names_of_variables_and_windows_differ(texts, distinct):
+    queries, _ = registered(texts)
+    assert len(views(queries)) == distinct
+
+
+def test_queries_that_share_a_view_ask_for_each_entry_once():
+    together, blog = registered([TEXT, RENAMED, TEXT])
+    answers(together)
+    alone, lonely = registered([RENAMED])
+    answers(alone)
+    assert blog.requests == lonely.requests, "the longest window needs all that the others need"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from([TEXT, RENAMED, SLOW, FILTERED, SUMMED, TWO, SWAPPED]), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(st.integers(1, 9000), st.integers(1, 6), st.sampled_from(["jazz", "rock", "folk", "none"]),
+                  st.sampled_from(["ann", "bob", "cyd"])), max_size=12),
+)  # fmt: skip
+def test_each_query_answers_as_it_does_alone_where_the_budget_is_enough(texts, drawn):
+    posts = [(t, f":p{n} :topic :{topic} ; :by :{who}") for t, n, topic, who in sorted(drawn)]
+    together, _ = registered(texts)
+    expected = {}
+    for n, text in enumerate(texts):
+        (alone,), _ = registered([text])
+        alone.name = f"q{n}"
+        expected |= answers([alone], posts)
+    assert answers(together, posts) == expected
+
+
+def test_a_view_has_the_weights_of_all_its_queries_in_a_shared_budget():
+    queries, _ = registered([TEXT, RENAMED, FILTERED], 6, Shares({f"{E}blog": 2}), weights={0: 0.1, 1: 0.2, 2: 3})
+    one, other = (view.manager.ledger for view in views(queries))
+    assert (str(one.weight), str(other.weight)) == ("3/5", "6")
+    answers(queries)
+    assert one.spent + other.spent <= 6 * 6
+
+
+def test_demand_is_the_sum_over_the_queries():
+    seen = []
+    queries, _ = registered([TEXT, RENAMED], observe=lambda source, _, evaluation: seen.append((source, evaluation)))
+    answers(queries)
+    assert {source for source, _ in seen} == {f"q0, q1 {E}blog"}
+    assert [evaluation.record.window_mappings for _, evaluation in seen] == [2, 4, 5, 5, 3, 3]
+
+
+def test_a_query_that_fails_takes_its_demand_with_it_and_the_others_go_on():
+    queries, _ = registered([TEXT, RENAMED])
+    gone, (view,) = [], views(queries)
+    engine = Engine(list(queries), failed=lambda query, error: gone.append((query.name, str(error))))
+    engine.listen(f"{E}s", elements(POSTS))
+    mappings, results = [], []
+    for result in engine.run():
+        results.append((result.query, result.t))
+        mappings.append(view.evaluation.record.window_mappings)
+        if result.t == 2000:
+            queries[0].answering._tree = None  # what it cannot be evaluated with
+    assert [name for name, _ in gone] == ["q0"]
+    assert results == [
+        ("q0", 1000),
+        ("q1", 1000),
+        ("q0", 2000),
+        ("q1", 2000),
+        *(("q1", t) for t in range(3000, 7000, 1000)),
+    ]
+    assert mappings[-3:] == [3, 2, 2]
