@@ -9,7 +9,7 @@ of them knows when anything changes, they learn it from what their refreshes rev
 used to measure.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,10 @@ from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
-from freshkeeper.maintenance.service.sources import EmbeddedSource, load_source
-from freshkeeper.maintenance.service.transport import Ask, AtOnce, Terms
+from freshkeeper.maintenance.service.sources import load_source
 from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.registry import make
@@ -67,38 +66,21 @@ journal: journal
 """
 
 
-@dataclass(frozen=True)
-class Scene:
-    """Where the files are."""
-
-    place: Path
-
-    @property
-    def posts(self) -> Path:
-        """The stream."""
-        return self.place / "posts.nt"
-
-    @property
-    def blog(self) -> Path:
-        """The source."""
-        return self.place / "blog.yaml"
-
-    @classmethod
-    def write(cls, place: Path, seed: int) -> "Scene":
-        """Draw the posts and the changes, and write all files."""
-        trace = generate(WORKLOAD, seed)
-        place.mkdir(parents=True, exist_ok=True)
-        files = {
-            "reach.rspql": QUERY,
-            "blog.yaml": SOURCE,
-            "demo.yaml": CONFIG,
-            "posts.nt": "".join(_posts(trace)),
-            "blog.nt": "".join(_blog(trace)),
-            "followers.nt": "".join(_changes(trace)),
-        }
-        for name, text in files.items():
-            (place / name).write_text(text, encoding="utf-8")
-        return cls(place)
+def write_scene(place: Path, seed: int) -> Trace:
+    """Draw the posts and the changes, and write all files."""
+    trace = generate(WORKLOAD, seed)
+    place.mkdir(parents=True, exist_ok=True)
+    files = {
+        "reach.rspql": QUERY,
+        "blog.yaml": SOURCE,
+        "demo.yaml": CONFIG,
+        "posts.nt": "".join(_posts(trace)),
+        "blog.nt": "".join(_blog(trace)),
+        "followers.nt": "".join(_changes(trace)),
+    }
+    for name, text in files.items():
+        (place / name).write_text(text, encoding="utf-8")
+    return trace
 
 
 def _posts(trace: Trace) -> Iterator[str]:
@@ -173,13 +155,13 @@ class Contest:
 
     def __post_init__(self) -> None:
         """Write the scene, and wire every policy to a source of its own that changes alike."""
-        scene = Scene.write(self.place, self.seed)
+        self._changes = schedule_of(write_scene(self.place, self.seed))
+        source = str(self.place / "blog.yaml")
         self.standings = {name: Standing(name) for name in self.policies}
         about = About.of_queries(self.seed, self.command, {"query": QUERY, "budget": self.budget})
         self._journal = QueryJournal(self.seed, self.place, about=about)
-        self._truth = _Truth.of(scene)
-        self._engine = Engine([self._query(name, scene) for name in self.policies])
-        self._engine.listen(POSTS, TimedLines.file(scene.posts))
+        self._engine = Engine([self._query(name, source) for name in self.policies])
+        self._engine.listen(POSTS, TimedLines.file(self.place / "posts.nt"))
 
     def run(self) -> Iterator[list[Standing]]:
         """The standings again and again; when it is over everything is on the disk."""
@@ -191,19 +173,19 @@ class Contest:
                 yield list(self.standings.values())
         self._journal.close()
 
-    def _query(self, name: str, scene: Scene) -> ContinuousQuery:
+    def _query(self, name: str, source: str) -> ContinuousQuery:
         settings = MaintenanceSettings(
             lambda _: make(name),
             BudgetRule.of(self.budget, STEPS_BANKED * self.budget),
             seed=self.seed,
             observe=partial(self._observe, self.standings[name]),
         )
-        return build(parse(QUERY), name=name, sources={BLOG: load_source(str(scene.blog))}, settings=settings)
+        return build(parse(QUERY), name=name, sources={BLOG: load_source(source)}, settings=settings)
 
     def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
         record = evaluation.record
-        current = self._truth.at(record.t_ms)
-        fresh = sum(answer.weight for answer in evaluation.answers or () if answer.value == current[answer.entry])
+        changed = self._changes.last_change(record.t_ms)
+        fresh = sum(a.weight for a in evaluation.answers or () if changed[_number(a.entry)] <= a.refreshed)
         standing.evaluations += 1
         standing.answers += record.results
         standing.fresh += fresh
@@ -214,24 +196,7 @@ class Contest:
         manager.ledger.check()
 
 
-@dataclass(eq=False)
-class _Truth:
-    """The source as it is, asked for nothing."""
-
-    ask: Ask
-    _now: int = -1
-    _values: dict[object, tuple[Terms, ...]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, scene: Scene) -> "_Truth":
-        transport = load_source(str(scene.blog)).transport
-        assert isinstance(transport, AtOnce)
-        assert isinstance(transport.ask, EmbeddedSource)
-        return cls(transport.ask)
-
-    def at(self, now: int) -> dict[object, tuple[Terms, ...]]:
-        """The value of every key."""
-        if now != self._now:
-            rows = self.ask(f"SELECT ?user ?n {{ ?user <{BASE}followers> ?n }}", now)
-            self._now, self._values = now, {(row["user"],): ((row["n"],),) for row in rows}
-        return self._values
+def _number(entry: Hashable) -> int:
+    """Which user of the trace a cached entry is of."""
+    assert isinstance(entry, tuple)
+    return int(entry[0].value.rpartition("/")[2])

@@ -3,12 +3,16 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from freshkeeper.commands.screen import Bar, print_json, say, show, table
+import typer
+
+from freshkeeper.commands.model_options import options_of
+from freshkeeper.commands.screen import Bar, number, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError, StoppedError
 
 if TYPE_CHECKING:
@@ -19,24 +23,37 @@ if TYPE_CHECKING:
     from freshkeeper.simulator.experiment.summary import Row
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What a command says beside the experiment."""
+    """How an experiment is carried out, as options of a command."""
 
-    out: Path
-    jobs: int = 0
-    resume: bool = False
-    report: bool = True
-    as_json: bool = False
-    on: str = "local"
-    master: str = ""
+    jobs: Annotated[int, typer.Option(min=0, help="processes; 0: as many as help")] = 0
+    on: Annotated[str, typer.Option(help="local, or spark: tasks spread over its executors")] = "local"
+    master: Annotated[str, typer.Option(help="where Spark runs; default: local[*]")] = ""
+    out: Annotated[Path | None, typer.Option(help="the run directory; default: one in runs that is free")] = None
+    resume: Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")] = False
+    report: Annotated[bool, typer.Option(help="write the page report.html")] = True
+    as_json: Annotated[bool, typer.Option("--json", help="print the rows as one line of JSON")] = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "Chosen":
+        """What options say of it."""
+        return cls(**{key: options[key] for key in cls.__dataclass_fields__})
 
 
-def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
+def experiment_options(keys: Iterable[str]) -> Iterator[Parameter]:
+    """Keys of an experiment, and how it is carried out."""
+    from freshkeeper.simulator.experiment.experiment_config import Experiment
+
+    yield from options_of(Experiment, keys, defaults=False)
+    yield from signature(Chosen).parameters.values()
+
+
+def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
     """Run it, write the page, print what came of it."""
     from freshkeeper.simulator.experiment.experiment import simulate
     from freshkeeper.simulator.experiment.experiment_config import settings_of
-    from freshkeeper.simulator.report import write_report
+    from freshkeeper.simulator.report.page import write_report
 
     settings = settings_of(experiment)
     live = Live(settings)
@@ -44,25 +61,25 @@ def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = (
     try:
         with live.bar.running():
             rows = simulate(
-                experiment, chosen.out, _command(), _processes(experiment, len(settings), chosen.jobs), chosen.resume,
+                experiment, out, _command(), _processes(experiment, len(settings), chosen.jobs), chosen.resume,
                 live.update, performed,
             )  # fmt: skip
     except KeyboardInterrupt:
-        raise StoppedError(f"stopped; what is finished is kept: go on with --out {chosen.out} --resume") from None
-    page = write_report(chosen.out) if chosen.report else None
-    for line in [*notes, *(live.notes() if live.parts else _notes(chosen.out))]:
+        raise StoppedError(f"stopped; what is finished is kept: go on with --out {out} --resume") from None
+    page = write_report(out) if chosen.report else None
+    for line in [*notes, *(live.notes() if live.parts else _notes(out))]:
         say(line)
     if chosen.as_json:
         varied = {setting.name: setting.varied for setting in settings}
         told = [{**asdict(row), "setting": varied[row.setting]} for row in rows]
-        print_json({"run": str(chosen.out), "rows": told})
+        print_json({"run": str(out), "rows": told})
         return rows
     alike: dict[tuple[str, str], list[Row]] = {}  # no table mixes cases or levels of knowledge
     for row in rows:
         alike.setdefault((row.case, row.knowledge), []).append(row)
     for group in alike.values():
         show(_table(settings, group))
-    say(f"run directory: {chosen.out}" + (f"\npage: {page}" if page else ""))
+    say(f"run directory: {out}" + (f"\npage: {page}" if page else ""))
     return rows
 
 
@@ -143,9 +160,9 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
         "policy": [row.policy for row in rows],
         "γ": [f"{row.budget:g}" for row in rows],
         "bank": [f"{row.bank:g}" for row in rows],
-        "freshness": [_number(row.freshness) for row in rows],
-        "± 95 %": [_number(row.ci95) for row in rows],
-        "of bound": ["" if row.over_budget else _number(row.share_of_bound) for row in rows],
+        "freshness": [number(row.freshness) for row in rows],
+        "± 95 %": [number(row.ci95) for row in rows],
+        "of bound": ["" if row.over_budget else number(row.share_of_bound) for row in rows],
         "requests": [f"{row.requests_per_evaluation:.2f}" for row in rows],
         "": ["over budget" if row.over_budget else "" for row in rows],
     }
@@ -155,10 +172,6 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
     title = f"Mean freshness, and requests per evaluation\n{', '.join(said)}"
     words = sum(head in shown for head in ("setting", "policy"))
     return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
 
 
 def _processes(experiment: "Experiment", settings: int, jobs: int) -> int:

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshkeeper.commands.options import lists
+from freshkeeper.commands.options import pairs
 from freshkeeper.commands.run import configured, is_config, parsed, read_query, volatile_of
 from freshkeeper.commands.screen import print_json
 from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from freshkeeper.maintenance.query import Query
+    from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.run.run_config import RunConfig
 
 
@@ -28,7 +28,9 @@ def explain(
     Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
     `freshkeeper explain runs/demo/demo.yaml`
     """
-    said = lists("volatile", volatile)
+    from freshkeeper.maintenance.run.run_config import iris
+
+    said = {source: iris(written) for source, written in pairs("volatile", volatile, "IRI=P,P").items()}
     known, streams, texts = said, dict[str, str](), {"": (query, dialect)}
     if is_config(query):
         config = configured(query, {"dialect": dialect} if dialect else {})
@@ -39,7 +41,7 @@ def explain(
         if asked and name not in asked:
             raise ConfigError(f"the query asks for no source <{name}>; {nearest(name, asked)}")
     for name, each in found.items():
-        _print(name, each, known, to, as_json)
+        _show(name, each, known, to, as_json)
 
 
 def _texts(config: "RunConfig") -> dict[str, tuple[str, str]]:
@@ -51,9 +53,10 @@ def _texts(config: "RunConfig") -> dict[str, tuple[str, str]]:
     return {each.name: (each.text, each.own.dialect or config.dialect) for each in named_texts(config)}
 
 
-def _print(name: str, query: "Query", known: dict[str, list[str]], to: str, as_json: bool) -> None:
-    from freshkeeper.maintenance.query import explain as explained
-    from freshkeeper.maintenance.query import explain_text, to_dialect
+def _show(name: str, query: "Query", known: dict[str, list[str]], to: str, as_json: bool) -> None:
+    from freshkeeper.maintenance.query.explain import explain as explained
+    from freshkeeper.maintenance.query.explain import explain_text
+    from freshkeeper.maintenance.query.printing import to_dialect
 
     if as_json:
         print_json(({"name": name} if name else {}) | explained(query, known))

@@ -8,19 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshkeeper.commands.run_options import said
+from freshkeeper.commands.model_options import options_of, said
 from freshkeeper.commands.screen import say
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from inspect import Parameter
 
-    from freshkeeper.maintenance.query import Query
+    from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
     from freshkeeper.maintenance.run.run_config import RunConfig
     from freshkeeper.maintenance.run.run_session import Session
     from freshkeeper.maintenance.service_join.build import Observer
+
+
+GIVEN = ("query", "queries", "templates")
+"""Keys that are no options."""
+
+
+def options() -> "Iterator[Parameter]":
+    """Every key of a config but what is run, which is named or stands in a file."""
+    from freshkeeper.maintenance.run.run_config import RunConfig
+
+    return options_of(RunConfig, [key for key in RunConfig.model_fields if key not in GIVEN])
 
 
 def run(
@@ -43,9 +55,9 @@ def run(
     `freshkeeper run queries/ --stream http://example.org/s=posts.nq --out answers`
     """
     from freshkeeper.maintenance.run.query_files import named
-    from freshkeeper.maintenance.run.run_config import config_of
+    from freshkeeper.maintenance.run.run_config import RunConfig, config_of
 
-    given, (first, *more) = said(ctx, options), queries
+    given, (first, *more) = said(ctx, RunConfig, options), queries
     if more and (configs := [each for each in queries if is_config(each)]):
         raise ConfigError(f"{configs[0]} is the config of a run: name it alone, and the queries under its key queries")
     if is_config(first) and not more:
@@ -157,6 +169,6 @@ def read_query(written: str) -> str:
 
 def parsed(text: str, dialect: str, streams: "Iterable[str]" = ()) -> "Query":
     """The query object."""
-    from freshkeeper.maintenance.query import parse
+    from freshkeeper.maintenance.query.parser import parse
 
     return parse(text, dialect or None, streams=list(streams))

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from freshkeeper.maintenance.files import PRIVATE, whole
 from freshkeeper.maintenance.settings.addresses import shown_in
+from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.policies.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class About(_Part):
     @property
     def flat_config(self) -> dict[str, Any]:
         """The config by dotted keys."""
-        return dict(_flat(self.config))
+        return dict(flat(self.config))
 
     @classmethod
     def of_queries(cls, seed: int, command: str, config: Mapping[str, object]) -> "About":
@@ -92,10 +93,7 @@ class About(_Part):
         try:
             return cls.model_validate(json.loads(file.read_text("utf-8")))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "it"
-            said = first["msg"][0].lower() + first["msg"][1:]
-            raise RunError(f"{file}: {where} is {first['input']!r}; {said}") from error
+            raise RunError(f"{file}: {explained(error, cls)}") from error
         except (OSError, ValueError) as error:
             raise RunError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
 
@@ -130,9 +128,10 @@ def _versions() -> dict[str, str]:
     return found | {"python": platform.python_version()}
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Keys and values, however they are nested, by dotted keys."""
     for key, part in config.items():
         if isinstance(part, Mapping) and part:
-            yield from _flat(part, f"{prefix}{key}.")
+            yield from flat(part, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", part

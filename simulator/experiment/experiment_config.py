@@ -4,8 +4,8 @@ Every key has a default, 002's own where 002 says one. A list where one value is
 same for any key, dotted (`workload.edges`). Unknown keys are errors that suggest the near match.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -15,10 +15,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.journal.run_json import flat
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import as_ms
+from freshkeeper.maintenance.settings.reference import option
 from freshkeeper.maintenance.settings.reference import reference as written
 from freshkeeper.maintenance.settings.shipped_configs import or_named
+from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.base import Case, Knowledge, Policy
 from freshkeeper.policies.errors import ConfigError
@@ -28,7 +31,8 @@ from freshkeeper.simulator.world.world import RemoteSettings
 
 
 def _listed(value: object) -> object:
-    return value if isinstance(value, list | tuple) else [value]
+    """A grid of one value, or of several with commas."""
+    return value if isinstance(value, list | tuple) else value.split(",") if isinstance(value, str) else [value]
 
 
 Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
@@ -38,14 +42,6 @@ Grid = BeforeValidator(_listed)
 GRID_KEYS = ("case", "knowledge", "budget", "bank")
 NOT_SWEPT = ("title", "seeds", "sweep", "spark")
 """What is one for a whole experiment."""
-PLAINER = {
-    "too_short": "it must have at least one value",
-    "model_type": "it must have keys of its own",
-    "path_type": "it must be a path",
-    "list_type": "it must be a list",
-    "tuple_type": "it must be a list",
-}
-"""What pydantic says in its own terms."""
 
 
 class PolicySettings(BaseModel):
@@ -88,14 +84,16 @@ class Experiment(BaseModel):
     workload: Workload = Field(default=Workload(), description="the synthetic trace; every seed draws its own")
     trace: Path | None = Field(default=None, description="a directory with a recorded trace, instead of a workload")
     window: Duration = Field(default=4000, description="range ω, as 4s, PT4S or milliseconds")
-    step: Duration = Field(default=1000, description="step β")
+    step: Duration = Field(default=1000, description="step β of the window")
     closure: Closure = Field(default=Closure.LEFT_OPEN, description="which end of the window is open")
     evaluations: int | None = Field(
         default=None,
         ge=1,
-        description="how many; null: 50, the workload's duration_ms where that is given, or all of a trace",
+        description="how many evaluations; null: 50, the workload's duration_ms where that is given, or all of a trace",
     )
-    start: Literal["warm", "cold"] = Field(default="warm", description="the view is complete and fresh at t0, or empty")
+    start: Literal["warm", "cold"] = Field(
+        default="warm", description="warm: the view is complete and fresh at t0; cold: it is empty"
+    )
     warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the first evaluations that do not count")
     case: Annotated[list[Case], Grid] = Field(min_length=1, default=[Case.BGP], description="bgp, aggregate, or both")
     knowledge: Annotated[list[Knowledge], Grid] = Field(
@@ -104,17 +102,24 @@ class Experiment(BaseModel):
         description="exact, published, rates (the true mean rates alone), learned, or several",
     )
     budget: Annotated[list[Amount], Grid] = Field(
-        default=[10.0], min_length=1, description="γ, cost units per evaluation"
+        default=[10.0],
+        min_length=1,
+        description="γ, cost units per evaluation",
+        json_schema_extra=option("budget", "5,10"),
     )
     bank: Annotated[list[Amount | Literal["window"]], Grid] = Field(
-        default=[0.0], min_length=1, description="capacity of the bank; window: γ·ω/β"
+        default=[0.0],
+        min_length=1,
+        description="capacity of the bank; window: γ·ω/β",
+        json_schema_extra=option("bank", "N"),
     )
     policies: Annotated[list[PolicySettings], BeforeValidator(_policies)] = Field(
         default=[PolicySettings(name=name) for name in ("random", "lru", "sbm", "ibm")],
         min_length=1,
-        description="names, or name with settings: {name: fba, literal: true}",
+        description="which policies: names, or name with settings: {name: fba, literal: true}",
+        json_schema_extra=option("policy", "A,B"),
     )
-    seeds: int | list[Seed] = Field(default=5, description="how many, counted from 0, or which")
+    seeds: int | list[Seed] = Field(default=5, description="how many seeds, counted from 0, or which")
     remote: RemoteSettings = Field(default=RemoteSettings(), description="latency, limits and faults of the source")
     bound: Literal["auto", "always", "never"] = Field(
         default="auto", description="the clairvoyant bound; auto: where it takes no longer than some seconds"
@@ -143,7 +148,7 @@ class Experiment(BaseModel):
     @property
     def spark_settings(self) -> dict[str, str]:
         """Settings of Spark under their whole names, however they are nested."""
-        return dict(_flat("spark", self.spark))
+        return {f"spark.{key}": _word(part) for key, part in flat(self.spark)}
 
     @property
     def seed_list(self) -> list[int]:
@@ -206,7 +211,7 @@ def _swept(experiment: Experiment) -> Iterator[tuple[dict[str, Any], Experiment]
 
 def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> Experiment:
     """A validated experiment from plain data, with some dotted keys changed; a trace takes a workload's place."""
-    plain = _copied(dict(data))
+    plain = deepcopy(dict(data))
     if changes and changes.get("trace"):
         plain.pop("workload", None)
     for key, value in (changes or {}).items():
@@ -221,7 +226,7 @@ def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -
     try:
         return Experiment.model_validate(plain)
     except ValidationError as error:
-        raise ConfigError(explain(error)) from None
+        raise ConfigError(explained(error, Experiment, GRID_KEYS)) from None
 
 
 def _swept_too(sweep: object, changes: Mapping[str, Any]) -> None:
@@ -260,70 +265,6 @@ def _beside(keys: object, place: Path) -> None:
         keys["trace"] = str(place / written)
     elif isinstance(written, list):
         keys["trace"] = [str(place / one) if isinstance(one, str) else one for one in written]
-
-
-def explain(error: ValidationError) -> str:
-    """The first thing that is wrong, in one line that says what would be right."""
-    first = error.errors()[0]
-    same = [each for each in error.errors() if each["loc"][:1] == first["loc"][:1]]
-    first = max(same, key=lambda each: len(each["loc"]))  # of what may be of several kinds, the kind that fits best
-    where = _where(first["loc"])
-    place = ".".join(where)
-    if first["type"] == "extra_forbidden":
-        return f"there is no key {place!r}; {_advice(where)}"
-    if first["type"] == "missing":
-        lacking = "it has too few values" if where[-1].isdigit() else f"{where[-1]} is missing"
-        return f"{'.'.join(where[:-1])}: {lacking}"
-    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "it must be").split(", unable to")[0]
-    said, ours = PLAINER.get(first["type"], said), first["type"] == "value_error"
-    given = "" if ours or isinstance(first.get("input"), dict) or not place else f", not {first.get('input')!r}"
-    return f"{place}: {said[:1].lower()}{said[1:]}{given}" if place else said
-
-
-def _where(place: tuple[int | str, ...]) -> list[str]:
-    """The keys of a place, without what pydantic says of unions and without the number of a value in a grid."""
-    found: list[str] = []
-    for n, part in enumerate(place):
-        known = not found or found[0] in ("sweep", "policies") or part in _keys(found)
-        last = n == len(place) - 1 and isinstance(part, str) and not part.endswith(("]", "int", "float"))
-        if (isinstance(part, int) and (not found or found[0] not in GRID_KEYS)) or (
-            isinstance(part, str) and (known or last)
-        ):
-            found.append(str(part))
-    return found
-
-
-def _advice(where: list[str]) -> str:
-    """The near match of an unknown key at its own level or elsewhere, or all that there are."""
-    word, here = where[-1], _keys(where[:-1])
-    nested = [f"{key}.{inner}" for key in Experiment.model_fields for inner in _keys([key])]
-    elsewhere = {key.split(".")[-1]: key for key in nested}
-    near = difflib.get_close_matches(word, here, n=1, cutoff=0.7)
-    near += [elsewhere[key] for key in difflib.get_close_matches(word, elsewhere, n=1, cutoff=0.8)]
-    if word in elsewhere:
-        near = [elsewhere[word]]
-    near += difflib.get_close_matches(word, here, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(here)}"
-
-
-def _keys(path: list[str]) -> list[str]:
-    """The keys that there are at a place."""
-    model: Any = Experiment
-    for part in path:
-        model = model.model_fields[part].annotation if part in getattr(model, "model_fields", {}) else None
-    return list(getattr(model, "model_fields", {}))
-
-
-def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    if not isinstance(value, dict):
-        yield name, _word(value)
-        return
-    for key, inner in value.items():
-        yield from _flat(f"{name}.{key}", inner)
-
-
-def _copied(value: Any) -> Any:
-    return {key: _copied(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def _named(varied: dict[str, Any]) -> str:

@@ -23,7 +23,6 @@ from freshkeeper.maintenance.evaluation import Decision, Evaluation, Refreshes
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.endpoint import PENDING, Copy, Expanded
 from freshkeeper.maintenance.service.pattern_endpoint import UNDER_WAY
-from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.base import Kind
 from freshkeeper.simulator.trace.trace import Arrivals, Trace
 from freshkeeper.simulator.world.simulated_remote import Limited, Remote
@@ -142,7 +141,6 @@ class World:
         self._env = simpy.Environment(initial_time=window.start)
         self._places = simpy.Resource(self._env, capacity=self.settings.concurrency or 10**9)
         self._stream: simpy.Store = simpy.Store(self._env)
-        self._numbered = self.manager.view.sns.width == self.trace.sns
         self._env.process(self._arrivals())
         self._env.process(self._evaluations())
         while self._env.peek() < float("inf"):
@@ -152,12 +150,9 @@ class World:
 
     def _arrivals(self) -> Process:
         """The stream hands over what arrived by each evaluation."""
-        window, before = self.manager.window, -1
-        for k in range(1, self.evaluations + 1):
-            now = window.instant(k)
+        instants = (self.manager.window.instant(k) for k in range(1, self.evaluations + 1))
+        for now, batch in self.trace.batches(instants):
             yield self._env.timeout(now - self._env.now)
-            batch = self.trace.arrivals_between(before, now)
-            before = now
             self.events += len(batch)
             self._stream.put(batch)
 
@@ -165,19 +160,13 @@ class World:
         """An evaluation falls due when its arrivals are in."""
         for k in range(1, self.evaluations + 1):
             batch: Arrivals = yield self._stream.get()
-            now, sns = self.manager.window.instant(k), self._slots(batch)
+            now, sns = self.manager.window.instant(k), self.manager.view.sn_slots(batch.sn.tolist())
             self.events += 1
             if self.settings.instantaneous:
                 self._done.append(self.manager.evaluate_slots(now, batch.t_ms, sns))
                 continue
             decision = self.manager.decide(now, batch.t_ms, sns)
             self._env.process(self._evaluate(decision))
-
-    def _slots(self, batch: Arrivals) -> Ints:
-        """In a view that started warm the slots are the numbers of the trace; a cold one finds misses among them."""
-        if self._numbered:
-            return batch.sn.astype(np.int64)
-        return self.manager.view.sn_slots(batch.sn.tolist())
 
     def _evaluate(self, decision: Decision) -> Process:
         """Send the requests, wait for them until the deadline, answer with what has come."""
@@ -195,7 +184,7 @@ class World:
             elif n not in here:
                 batch.came.append(Request(n, what, PENDING, decision.now))
         refreshes = self._refreshes(decision, sorted(batch.came, key=lambda request: request.position))
-        spent = len(batch.started) * self._price
+        spent = len(batch.started) * self.remote.price.of(1)
         evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(batch.started), spent=spent))
         self._done.append(replace(evaluation, record=replace(evaluation.record, carried=had - spent)))
 
@@ -209,7 +198,10 @@ class World:
                 return
             self.limited.start(self._env.now + wait)
             yield self._env.timeout(wait)
-            self._send(batch, position, what)
+            batch.started.add(position)  # from now on it is on its way, and paid for
+            self._under_way.add(what)
+            self.limited.busy += 1
+            self.manager.ledger.spend(self.remote.price.of(1))
             read_at = int(self._env.now)
             failed = self.rng.random() < self.settings.failure_rate
             outcome = self._answer(*what, read_at) if not failed else Copy(error="failed")
@@ -226,22 +218,11 @@ class World:
         else:
             batch.came.append(request)
 
-    def _send(self, batch: RequestBatch, position: int, what: Asked) -> None:
-        """From now on it is on its way, and paid for."""
-        batch.started.add(position)
-        self._under_way.add(what)
-        self.limited.busy += 1
-        self.manager.ledger.spend(self._price)
-
     def _unsent(self, decision: Decision, position: int, what: Asked, error: str) -> Request:
         """What a policy hears of a request that was not sent."""
         slot = decision.selection.chosen[position : position + 1]
         self.manager.receive(slot, [what[1]], [Copy(error=error)], decision.now)
         return Request(position, what, error, decision.now, sent=False)
-
-    @property
-    def _price(self) -> float:
-        return self.remote.price.per_request + self.remote.price.per_key
 
     def _answer(self, kind: int, key: Hashable, now: int) -> Copy | Expanded:
         if kind == Kind.MISS:
@@ -254,8 +235,8 @@ class World:
         places = np.array([request.position for request in came], dtype=np.int64)
         return Refreshes(
             decision.selection.chosen[places],
-            np.array([kind for kind, _ in (request.what for request in came)], np.int8),
-            [key for _, key in (request.what for request in came)],
+            np.array([request.what[0] for request in came], np.int8),
+            [request.what[1] for request in came],
             np.zeros(rows) if late else decision.selection.scores[places],
             np.array([request.changed for request in came], bool),
             [request.error for request in came],
@@ -265,6 +246,6 @@ class World:
             np.full(rows, decision.now),
             np.full(rows, late),
             rows,
-            rows * self._price,
+            rows * self.remote.price.of(1),
             max((request.took_ms for request in came), default=0.0),
         )

@@ -180,6 +180,7 @@ def test_what_is_left_out_or_late_is_said_in_one_line(freshkeeper: Command, opti
     assert said.err.splitlines().count(line) == 1
 
 
+@pytest.mark.slow
 def test_the_command_of_a_run_repeats_it_from_the_beginning_in_another_place(
     freshkeeper: Command, tmp_path: Path
 ) -> None:
@@ -215,8 +216,8 @@ MISTAKES = {
     "a typo in a key": (["--set", "workload.edgse=5"], "there is no key 'workload.edgse'; did you mean 'edges'?"),
     "a policy that does not exist": (["--policy", "lru,imb"], "there is no policy 'imb'; did you mean 'ibm'?"),
     "a plug-in that does not exist": (["--policy", "nowhere:Policy"], "the policy 'nowhere:Policy' did not load: "),
-    "a budget in words": (["--budget", "five"], "--budget five: 'five' is no number; write it as 5 or 5,10,20"),
-    "a negative budget": (["--budget", "-5"], "budget: it must be greater than or equal to 0, not -5.0"),
+    "a budget in words": (["--budget", "five"], "budget: it must be a valid number, not 'five'"),
+    "a negative budget": (["--budget", "-5"], "budget: it must be greater than or equal to 0, not '-5'"),
     "a budget twice": (
         ["--budget", "5", "--set", "budget=6"],
         "budget is given twice, by an option and by --set; leave one of them out",
@@ -304,6 +305,7 @@ class Greedy(Newest):
 '''
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_is_found_where_the_command_is_run(tmp_path: Path) -> None:
     """By processes of the pool as well."""
     (tmp_path / "mine.py").write_text(NEWEST)
@@ -495,6 +497,20 @@ def test_a_config_is_written_checked_and_described(freshkeeper: Command, tmp_pat
     assert schema["additionalProperties"] is False
 
 
+def test_the_configs_that_come_along_are_listed_with_what_each_is_of(freshkeeper: Command) -> None:
+    listed = {line.split()[0]: line.split(maxsplit=2)[1:] for line in freshkeeper("config", "list").out.splitlines()}
+    assert set(listed) == {file.stem for file in (PROJECT / "configs").glob("*.yaml")}
+    assert listed["fig2a"] == ["experiment", "Figure 2(a): density of the graph"]
+    assert listed["demo"][0] == listed["run-reference"][0] == "run"
+    assert listed["reference"][1].startswith("Every key of an experiment")
+    for name in (name for name, (kind, _) in listed.items() if kind == "experiment"):
+        assert freshkeeper("config", "validate", name).code == 0
+    assert freshkeeper("simulate", "demo").complaint.startswith("there is no config demo; `freshkeeper config list`")
+    said = freshkeeper("config", "validate", PROJECT / "configs" / "source-sparql.yaml")
+    assert said.err.endswith("source-sparql.yaml is good: a source with sparql, 1 volatile predicate\n")
+
+
+@pytest.mark.slow
 def test_the_demo_prints_standings(freshkeeper: Command) -> None:
     standings = json.loads(freshkeeper("demo", "--json", "--budget", 3, "--out", "demo").out)
     assert [standing["policy"] for standing in standings] == ["lru", "ibm", "plan"]

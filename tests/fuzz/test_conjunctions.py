@@ -17,7 +17,7 @@ from evaluators import results, said
 
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.policies.errors import InputError
 
 QUERIES = int(os.environ.get("FUZZ_QUERIES", "4000")) // 10

@@ -20,6 +20,7 @@ from freshkeeper.maintenance.pipeline.analysis import (
     refresh_analysis,
 )
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import SPARK_FAILED, AnalysisError, Tables, located
+from freshkeeper.maintenance.pipeline.spark_session import first_words
 from freshkeeper.policies.errors import ConfigError
 
 DIGEST = "analysis.json"
@@ -48,8 +49,9 @@ class Analysis:
     def tables(self) -> Iterator[tuple[str, DataFrame]]:
         """Every table that there can be, by name."""
         yield from self._evaluations()
-        served = self._served()
-        if served is not None:
+        served = None
+        if self.by_copy is not None:
+            served = self.kept(entries.served(self.by_copy, self.evaluated), StorageLevel.DISK_ONLY)
             yield from self._entries(served)
         if self.found.refreshes is not None:
             yield from self._refreshes(self.found.refreshes, served)
@@ -65,17 +67,16 @@ class Analysis:
         yield "seeds", _ordered(self.by_seed, *order, "seed")
         yield "evaluations", self.evaluated.select(*on_spark.SERIES, *PER_EVALUATION)
         yield "over_time", over_evaluations.over_time(self.evaluated)
-        yield "calibration", _ordered(self._calibration(), *order, "basis", "tenth")
+        calibration = over_evaluations.calibration(self.evaluated)
+        if self.audited is not None:
+            calibration = calibration.unionByName(audit_analysis.calibration(self.audited))
+        yield "calibration", _ordered(calibration, *order, "basis", "tenth")
         if self.audited is not None:
             yield "audits", _ordered(audit_analysis.shares(self.audited), *order)
         if self.found.evaluations is not None:
             yield "budget", _ordered(over_evaluations.budget_use(self.found.evaluations, self._budgets()), *order)
             split = over_evaluations.latency(self.found.evaluations, self.found.refreshes)
             yield "latency", _ordered(split, "setting", "policy", "part")
-
-    def _calibration(self) -> DataFrame:
-        by_truth = over_evaluations.calibration(self.evaluated)
-        return by_truth if self.audited is None else by_truth.unionByName(audit_analysis.calibration(self.audited))
 
     def _budgets(self) -> dict[str, float]:
         """γ by setting; with no word of it what was paid in cannot be told."""
@@ -102,11 +103,6 @@ class Analysis:
             return by_copy, by_copy
         whole = on_spark.judged(answers.filter("case = 'aggregate'"), copies, rows)
         return by_copy, plain.unionByName(whole.select(plain.columns))
-
-    def _served(self) -> DataFrame | None:
-        if self.by_copy is None:
-            return None
-        return self.kept(entries.served(self.by_copy, self.evaluated), StorageLevel.DISK_ONLY)
 
     def _entries(self, served: DataFrame) -> Iterator[tuple[str, DataFrame]]:
         answers, changes = self.found.answers, self.found.changes
@@ -143,21 +139,6 @@ class Analysis:
         return table.persist(level)
 
 
-def headline(spark: SparkSession, run: str, target: float = 0.95) -> list[dict[str, Any]]:
-    """The headline alone, from the truth alone: in case 1 no answer is shuffled."""
-    found = journal_tables.read(spark, run)
-    if found.answers is None or found.changes is None:
-        raise AnalysisError(" ".join(found.notes))
-    copies = on_spark.copies(found.answers, found.changes).persist()
-    try:
-        judged = on_spark.judged(found.answers, copies, copies.count())
-        told = on_spark.by_seed(on_spark.evaluated(judged, found.evaluations, found.aggregates), target).persist()
-        most = told.select("seed").distinct().count()
-        return [row.asDict() for row in _ordered(on_spark.headline(told, most), *on_spark.SERIES).collect()]
-    finally:
-        copies.unpersist()
-
-
 @contextmanager
 def analysed(spark: SparkSession, run: str, target: float = 0.95, top: int = 20) -> Iterator[Analysis]:
     """The analysis of a run, for those who want its tables and not its files."""
@@ -170,7 +151,7 @@ def analysed(spark: SparkSession, run: str, target: float = 0.95, top: int = 20)
         finally:
             analysis.close()
     except SPARK_FAILED as error:
-        raise AnalysisError(f"{run} could not be analysed: {_first_words(error)}") from error
+        raise AnalysisError(f"{run} could not be analysed: {first_words(error)}") from error
 
 
 def analyse(
@@ -243,10 +224,3 @@ def _write(spark: SparkSession, place: str, text: str) -> None:
         spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode("overwrite").text(place)
     else:
         Path(place).write_text(text, encoding="utf-8")
-
-
-def _first_words(error: Exception) -> str:
-    """What Spark says, without its stack."""
-    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
-    told = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return (told or ["it does not say why"])[0]

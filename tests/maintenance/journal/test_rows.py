@@ -17,8 +17,8 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About, RunError
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.query.federation.split import split
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Fetched, Order, Price, deliver
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.transport import AtOnce
@@ -126,7 +126,7 @@ def test_run_json_comes_back_as_it_was_written(tmp_path):
     assert found.bound == about.bound
     assert found.freshkeeper
     (tmp_path / "run.json").write_text(json.dumps({"seeds": "three"}))
-    with pytest.raises(RunError, match=r"run\.json: seeds is 'three'"):
+    with pytest.raises(RunError, match=r"run\.json: seeds: it must be a list, not 'three'"):
         About.read(tmp_path)
 
 

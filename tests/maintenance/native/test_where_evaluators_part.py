@@ -6,7 +6,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 
 A, B, P = NamedNode("urn:a"), NamedNode("urn:b"), NamedNode("urn:p")
 STREAM = [(1000, Triple(A, P, B)), (2000, Triple(B, P, A))]

@@ -91,12 +91,14 @@ def test_a_run_from_a_config_with_options_that_win(place):
     assert {name: max(each) for name, each in spent(place / "j").items()} == {f"{E}blog": 4, f"{E}shop": 4}
 
 
+@pytest.mark.slow
 def test_no_delay_can_be_said_in_so_many_words(place):
     assert config_of({"query": "q", "delay": "PT0S"}).delay == 0
-    done = freshkeeper(place, "run", "run.yaml", "--delay", "0")
+    done = freshkeeper(place, "run", "run.yaml", "--delay", "0", "--gap", "1h")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 8)
 
 
+@pytest.mark.slow
 def test_a_shared_budget_is_parted_by_weight_and_never_exceeded(place):
     options = ("--shared", "--weight", f"{E}blog=2", "--journal", "j")
     done = freshkeeper(place, "run", "run.yaml", *options)
@@ -107,6 +109,7 @@ def test_a_shared_budget_is_parted_by_weight_and_never_exceeded(place):
     assert all(a + b <= 6 for a, b in zip(blog, shop, strict=True))
 
 
+@pytest.mark.slow
 def test_audits_logs_and_metrics_of_a_run(place):
     done = freshkeeper(
         place, "run", "run.yaml", "--audit", "0.5", "--log", "debug", "--metrics", ":0", "--journal", "j"
@@ -121,7 +124,7 @@ def test_audits_logs_and_metrics_of_a_run(place):
 @pytest.mark.parametrize(
     ("plain", "complaint"),
     [
-        ({"query": "q", "bugdet": 3}, "there is no key bugdet; did you mean 'budget'?"),
+        ({"query": "q", "bugdet": 3}, "there is no key 'bugdet'; did you mean 'budget'?"),
         ({}, "query is missing"),
         ({"query": "q", "budget": -1}, "budget: it must be greater than or equal to 0, not -1"),
         ({"query": "q", "format": "xml"}, "format: there are: csv, ndjson, nquads, sparql-json"),
@@ -151,8 +154,14 @@ def test_a_mistake_in_a_file_names_the_file(place):
     ("options", "complaint"),
     [
         (("--fetch", "always", "--audit", "0.1"), "--audit checks answers of a view, and --fetch always has none"),
-        (("--volatile", "followers"), "--volatile followers: write it as IRI=IRI,IRI"),
-        (("--weight", "blog"), "--weight blog: write it as IRI=NUMBER"),
+        (("--volatile", "followers"), "--volatile followers: write it as IRI=P,P, for example http://"),
+        (("--weight", "blog"), "--weight blog: write it as IRI=N, for example http://"),
+        (
+            ("--weight", f"{E}blog=much"),
+            "run.yaml: weights.http://example.org/blog: it must be a valid number, not 'much'",
+        ),
+        (("--delay", "5q"), "run.yaml: delay: q in 5q is no unit of time"),
+        (("--gap", "1 fortnight"), "run.yaml: gap: "),
         (("--journal", "/proc/none"), "/proc/none cannot be written: "),
     ],
 )
@@ -191,6 +200,7 @@ def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal
     assert spent(place / "j")[f"{E}blog"][0] == 6
 
 
+@pytest.mark.slow
 def test_audits_and_edges_that_change_do_not_go_together(place):
     (place / "q.rspql").write_text(QUERY.replace("?user :followers", "?user :knows ?other . ?other :followers"))
     done = freshkeeper(place, "run", "run.yaml", "--audit", "0.1", "--edges", "refreshed")

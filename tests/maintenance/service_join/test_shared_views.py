@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from queries import BLOG, CHANGES, Blog, E, elements, quads, written
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service.transport import AtOnce
