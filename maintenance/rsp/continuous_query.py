@@ -12,7 +12,7 @@ from typing import Protocol
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.query.federation.free_graphs import check_free_graphs
-from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot
 from freshkeeper.maintenance.rsp.functions import functions
 from freshkeeper.maintenance.rsp.held_triples import STILL, Move
@@ -204,4 +204,4 @@ class ContinuousQuery:
 
 def _drains(content: Content) -> bool:
     """Whether time alone will empty the window."""
-    return content.window.step is not None and content.window.range is not None and not content.empty
+    return content.window.kind is WindowKind.TIME and content.window.step is not None and not content.empty

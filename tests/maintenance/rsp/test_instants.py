@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Sequence
+from itertools import islice
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Triple
 
@@ -59,6 +60,35 @@ def test_every_window_over_time_is_evaluated_at_its_instants_and_no_others(
 def test_a_window_of_sparqlstream_without_slide_answers_one_element(written: str) -> None:
     text = f"SELECT ?n FROM NAMED STREAM <urn:s> [{written}] WHERE {{ ?s ?p ?n }}"
     assert answers(text, {"s": [(1000, 7)]}) == {1001: [7]}
+
+
+EXTENTS = [
+    *("RANGE 9ms STEP 4ms", "RANGE 4ms STEP 9ms", "RANGE 9ms STEP 4ms CLOSURE RIGHT_OPEN", "RANGE 9ms", "NOW", "ALL"),
+    *("ELEMENTS 2 STEP 3", "ELEMENTS 3 STEP 1", "ELEMENTS 2", "FROM NOW-9ms TO NOW-4ms STEP 2ms"),
+]
+REPORTS = ["", "REPORT ON_CONTENT_CHANGE", "REPORT NON_EMPTY", "REPORT ON_CONTENT_CHANGE, NON_EMPTY"]
+END = 1_000
+"""More evaluations than 60 ms and the longest window make due."""
+
+
+@settings(deadline=None)
+@given(
+    times, times, st.lists(st.sampled_from(EXTENTS), min_size=2, max_size=2), st.sampled_from(REPORTS), st.booleans()
+)
+def test_every_run_ends_whatever_its_windows_and_however_its_streams_are_cut(
+    one: list[tuple[int, int]], other: list[tuple[int, int]], extents: list[str], report: str, drain: bool
+) -> None:
+    windows = "".join(f" FROM NAMED WINDOW <urn:w{n}> ON <urn:s{n}> [{extent}]" for n, extent in enumerate(extents))
+    text = f"SELECT ?n ?m {windows} {report} {{ WINDOW <urn:w0> {{ ?x ?p ?n }} WINDOW <urn:w1> {{ ?y ?p ?m }} }}"
+    found = []
+    for size in (1, 1_000):
+        engine = Engine([build(parse(text))], drain)
+        for n, stream in enumerate((one, other)):
+            engine.listen(f"urn:s{n}", Elements([(t, Triple(P, P, Literal(k % 3))) for k, t in stream], size))
+        results = islice(engine.run(), END)
+        found.append([(r.t, sorted(map(str, r.answers))) for r in results])
+    assert len(found[0]) < END
+    assert found[0] == found[1]
 
 
 TWO = (
