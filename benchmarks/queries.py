@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 import pyoxigraph as ox
 from stopwatch import ratios, seconds, show
 
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.rsp.output import term_json, writer
 from freshkeeper.maintenance.service_join.build import build

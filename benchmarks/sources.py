@@ -20,8 +20,8 @@ from SPARQLWrapper import JSON, SPARQLWrapper
 from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query import parse
 from freshkeeper.maintenance.query.federation.split import Split, split
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.dispatcher import Dispatcher
 from freshkeeper.maintenance.service.endpoint import Order

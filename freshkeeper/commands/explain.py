@@ -24,8 +24,9 @@ def explain(
     Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
     `freshkeeper explain runs/demo/demo.yaml`
     """
-    from freshkeeper.maintenance.query import explain as explained
-    from freshkeeper.maintenance.query import explain_text, to_dialect
+    from freshkeeper.maintenance.query.explain import explain as explained
+    from freshkeeper.maintenance.query.explain import explain_text
+    from freshkeeper.maintenance.query.printing import to_dialect
 
     said = lists("volatile", volatile)
     known, streams = said, dict[str, str]()

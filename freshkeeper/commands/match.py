@@ -12,7 +12,7 @@ from freshkeeper.policies.errors import ConfigError, InputError, nearest
 
 if TYPE_CHECKING:
     from freshkeeper.maintenance.native.pattern_set import PatternSet
-    from freshkeeper.maintenance.query import Query
+    from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.rsp.watermark import Inputs
 
 
@@ -54,7 +54,7 @@ def match(
 
 
 def _parsed(file: str, streams: list[str]) -> "Query":
-    from freshkeeper.maintenance.query import parse
+    from freshkeeper.maintenance.query.parser import parse
     from freshkeeper.maintenance.run.query_files import read_text
 
     try:

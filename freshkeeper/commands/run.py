@@ -16,7 +16,7 @@ from freshkeeper.policies.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from freshkeeper.maintenance.query import Query
+    from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.run.run_config import RunConfig
 
 
@@ -123,6 +123,6 @@ def read_query(written: str) -> str:
 
 def parsed(text: str, dialect: str, streams: "Iterable[str]" = ()) -> "Query":
     """The query object."""
-    from freshkeeper.maintenance.query import parse
+    from freshkeeper.maintenance.query.parser import parse
 
     return parse(text, dialect or None, streams=list(streams))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.service.sources import Source

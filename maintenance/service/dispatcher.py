@@ -34,11 +34,9 @@ class Carrier(Protocol):
 
     def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
         """One try; FetchError or NotSentError says why there is no reply."""
-        ...
 
     def close(self) -> None:
         """Close connections; tries under way fail."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -151,11 +151,9 @@ class Endpoint(Protocol):
 
     def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
         """The present copies of these SRs."""
-        ...
 
     def expand(self, sn: Key, now: int) -> Expanded:
         """The SRs that belong to an SN, with their present copies."""
-        ...
 
 
 @runtime_checkable
@@ -166,11 +164,9 @@ class Remote(Protocol):
 
     def room(self, now: int) -> float:
         """The cost units that it would take now: what rate limits leave, nothing while it is known to be down."""
-        ...
 
     def deliver(self, order: Order) -> Delivery:
         """Do what can be done within the order's allowance and the evaluation's deadline."""
-        ...
 
 
 @runtime_checkable
@@ -179,7 +175,6 @@ class Choosy(Protocol):
 
     def resting(self) -> Iterable[Asked]:
         """What the next order would not ask for."""
-        ...
 
 
 @runtime_checkable

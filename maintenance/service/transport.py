@@ -73,7 +73,6 @@ class Transport(Protocol):
 
     def room(self, now: int) -> float:
         """How many requests the source takes now."""
-        ...
 
     def send(
         self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
@@ -82,11 +81,9 @@ class Transport(Protocol):
 
         What is not there by then is `pending`, and comes with a later send of the same owner.
         """
-        ...
 
     def close(self) -> None:
         """No more requests: threads and connections end."""
-        ...
 
 
 @runtime_checkable
@@ -127,11 +124,9 @@ class Stateful(Protocol):
 
         With `ahead` requests more that count as sent now: those that may be sent before anybody can write it down.
         """
-        ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of an earlier run; what it says of limits that are no longer there is dropped."""
-        ...
 
 
 class Ask(Protocol):
@@ -139,7 +134,6 @@ class Ask(Protocol):
 
     def __call__(self, query: str, now: int) -> list[Bound]:
         """The solutions of a SELECT query at an instant."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,11 +26,9 @@ class ViewStore(Protocol):
 
     def intend(self, decision: Decision) -> None:
         """An evaluation is about to send."""
-        ...
 
     def commit(self, evaluation: Evaluation, arrived: Ints) -> AbstractContextManager[object]:
         """Write what an evaluation did, to which mappings of some SNs came, and all that is written in the `with`."""
-        ...
 
 
 @dataclass(eq=False)

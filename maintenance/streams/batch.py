@@ -25,36 +25,29 @@ class Timed(Protocol):
     @property
     def times(self) -> Sequence[int] | Ints:
         """When each was, in milliseconds."""
-        ...
 
     @property
     def quads(self) -> Sequence[Quad]:
         """What each says."""
-        ...
 
     @property
     def graph(self) -> NamedNode | DefaultGraph:
         """The one that all of them are in."""
-        ...
 
     @property
     def ordered(self) -> bool:
         """Whether time never goes backwards."""
-        ...
 
     def __len__(self) -> int: ...
 
     def part(self, start: int, stop: int) -> "Timed":
         """The elements from one position to another."""
-        ...
 
     def take(self, places: Ints) -> "Timed":
         """The elements at some positions, in that order."""
-        ...
 
     def followed_by(self, later: "Timed") -> "Timed":
         """These and then others."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +93,6 @@ class Stream(Protocol):
 
     def batches(self) -> Iterator[Timed]:
         """The elements, batch by batch; a live stream gives what it has as soon as it has it."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from samples import MAPPINGS
 
 from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import FORMATS, writer

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyoxigraph import Quad, Triple
 
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.service_join.build import EvaluatorKind, build

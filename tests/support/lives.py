@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas  # noqa: F401  pyarrow imports it where it is installed, with the first table
 
 from freshkeeper.maintenance.journal import query_journal
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.delivery import Delivery
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session

@@ -6,7 +6,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.service.endpoint import Price

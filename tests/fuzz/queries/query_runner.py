@@ -12,7 +12,7 @@ from query_generator import Case
 from query_text import PREFIX, E, group_text, select_text, tail_text, term_text
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.sound import inseparable
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.maintenance.query import QuerySyntaxError, detect, explain_text, parse, to_dialect, to_rspql
+from freshkeeper.maintenance.query.explain import explain_text
+from freshkeeper.maintenance.query.parser import detect, parse
+from freshkeeper.maintenance.query.printing import to_dialect, to_rspql
+from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 
 Golden = Callable[[Path, str, str], None]
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from freshkeeper.maintenance.query import QuerySyntaxError, parse, to_rspql
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.printing import to_rspql
+from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", ROOT.parent / "shared" / "data"))

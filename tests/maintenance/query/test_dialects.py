@@ -4,16 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from freshkeeper.maintenance.query import (
-    Closure,
-    DialectError,
-    Operator,
-    Query,
-    Report,
-    detect,
-    parse,
-    to_dialect,
-)
+from freshkeeper.maintenance.query.model import Operator, Query, Report
+from freshkeeper.maintenance.query.parser import detect, parse
+from freshkeeper.maintenance.query.printing import to_dialect
+from freshkeeper.maintenance.query.syntax.query_errors import DialectError
+from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import ConfigError
 
 NAMED = parse(

@@ -7,7 +7,8 @@ import pytest
 from pyoxigraph import NamedNode, Triple
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query import QuerySyntaxError, detect, parse
+from freshkeeper.maintenance.query.parser import detect, parse
+from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce

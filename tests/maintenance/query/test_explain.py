@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from freshkeeper.maintenance.query import explain, explain_text, parse
+from freshkeeper.maintenance.query.explain import explain, explain_text
+from freshkeeper.maintenance.query.parser import parse
 
 TEXT = (
     "PREFIX : <http://e/> REGISTER RSTREAM :out AS SELECT ?n FROM :g FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S] "

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session

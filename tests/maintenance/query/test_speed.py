@@ -2,7 +2,7 @@
 
 import time
 
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 
 TEXT = """PREFIX : <http://example.org/>
 PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>

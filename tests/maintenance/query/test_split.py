@@ -3,7 +3,9 @@
 import pyoxigraph as ox
 import pytest
 
-from freshkeeper.maintenance.query import Split, SplitError, parse, split
+from freshkeeper.maintenance.query.federation.split import Split, split
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 
 E = "http://e/"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from freshkeeper.maintenance.query import QuerySyntaxError
+from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.tokens import Kind, tokenize
 
 

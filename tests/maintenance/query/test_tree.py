@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.query import Expression, Form, Prologue, Query, parse
+from freshkeeper.maintenance.query.model import Expression, Form, Query
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.tree import Element, Path, Quoted, Service, TriplePattern, WindowBlock
 
 E = "http://e/"

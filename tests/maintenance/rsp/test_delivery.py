@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.query import Form, Operator
+from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.rsp.delivery import Delivery
 from freshkeeper.maintenance.rsp.r2s import Result
 

@@ -15,7 +15,7 @@ import pyoxigraph as ox
 import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.tokens import Tokens, tokenize
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source

@@ -5,7 +5,7 @@ import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
-from freshkeeper.maintenance.query import SplitError
+from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.query import Form, Operator, QuerySyntaxError, parse
+from freshkeeper.maintenance.query.model import Form, Operator
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.rsp.evaluator import LazyRows
 from freshkeeper.maintenance.rsp.output import NdJson, writer
 from freshkeeper.maintenance.rsp.r2s import Freshness, Result

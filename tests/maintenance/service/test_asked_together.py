@@ -9,7 +9,7 @@ from pyoxigraph import NamedNode, Triple
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import source_of

@@ -7,7 +7,7 @@ from pyoxigraph import NamedNode, Quad, RdfFormat, parse
 from servers import BLOG, Oxigraph
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query import parse as read_query
+from freshkeeper.maintenance.query.parser import parse as read_query
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, source_of

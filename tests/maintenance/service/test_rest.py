@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode
 from servers import eventually
 
-from freshkeeper.maintenance.query import SplitError, parse
 from freshkeeper.maintenance.query.federation.split import split
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.endpoint import Order
 from freshkeeper.maintenance.service.json_documents import Template

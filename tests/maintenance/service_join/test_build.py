@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.service_join.build import build, grid_of, spec_of
 from freshkeeper.policies.base import Budget, Round, Selection
 from freshkeeper.policies.registry import make

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
 
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.nesting import DEEPEST, depth_of, depth_of_triples, items_of, marks_of
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.engine import run

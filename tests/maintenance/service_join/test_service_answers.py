@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from freshkeeper.maintenance.query import SplitError
+from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.policies.errors import ConfigError
 
 World = Callable[..., Any]

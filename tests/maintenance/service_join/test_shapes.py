@@ -14,7 +14,8 @@ from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, QueryTriples, Sto
 
 from freshkeeper import Source, continuous_query, run
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query import SplitError, parse
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.registry import make

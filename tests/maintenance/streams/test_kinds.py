@@ -12,7 +12,7 @@ import numpy as np
 import pyoxigraph as ox
 import pytest
 
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.run.asynchronous import run_async
 from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.batch import Elements
