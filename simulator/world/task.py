@@ -23,7 +23,7 @@ from freshkeeper.simulator.trace.file_tables import Labels
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.world.foresight import future_of
 from freshkeeper.simulator.world.simulated_remote import Limited, Remote
-from freshkeeper.simulator.world.truth import Truth, Watched, mean_rates, schedule_of
+from freshkeeper.simulator.world.truth import Truth, mean_rates, schedule_of
 from freshkeeper.simulator.world.world import World
 
 ANSWERS_FOR_A_BOUND = 300_000
@@ -139,7 +139,7 @@ class Task:
         limited = Limited(remote, settings.requests_per_second, settings.concurrency)
         manager = Manager(
             setting.window(trace.t0), remote if settings.instantaneous else limited, policy, setting.rule,
-            Watched(self._model(), truth.numbering), setting.case, seed=np.random.SeedSequence([self.seed, 1]),
+            self._model(), setting.case, seed=np.random.SeedSequence([self.seed, 1]),
             answers=setting.experiment.answers,
         )  # fmt: skip
         if setting.experiment.start == "warm":

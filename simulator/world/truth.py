@@ -1,17 +1,16 @@
 """The truth about a trace: what changed when, and so which answers of an evaluation are really fresh."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.view.changes import Beliefs, ChangeModel, Evidence
-from freshkeeper.maintenance.view.schedule import STRANGER, FixedSchedule, Numbering, RecordedChanges
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
-from freshkeeper.policies.base import Case, Graph, Knowledge
+from freshkeeper.maintenance.view.local_view import View
+from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
+from freshkeeper.policies.arrays import Bools, Floats, Ids
+from freshkeeper.policies.base import NEVER, Case, Graph, Kind
 from freshkeeper.simulator.trace.trace import Trace
 
 Schedule: TypeAlias = FixedSchedule | RecordedChanges
@@ -34,46 +33,13 @@ def mean_rates(trace: Trace) -> Floats:
 
 
 @dataclass(eq=False)
-class Watched:
-    """A change model that also remembers which SR of the trace each slot stands for."""
-
-    model: ChangeModel
-    numbering: Numbering
-
-    @property
-    def knowledge(self) -> Knowledge:
-        """The model's."""
-        return self.model.knowledge
-
-    def admit(self, slots: Ids, keys: Sequence[object]) -> None:
-        """The model and the numbering learn which entries these slots stand for."""
-        self.numbering.admit(slots, keys)
-        self.model.admit(slots, keys)
-
-    def evict(self, slots: Ids) -> None:
-        """The model and the numbering forget these slots."""
-        self.numbering.evict(slots)
-        self.model.evict(slots)
-
-    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
-        """The model's."""
-        return self.model.beliefs(instants, last_refresh, look_ahead, slots)
-
-    def observe(self, evidence: Evidence) -> None:
-        """The model learns."""
-        self.model.observe(evidence)
-
-
-@dataclass(eq=False)
 class Truth:
     """Counts answers and fresh answers by version, misses included: an SN that the view lacks has its answers too."""
 
     schedule: Schedule
     graph: Graph
-    numbering: Numbering = field(init=False)
 
     def __post_init__(self) -> None:
-        self.numbering = Numbering(self.schedule.srs)
         self.degree = np.diff(self.graph.sn_start)
 
     def measure(self, manager: Manager, evaluation: Evaluation) -> tuple[float, float]:
@@ -81,7 +47,7 @@ class Truth:
         counts, keys = evaluation.counts, manager.view.sns.keys
         degree = self.degree[np.array([keys[sn] for sn in evaluation.sns.tolist()], dtype=np.int64)]
         _, sr = manager.graph.edges_of(evaluation.sns)
-        fresh = self.fresh_slots(manager, evaluation.record.t_ms)[sr]
+        fresh = self._fresh(manager.view, sr, evaluation.record.t_ms)
         held = manager.graph.degrees(evaluation.sns)
         if manager.case is Case.BGP:
             return float(counts @ degree), float(np.repeat(counts, held) @ fresh)
@@ -90,10 +56,11 @@ class Truth:
         whole = np.logical_and.reduceat(fresh, starts) if starts.size else np.zeros(0, bool)
         return float(counts[degree > 0].sum()), float(counts[connected] @ whole)
 
-    def fresh_slots(self, manager: Manager, now: int) -> Bools:
-        """Which copies are fresh at `now`: fetched, and not changed since."""
-        refreshed = manager.view.last_refresh
-        number = self.numbering.of(refreshed.size)
-        last = self.schedule.last_change(now)
-        fresh: Bools = (number != STRANGER) & (last[number] <= refreshed)
-        return fresh
+    def _fresh(self, view: View, srs: Ids, now: int) -> Bools:
+        """Which of these copies are fresh at `now`: fetched, and not changed since; a miss has none."""
+        slots, at = np.unique(srs, return_inverse=True)
+        fetched = np.flatnonzero((view.last_refresh[slots] != NEVER) & (view.kinds[slots] == Kind.COPY))
+        numbers = np.array([view.srs.keys[slot] for slot in slots[fetched].tolist()], np.int64)
+        fresh = np.zeros(slots.size, bool)
+        fresh[fetched] = self.schedule.last_change(now)[numbers] <= view.last_refresh[slots[fetched]]
+        return fresh[at]
