@@ -67,38 +67,20 @@ journal: journal
 """
 
 
-@dataclass(frozen=True)
-class Scene:
-    """Where the files are."""
-
-    place: Path
-
-    @property
-    def posts(self) -> Path:
-        """The stream."""
-        return self.place / "posts.nt"
-
-    @property
-    def blog(self) -> Path:
-        """The source."""
-        return self.place / "blog.yaml"
-
-    @classmethod
-    def write(cls, place: Path, seed: int) -> "Scene":
-        """Draw the posts and the changes, and write all files."""
-        trace = generate(WORKLOAD, seed)
-        place.mkdir(parents=True, exist_ok=True)
-        files = {
-            "reach.rspql": QUERY,
-            "blog.yaml": SOURCE,
-            "demo.yaml": CONFIG,
-            "posts.nt": "".join(_posts(trace)),
-            "blog.nt": "".join(_blog(trace)),
-            "followers.nt": "".join(_changes(trace)),
-        }
-        for name, text in files.items():
-            (place / name).write_text(text, encoding="utf-8")
-        return cls(place)
+def write_scene(place: Path, seed: int) -> None:
+    """Draw the posts and the changes, and write all files."""
+    trace = generate(WORKLOAD, seed)
+    place.mkdir(parents=True, exist_ok=True)
+    files = {
+        "reach.rspql": QUERY,
+        "blog.yaml": SOURCE,
+        "demo.yaml": CONFIG,
+        "posts.nt": "".join(_posts(trace)),
+        "blog.nt": "".join(_blog(trace)),
+        "followers.nt": "".join(_changes(trace)),
+    }
+    for name, text in files.items():
+        (place / name).write_text(text, encoding="utf-8")
 
 
 def _posts(trace: Trace) -> Iterator[str]:
@@ -173,13 +155,14 @@ class Contest:
 
     def __post_init__(self) -> None:
         """Write the scene, and wire every policy to a source of its own that changes alike."""
-        scene = Scene.write(self.place, self.seed)
+        write_scene(self.place, self.seed)
+        source = str(self.place / "blog.yaml")
         self.standings = {name: Standing(name) for name in self.policies}
         about = About.of_queries(self.seed, self.command, {"query": QUERY, "budget": self.budget})
         self._journal = QueryJournal(self.seed, self.place, about=about)
-        self._truth = _Truth.of(scene)
-        self._engine = Engine([self._query(name, scene) for name in self.policies])
-        self._engine.listen(POSTS, TimedLines.file(scene.posts))
+        self._truth = _Truth.of(source)
+        self._engine = Engine([self._query(name, source) for name in self.policies])
+        self._engine.listen(POSTS, TimedLines.file(self.place / "posts.nt"))
 
     def run(self) -> Iterator[list[Standing]]:
         """The standings again and again; when it is over everything is on the disk."""
@@ -191,14 +174,14 @@ class Contest:
                 yield list(self.standings.values())
         self._journal.close()
 
-    def _query(self, name: str, scene: Scene) -> ContinuousQuery:
+    def _query(self, name: str, source: str) -> ContinuousQuery:
         settings = MaintenanceSettings(
             lambda _: make(name),
             BudgetRule.of(self.budget, STEPS_BANKED * self.budget),
             seed=self.seed,
             observe=partial(self._observe, self.standings[name]),
         )
-        return build(parse(QUERY), name=name, sources={BLOG: load_source(str(scene.blog))}, settings=settings)
+        return build(parse(QUERY), name=name, sources={BLOG: load_source(source)}, settings=settings)
 
     def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
         record = evaluation.record
@@ -223,8 +206,8 @@ class _Truth:
     _values: dict[object, tuple[Terms, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, scene: Scene) -> "_Truth":
-        transport = load_source(str(scene.blog)).transport
+    def of(cls, source: str) -> "_Truth":
+        transport = load_source(source).transport
         assert isinstance(transport, AtOnce)
         assert isinstance(transport.ask, EmbeddedSource)
         return cls(transport.ask)

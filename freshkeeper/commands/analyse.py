@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from freshkeeper.commands.options import assignments
-from freshkeeper.commands.screen import print_json, say, show, table
+from freshkeeper.commands.screen import number, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError
 
 COLUMNS = ["setting", "policy", "freshness", "± 95 %", "basis", "pooled", "in target", "wasted", "missed"]
@@ -65,12 +65,8 @@ def _tables(found: dict[str, Any]) -> dict[tuple[str | None, str | None], list[l
     tables: dict[tuple[str | None, str | None], list[list[str]]] = {}
     for row in found["freshness"]:
         of = (row["setting"], row["policy"])
-        cells = [*of, _number(row["freshness"]), _number(row["ci95"]), row["basis"]]
-        cells += [_number(row[name]) for name in ("pooled", "within_target")]
-        cells += [_number(shares.get((name, *of))) for name in ("wasted", "missed")]
+        cells = [*of, number(row["freshness"]), number(row["ci95"]), row["basis"]]
+        cells += [number(row[name]) for name in ("pooled", "within_target")]
+        cells += [number(shares.get((name, *of))) for name in ("wasted", "missed")]
         tables.setdefault((row["case"], row["knowledge"]), []).append(cells)
     return tables
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"

@@ -30,7 +30,7 @@ def demo(
     Examples: `freshkeeper demo --budget 6`, `freshkeeper demo --policy random,sbm,plan`
     """
     from freshkeeper.simulator.demo import SECONDS, Contest
-    from freshkeeper.simulator.report import write_report
+    from freshkeeper.simulator.report.page import write_report
 
     contest = Contest(out, policy.split(","), budget, seed, shlex.join(["freshkeeper", *sys.argv[1:]]))
     title = f"Fresh answers with {budget:g} requests per evaluation"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from freshkeeper.commands.screen import Bar, print_json, say, show, table
+from freshkeeper.commands.screen import Bar, number, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError, StoppedError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = (
     """Run it, write the page, print what came of it."""
     from freshkeeper.simulator.experiment.experiment import simulate
     from freshkeeper.simulator.experiment.experiment_config import settings_of
-    from freshkeeper.simulator.report import write_report
+    from freshkeeper.simulator.report.page import write_report
 
     settings = settings_of(experiment)
     live = Live(settings)
@@ -143,9 +143,9 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
         "policy": [row.policy for row in rows],
         "γ": [f"{row.budget:g}" for row in rows],
         "bank": [f"{row.bank:g}" for row in rows],
-        "freshness": [_number(row.freshness) for row in rows],
-        "± 95 %": [_number(row.ci95) for row in rows],
-        "of bound": ["" if row.over_budget else _number(row.share_of_bound) for row in rows],
+        "freshness": [number(row.freshness) for row in rows],
+        "± 95 %": [number(row.ci95) for row in rows],
+        "of bound": ["" if row.over_budget else number(row.share_of_bound) for row in rows],
         "requests": [f"{row.requests_per_evaluation:.2f}" for row in rows],
         "": ["over budget" if row.over_budget else "" for row in rows],
     }
@@ -155,10 +155,6 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
     title = f"Mean freshness, and requests per evaluation\n{', '.join(said)}"
     words = sum(head in shown for head in ("setting", "policy"))
     return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
 
 
 def _processes(experiment: "Experiment", settings: int, jobs: int) -> int:

@@ -17,7 +17,7 @@ def report(
 
     Example: `freshkeeper report runs/fig2a --png plots`
     """
-    from freshkeeper.simulator.report import write_report
+    from freshkeeper.simulator.report.page import write_report
 
     print(write_report(run, out, png))
 

@@ -32,6 +32,11 @@ def print_json(data: Any) -> None:
     print(json.dumps(data))
 
 
+def number(value: float | None) -> str:
+    """Three digits of a share; nothing where it is not known."""
+    return "" if value is None else f"{value:.3f}"
+
+
 def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], words: int = 1, caption: str = ""
 ) -> Table:

@@ -5,7 +5,7 @@ policy thinks of them. Their copies are fetched with the policy's choice, compar
 and put into the view when the answers are out: what goes out is what was measured.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
@@ -21,8 +21,8 @@ from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import Case, Kind
 from freshkeeper.policies.errors import ConfigError
 
-Z = 1.959964
-"""95 %."""
+Z = 1.959963984540054
+"""The 97.5 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +72,13 @@ class Audit(NamedTuple):
     fresh: bool | None
 
 
+def wilson(share: Any, number: Any, root: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Wilson's 95 % interval of a share of so many, for numbers and for columns."""
+    middle = (share + Z * Z / (2 * number)) / (1 + Z * Z / number)
+    reach = Z / (1 + Z * Z / number) * root(share * (1 - share) / number + Z * Z / (4 * number * number))
+    return middle - reach, middle + reach
+
+
 @dataclass
 class Measured:
     """A share of fresh answers with its 95 % interval (Wilson)."""
@@ -99,10 +106,8 @@ class Measured:
         """Where the true share lies; everything is possible as long as nothing was checked."""
         if not self.checked:
             return 0.0, 1.0
-        n, p = self.checked, self.fresh / self.checked
-        middle = (p + Z * Z / (2 * n)) / (1 + Z * Z / n)
-        reach = Z * sqrt(p * (1 - p) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
-        return max(0.0, middle - reach), min(1.0, middle + reach)
+        low, high = wilson(self.fresh / self.checked, self.checked, sqrt)
+        return max(0.0, low), min(1.0, high)
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ Several views may also ask their sources at the same time: each opens and decide
 when all have, what nobody kept is parted among them for second tries.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from threading import Lock, get_ident
@@ -173,7 +173,8 @@ class SharedBudget:
             one.own = max(Fraction(0), one.due // unit * unit)
             one.done = False
         spare = available - sum((one.own for one in self.members), Fraction(0))
-        for one in _neediest(self.members, most=spare < 0):
+        # By what they are due beyond their part; the other way round where something is to be taken back.
+        for one in sorted(self.members, key=lambda one: one.due - one.own, reverse=spare >= 0):
             if abs(spare) < unit:
                 break
             step = unit if spare > 0 else -min(unit, one.own)
@@ -249,8 +250,3 @@ class Member(Ledger):
     def check(self) -> None:
         """A member may spend what others leave, so only the whole can be checked."""
         self.shared.check()
-
-
-def _neediest(members: Sequence[Member], most: bool) -> list[Member]:
-    """By what they are due beyond their part; the other way round where something is to be taken back."""
-    return sorted(members, key=lambda one: one.due - one.own, reverse=not most)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
 
-from pyoxigraph import Quad
-
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.endpoint import Key, Order
@@ -64,7 +62,9 @@ class Truth:
         for t, changes in groupby(source.changes, key=lambda change: change[0]):
             if t > self.until:
                 break
-            touched = _touched((quad for _, quad in changes), mentioning) or keys
+            terms = [term for _, quad in changes for term in (quad.subject, quad.object)]
+            touched = list(dict.fromkeys(key for term in terms for key in mentioning.get(term, ())))
+            touched = touched or keys  # what the statements speak of may lie behind a key
             for key, value in _values(anew, touched, t).items():
                 if values[key] != value:
                     values[key] = value
@@ -91,9 +91,3 @@ def _mentioning(keys: Iterable[Key]) -> dict[object, list[Key]]:
         for term in key if isinstance(key, tuple) else ():
             found.setdefault(term, []).append(key)
     return found
-
-
-def _touched(quads: Iterable[Quad], mentioning: dict[object, list[Key]]) -> list[Key]:
-    """The keys that some statements speak of; none where what they speak of lies behind a key."""
-    terms = [term for quad in quads for term in (quad.subject, quad.object)]
-    return list(dict.fromkeys(key for term in terms for key in mentioning.get(term, ())))

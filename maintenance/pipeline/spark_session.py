@@ -47,6 +47,14 @@ def spark_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     return builder.getOrCreate()
 
 
+def first_words(error: Exception) -> str:
+    """What Spark says, without its stack: the last line of a Python traceback, the first of a Java one."""
+    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
+    if any(line.startswith("Traceback (most recent call last)") for line in lines):
+        return lines[-1]
+    return next((line for line in lines if not line.startswith("An error occurred")), "it does not say why")
+
+
 def java_version() -> int | None:
     """The major version of the Java that Spark would start, or None."""
     home = os.environ.get("JAVA_HOME")

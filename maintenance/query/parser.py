@@ -31,7 +31,7 @@ def parse(text: str, dialect: str | None = None, base: str = DEFAULT_BASE, strea
     """
     tokens = tokenize(text)
     check_size(tokens)
-    chosen = dialect_of(dialect) if dialect is not None else _guess(tokens)
+    chosen = dialect_of(dialect) if dialect is not None else guess(tokens)
     if streams and chosen is cqels.DIALECT:
         tokens = tokenize(cqels.over_streams(tokens, streams))
     return lower(Shell(Cursor(tokens), chosen, base))
@@ -46,13 +46,7 @@ def dialect_of(name: str) -> Dialect:
     raise ConfigError(f"no dialect {name!r}: {nearest(name, list(DIALECTS))}")
 
 
-def detect(text: str) -> str:
-    """The name of the dialect that `parse` would take."""
-    found = _guess(tokenize(text))
-    return next(key for key, dialect in DIALECTS.items() if dialect is found)
-
-
-def _guess(tokens: Tokens) -> Dialect:
+def guess(tokens: Tokens) -> Dialect:
     """The first sign that is found decides; without any it is RSP-QL."""
     items = tokens.items
     for index, token in enumerate(items):

@@ -13,7 +13,7 @@ from freshkeeper.maintenance.query.dialects.dialect import (
     fitted_report,
 )
 from freshkeeper.maintenance.query.dialects.rspql import write, write_extent
-from freshkeeper.maintenance.query.model import Form, Query, Window
+from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.parser import DIALECTS, dialect_of
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
@@ -21,13 +21,8 @@ from freshkeeper.maintenance.query.syntax.tree import WindowBlock
 from freshkeeper.maintenance.settings.durations import to_iso, to_unit
 
 
-def to_rspql(query: Query) -> str:
-    """RSP-QL text that parses to the same query; graph, window and stream names are written in full."""
-    return to_dialect(query, "rspql")
-
-
-def to_dialect(query: Query, dialect: str) -> str:
-    """The query in a dialect; DialectError where the dialect cannot say it."""
+def to_dialect(query: Query, dialect: str = "rspql") -> str:
+    """Text that parses to the same query, names written in full; DialectError where the dialect cannot say it."""
     chosen = dialect_of(dialect)
     _check(query, chosen)
     return query.expression.prologue.text + "\n".join(_lines(query, chosen)) + "\n"
@@ -42,7 +37,7 @@ def _lines(query: Query, dialect: Dialect) -> Iterator[str]:
     yield from (f"FROM <{graph}>" for graph in dataset.default_graphs)
     yield from (f"FROM NAMED <{graph}>" for graph in dataset.named_graphs)
     if dialect.read_block is None:
-        yield from (_declare(window, dialect) for window in dataset.windows)
+        yield from (dialect.write(window) or "" for window in dataset.windows)
     if dataset.windows and dialect.says(Feature.REPORT):
         yield f"REPORT {', '.join(query.times.report)}"
     if query.expression.where:
@@ -71,10 +66,6 @@ def _head(query: Query, dialect: Dialect, *, said: bool) -> str:
     return f"{query.form} {query.operator}{head[len(query.form) :]}"
 
 
-def _declare(window: Window, dialect: Dialect) -> str:
-    return dialect.write(window) or ""
-
-
 def _where(query: Query, dialect: Dialect) -> str:
     """The pattern; in CQELS-QL a WINDOW block becomes a STREAM block."""
     if dialect.name != CQELS:
@@ -84,7 +75,7 @@ def _where(query: Query, dialect: Dialect) -> str:
     for block in (e for top in query.group for e in top.walk() if isinstance(e, WindowBlock)):
         if block.iri is None:
             raise DialectError(cannot(CQELS, Feature.VARIABLE))
-        edits.append(Edit(block.start, block.items[2].start, f"{_declare(windows[block.iri], dialect)} "))
+        edits.append(Edit(block.start, block.items[2].start, f"{dialect.write(windows[block.iri])} "))
     weaver.copy(len(query.expression.head), query.expression.behind, edits)
     return weaver.done().text
 

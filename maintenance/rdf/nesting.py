@@ -91,6 +91,11 @@ def check_xml(text: bytes) -> None:
         raise SyntaxError(ErrorString(error.code), ("", error.lineno, error.offset, None)) from None
 
 
+def no_constant(name: str) -> None:
+    """What Python's reader of JSON takes beyond JSON: NaN and Infinity are no numbers."""
+    raise ValueError(f"{name} is no number in JSON")
+
+
 def readable(path: Path, kind: RdfFormat | None) -> bytes:
     """The content of a file of RDF, before a parser sees it; SyntaxError where it is nested too deep."""
     text = path.read_bytes()

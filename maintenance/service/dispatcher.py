@@ -151,11 +151,6 @@ class Dispatcher:
         return [LateReply(job.request, job.future.result(), job.now) for job in here if job.awaited]
 
 
-def _shown(error: str) -> str:
-    """The beginning; cut when nothing secret is left in it, because half a secret would not be found."""
-    return error if len(error) <= LONGEST_ERROR else error[:LONGEST_ERROR] + " ..."
-
-
 @dataclass(eq=False)
 class _Batch:
     """What the requests of one order share: the time, and what may be sent beside one try each."""
@@ -222,7 +217,8 @@ class _Job:
             return self.sent
 
     def _failed(self, error: str) -> Reply:
-        return Reply(error=_shown(self.dispatcher.mask(error)), sent=self.sent)
+        shown = self.dispatcher.mask(error)  # before it is cut: half a secret would not be found
+        return Reply(error=shown[:LONGEST_ERROR] + " ..." * (len(shown) > LONGEST_ERROR), sent=self.sent)
 
     def _may_go(self) -> bool:
         """Whether a request may be sent now; it waits a little for the rate limiter."""

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 
 from pyoxigraph import Literal, NamedNode, Quad
 
+from freshkeeper.maintenance.rdf.nesting import no_constant
 from freshkeeper.maintenance.service.bounds import check_json
 from freshkeeper.maintenance.service.transport import Term
 from freshkeeper.policies.errors import ConfigError
@@ -104,8 +105,4 @@ def read_json(body: bytes, max_bytes: int) -> Any:
     """The document in an answer; ValueError where there is none, FetchError where it is too much of one."""
     text = body.decode(json.detect_encoding(body))
     check_json(text.encode(), max_bytes)
-    return json.loads(text, parse_constant=_refused)
-
-
-def _refused(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    return json.loads(text, parse_constant=no_constant)

@@ -133,19 +133,16 @@ def load_source(written: str) -> Source:
 
 def source_of(config: SourceConfig) -> Source:
     """A source ready for use; its threads and connections start with the first request."""
+    known: Callable[[], ChangeModel] = Survival if config.survival else partial(Published, config.periodic)
     return Source(
         _transport(config),
         tuple(config.volatile),
         Price(config.per_request, config.per_key, config.batch),
-        _model(config) if config.knowledge == "published" else None,
+        known if config.knowledge == "published" else None,
         Told(config.modified, config.annotations),
         config.unchanging,
         config.kind == "resources",
     )
-
-
-def _model(config: SourceConfig) -> Callable[[], ChangeModel]:
-    return Survival if config.survival else partial(Published, config.periodic)
 
 
 def _transport(config: SourceConfig) -> Transport:

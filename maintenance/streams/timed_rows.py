@@ -21,6 +21,7 @@ from typing import Any
 
 from pyoxigraph import Quad
 
+from freshkeeper.maintenance.rdf.nesting import no_constant
 from freshkeeper.maintenance.settings.durations import to_instant
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.maintenance.streams.batch import Batch
@@ -101,7 +102,7 @@ class TimedRows:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line, parse_int=str, parse_float=str, parse_constant=_no_number)
+                row = json.loads(line, parse_int=str, parse_float=str, parse_constant=no_constant)
             except (ValueError, RecursionError) as error:
                 self.mistakes.found(StreamError(str(self.data), number, f"no JSON: {getattr(error, 'msg', error)}"))
                 continue
@@ -132,7 +133,3 @@ def _config(path: Path) -> Mapping[str, Any]:
             f"{path}: prefixes is {config['prefixes']!r}, and prefixes are names with IRIs, as {{ex: 'http://e/'}}"
         )
     return config
-
-
-def _no_number(constant: str) -> None:
-    raise ValueError(f"{constant} is no number in JSON")

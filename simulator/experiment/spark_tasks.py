@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 
 from freshkeeper.maintenance.files import whole_directory
 from freshkeeper.maintenance.pipeline.ship import ship
+from freshkeeper.maintenance.pipeline.spark_session import first_words
 from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.simulator.experiment.experiment import Job, Part, done, perform
 from freshkeeper.simulator.experiment.experiment_config import settings_of
@@ -63,7 +64,7 @@ class OnSpark:
         try:
             (answer,) = context.parallelize([job], 1).map(partial(_answer, traces=traces)).collect()
         except (PySparkException, Py4JError) as error:
-            raise FreshkeeperError(f"a task failed on Spark: {_said(error)}; what is finished is kept") from error
+            raise FreshkeeperError(f"a task failed on Spark: {first_words(error)}; what is finished is kept") from error
         if isinstance(answer, FreshkeeperError):
             raise answer
         _put(job.place, answer)
@@ -80,14 +81,6 @@ def _answer(job: Job, traces: "Broadcast[dict[Path, Trace]]") -> Files | Freshke
         except FreshkeeperError as error:
             return error
         return {file.name: file.read_bytes() for file in here.iterdir()}
-
-
-def _said(error: Exception) -> str:
-    """The one line that says why: the last of a Python traceback, the first of a Java one."""
-    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
-    if isinstance(error, PySparkException):
-        return lines[-1]
-    return next((line for line in lines if not line.startswith("An error occurred")), "it does not say why")
 
 
 def _put(place: Path, files: Files) -> None:

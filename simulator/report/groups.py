@@ -110,26 +110,15 @@ class Group:
         """How far one policy is ahead of another over all settings, paired by seed."""
         return paired(self.by_seed(policy), self.by_seed(of))
 
-    def lift(self, policy: str, baseline: str, setting: str) -> Estimate:
-        """The lift in one setting, paired by seed."""
-        return estimate(self._lifts(policy, baseline, setting))
-
-    def lifts(self, policy: str, baseline: str) -> list[Estimate]:
-        """The lift in every setting that has both and in which it can be told."""
-        return [estimate(each) for each in self._all_lifts(policy, baseline)]
-
-    def mean_lift(self, policy: str, baseline: str) -> Estimate:
-        """The mean over these settings, with its interval over seeds."""
-        found = self._all_lifts(policy, baseline)
-        return estimate(np.mean(found, axis=0) if found else np.empty(0))
-
-    def _lifts(self, policy: str, baseline: str, setting: str) -> Floats:
+    def lift(self, policy: str, baseline: str, setting: str) -> Floats:
+        """The lift in one setting, seed by seed."""
         ours, theirs = (self.scores[setting, one].at(self.seeds) for one in (policy, baseline))
         return lifts(ours, theirs)
 
-    def _all_lifts(self, policy: str, baseline: str) -> list[Floats]:
+    def lifts(self, policy: str, baseline: str) -> list[Floats]:
+        """The lift in every setting that has both and in which it can be told."""
         both = [s for s in self.settings if (s, policy) in self.scores and (s, baseline) in self.scores]
-        found = [self._lifts(policy, baseline, setting) for setting in both]
+        found = [self.lift(policy, baseline, setting) for setting in both]
         return [each for each in found if not np.isnan(each).all()]
 
     def text(self, setting: str) -> str:

@@ -62,8 +62,8 @@ class Section:
         return [*self.along, *self.single]
 
 
-def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
-    """Write the page of a run directory, and its plots as PNG where a directory is given."""
+def write_report(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
+    """Write the page of a run (report.html in it, or `out`), and its plots as PNG into the directory `png`."""
     read = run_directory.read(run)
     sections, notes = _sections(read)
     page = out or run / "report.html"
@@ -75,11 +75,6 @@ def write(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
         prefix = f"{section.group.case}-{section.group.knowledge}-" if len(sections) > 1 else ""
         write_pngs(Path(str(png)), prefix, section.figures)
     return page
-
-
-def figures_of(run: Path) -> list[Figure]:
-    """Every figure of a run directory, group by group."""
-    return [figure for section in _sections(run_directory.read(run))[0] for figure in section.figures]
 
 
 def _sections(read: run_directory.Run) -> tuple[list[Section], list[str]]:
@@ -172,7 +167,8 @@ def pictures(run: Path, *keys: str, choice: str = "") -> list[Picture]:
     """The figures of a run with these keys, all of them without any; of some choice alone, as `budget=5`."""
     return [
         Picture(figure.key, named, view.words, svg(figure, named, view))
-        for figure in figures_of(run)
+        for section in _sections(run_directory.read(run))[0]
+        for figure in section.figures
         if not keys or figure.key in keys
         for named, view in figure.views.items()
         if not choice or named == choice

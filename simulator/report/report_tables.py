@@ -7,6 +7,7 @@ from math import isnan
 from freshkeeper.simulator.report.amounts import NOTHING, amount, percent, percent_with_interval, signed
 from freshkeeper.simulator.report.drawing import Drawn
 from freshkeeper.simulator.report.groups import Group
+from freshkeeper.simulator.report.intervals import estimate
 from freshkeeper.simulator.report.panels import BUDGET, TARGETS, Panel, Reach, panels, reaches
 from freshkeeper.simulator.report.verdict import BASELINES
 
@@ -69,7 +70,7 @@ def _cells(group: Group, setting: str, policy: str, baseline: str) -> dict[str, 
         return cells
     known = baseline and policy != baseline
     return cells | {
-        OVER: signed(group.lift(policy, baseline, setting).mean, 0) if known else NOTHING,
+        OVER: signed(estimate(group.lift(policy, baseline, setting)).mean, 0) if known else NOTHING,
         OF_THE_BOUND: percent(score.share_of_bound),
         POOLED: percent(score.pooled),
         STALE: f"{amount(score.stale.mean())} of {amount(score.answers.mean())}",

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from freshkeeper.simulator.report import amounts
 from freshkeeper.simulator.report.amounts import amount, listing, percent
 from freshkeeper.simulator.report.groups import Group
-from freshkeeper.simulator.report.intervals import Estimate
+from freshkeeper.simulator.report.intervals import estimate
 from freshkeeper.simulator.report.panels import BUDGET, Panel, budget_line, panels, reach
 from freshkeeper.simulator.report.scores import BOUND, audited
 
@@ -22,7 +22,6 @@ class Lift:
     """How much more the winner kept fresh than one baseline."""
 
     baseline: str
-    mean: Estimate
     text: str
     over_settings: str = ""
 
@@ -110,12 +109,12 @@ def _lifts(group: Group, winner: str) -> list[Lift]:
         for label in group.named(name)[:1]:
             each = group.lifts(winner, label)
             if label != winner and each:
-                mean = group.mean_lift(winner, label)
-                low, high = min(one.mean for one in each), max(one.mean for one in each)
+                mean, means = estimate(np.mean(each, axis=0)), [estimate(one).mean for one in each]
+                low, high = min(means), max(means)
                 over = (
                     f"{amounts.signed(low, 0)} to {amounts.signed(high, 0)} over the settings" if len(each) > 1 else ""
                 )
-                found.append(Lift(label, mean, amounts.signed_with_interval(mean), over))
+                found.append(Lift(label, amounts.signed_with_interval(mean), over))
     return found
 
 

@@ -7,8 +7,9 @@ The answers of all evaluations up to the last arrival count, by version and exac
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.stats import rankdata
 
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Ids, Ints
 from freshkeeper.simulator.trace.trace import Trace
 
 Description = Mapping[str, int | float | None]
@@ -101,7 +102,7 @@ def rank_correlation(left: Ints, right: Ints) -> float | None:
     """Spearman's rank correlation; None where a side does not vary."""
     if left.size < 2 or left.min() == left.max() or right.min() == right.max():
         return None
-    return float(np.corrcoef(_ranks(left), _ranks(right))[0, 1])
+    return float(np.corrcoef(rankdata(left), rankdata(right))[0, 1])
 
 
 def runs(trace: Trace, window: int, step: int) -> tuple[Ints, Ints, int]:
@@ -183,13 +184,6 @@ def _spread(name: str, values: Ints) -> dict[str, int | float | None]:
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _ranks(values: Ints) -> Floats:
-    """Ranks from 0, equal values sharing the mean of theirs."""
-    _, inverse, count = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Floats = (np.cumsum(count) - (count + 1) / 2)[inverse]
-    return ranks
 
 
 def _words(name: str) -> str:

@@ -36,8 +36,7 @@ class Remote:
     def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
         """The versions of these SRs at `now`."""
         self.requests += len(keys)
-        cost = len(keys) * (self.price.per_request + self.price.per_key)
-        return Fetched(self._copies(keys, now), cost, len(keys))
+        return Fetched(self._copies(keys, now), len(keys) * self.price.of(1), len(keys))
 
     def expand(self, sn: Key, now: int) -> Expanded:
         """The SRs that an SN needs, with their versions."""
@@ -45,7 +44,7 @@ class Remote:
         assert isinstance(sn, int)
         keys = self.graph.inputs(sn).tolist()
         copies = dict(zip(keys, self._copies(keys, now), strict=True))
-        return Expanded(copies, self.price.per_request + self.price.per_key, 1)
+        return Expanded(copies, self.price.of(1), 1)
 
     def _copies(self, keys: Sequence[Key], now: int) -> list[Copy]:
         if self._read_at != now or self._versions is None:

@@ -195,7 +195,7 @@ class World:
             elif n not in here:
                 batch.came.append(Request(n, what, PENDING, decision.now))
         refreshes = self._refreshes(decision, sorted(batch.came, key=lambda request: request.position))
-        spent = len(batch.started) * self._price
+        spent = len(batch.started) * self.remote.price.of(1)
         evaluation = self.manager.conclude(decision, replace(refreshes, requests=len(batch.started), spent=spent))
         self._done.append(replace(evaluation, record=replace(evaluation.record, carried=had - spent)))
 
@@ -231,17 +231,13 @@ class World:
         batch.started.add(position)
         self._under_way.add(what)
         self.limited.busy += 1
-        self.manager.ledger.spend(self._price)
+        self.manager.ledger.spend(self.remote.price.of(1))
 
     def _unsent(self, decision: Decision, position: int, what: Asked, error: str) -> Request:
         """What a policy hears of a request that was not sent."""
         slot = decision.selection.chosen[position : position + 1]
         self.manager.receive(slot, [what[1]], [Copy(error=error)], decision.now)
         return Request(position, what, error, decision.now, sent=False)
-
-    @property
-    def _price(self) -> float:
-        return self.remote.price.per_request + self.remote.price.per_key
 
     def _answer(self, kind: int, key: Hashable, now: int) -> Copy | Expanded:
         if kind == Kind.MISS:
@@ -265,6 +261,6 @@ class World:
             np.full(rows, decision.now),
             np.full(rows, late),
             rows,
-            rows * self._price,
+            rows * self.remote.price.of(1),
             max((request.took_ms for request in came), default=0.0),
         )

@@ -20,6 +20,7 @@ from freshkeeper.maintenance.pipeline.analysis import (
     refresh_analysis,
 )
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import SPARK_FAILED, AnalysisError, Tables, located
+from freshkeeper.maintenance.pipeline.spark_session import first_words
 from freshkeeper.policies.errors import ConfigError
 
 DIGEST = "analysis.json"
@@ -170,7 +171,7 @@ def analysed(spark: SparkSession, run: str, target: float = 0.95, top: int = 20)
         finally:
             analysis.close()
     except SPARK_FAILED as error:
-        raise AnalysisError(f"{run} could not be analysed: {_first_words(error)}") from error
+        raise AnalysisError(f"{run} could not be analysed: {first_words(error)}") from error
 
 
 def analyse(
@@ -243,10 +244,3 @@ def _write(spark: SparkSession, place: str, text: str) -> None:
         spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode("overwrite").text(place)
     else:
         Path(place).write_text(text, encoding="utf-8")
-
-
-def _first_words(error: Exception) -> str:
-    """What Spark says, without its stack."""
-    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
-    told = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return (told or ["it does not say why"])[0]

@@ -4,13 +4,11 @@ Where there is no truth about every answer they stand in for it. The share of th
 freshness without bias, whatever the engine believes.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from freshkeeper.maintenance.budget.audit import wilson
 from freshkeeper.maintenance.pipeline.analysis.on_spark import EVALUATION, SERIES
-
-NORMAL = 1.959963984540054
-"""The 97.5 % quantile of the normal distribution."""
 
 
 def audited(audits: DataFrame, evaluated: DataFrame) -> DataFrame:
@@ -45,9 +43,9 @@ def stand_in(by_seed: DataFrame, audited: DataFrame) -> DataFrame:
 def shares(audited: DataFrame) -> DataFrame:
     """The audits of a whole series, with Wilson's 95 % interval."""
     found = audited.groupBy(*SERIES).agg(F.sum("audits").alias("audits"), F.sum("fresh").alias("fresh"))
-    low, high = _wilson(F.col("fresh") / F.col("audits"), F.col("audits"))
-    share = (F.col("fresh") / F.col("audits")).alias("freshness")
-    return found.select(*SERIES, "audits", "fresh", share, low.alias("low"), high.alias("high"))
+    share = F.col("fresh") / F.col("audits")
+    low, high = wilson(share, F.col("audits"), F.sqrt)
+    return found.select(*SERIES, "audits", "fresh", share.alias("freshness"), low.alias("low"), high.alias("high"))
 
 
 def calibration(audited: DataFrame) -> DataFrame:
@@ -64,10 +62,3 @@ def calibration(audited: DataFrame) -> DataFrame:
         F.lit(None).cast("double").alias("mean_error"),
         F.sum("audits").cast("double").alias("answers"),
     )
-
-
-def _wilson(share: Column, number: Column) -> tuple[Column, Column]:
-    square = NORMAL**2
-    centre = (share + square / (2 * number)) / (1 + square / number)
-    half = NORMAL / (1 + square / number) * F.sqrt(share * (1 - share) / number + square / (4 * number * number))
-    return centre - half, centre + half

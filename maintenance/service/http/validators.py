@@ -35,7 +35,8 @@ class Validators:
         with self._lock:
             held = self._held.get(url)
             if answer.status == UNCHANGED and held is not None:
-                return replace(held, headers={**held.headers, **answer.headers, "content-type": _kind(held)})
+                kind = {"content-type": held.headers.get("content-type", "")}
+                return replace(held, headers={**held.headers, **answer.headers, **kind})
             self._drop(url)
             if answer.status == 200 and any(kind in answer.headers for kind, _ in PAIRS):
                 self._held[url] = answer
@@ -47,7 +48,3 @@ class Validators:
     def _drop(self, url: str) -> None:
         if url in self._held:
             self._bytes -= len(self._held.pop(url).body)
-
-
-def _kind(answer: Answer) -> str:
-    return answer.headers.get("content-type", "")

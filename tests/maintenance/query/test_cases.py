@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from freshkeeper.maintenance.query.explain import explain_text
-from freshkeeper.maintenance.query.parser import detect, parse
-from freshkeeper.maintenance.query.printing import to_dialect, to_rspql
+from freshkeeper.maintenance.query.parser import DIALECTS, guess, parse
+from freshkeeper.maintenance.query.printing import to_dialect
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
 
 Golden = Callable[[Path, str, str], None]
 
@@ -27,13 +28,13 @@ def test_an_accepted_query_is_explained_as_its_golden_file_says(accepted: Path, 
 
 def test_the_dialect_is_detected_and_an_explicit_one_reads_the_same(accepted: Path) -> None:
     text, dialect = accepted.read_text(encoding="utf-8"), accepted.suffix[1:]
-    assert detect(text) == dialect
+    assert guess(tokenize(text)) is DIALECTS[dialect]
     assert parse(text, dialect) == parse(text)
 
 
 def test_printing_as_rspql_and_parsing_is_the_identity(accepted: Path) -> None:
     query = parse(accepted.read_text(encoding="utf-8"))
-    assert parse(to_rspql(query), "rspql") == query
+    assert parse(to_dialect(query), "rspql") == query
 
 
 def test_printing_in_its_own_dialect_and_parsing_is_the_identity(accepted: Path) -> None:

@@ -12,7 +12,7 @@ import pyoxigraph as ox
 import pytest
 
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.query.printing import to_rspql
+from freshkeeper.maintenance.query.printing import to_dialect
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 
 ROOT = Path(__file__).parents[3]
@@ -72,7 +72,7 @@ def test_every_query_of_the_rspql_corpus_is_accepted_or_rejected_for_a_listed_re
             rejected[name] = error.problem
             continue
         assert query.windows, name
-        assert parse(to_rspql(query)) == query, name
+        assert parse(to_dialect(query)) == query, name
     assert rejected.keys() == REASONS.keys()
     assert [name for name, problem in rejected.items() if REASONS[name][0] not in problem] == []
     assert len(queries) == 24
@@ -102,7 +102,7 @@ def accepts(text: str) -> bool:
         query = parse(text, base="http://www.w3.org/2001/sw/DataAccess/tests/")
     except QuerySyntaxError:
         return False
-    assert parse(to_rspql(query)) == query
+    assert parse(to_dialect(query)) == query
     return True
 
 

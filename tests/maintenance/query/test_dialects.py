@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from freshkeeper.maintenance.query.model import Operator, Query, Report
-from freshkeeper.maintenance.query.parser import detect, parse
+from freshkeeper.maintenance.query.parser import DIALECTS, guess, parse
 from freshkeeper.maintenance.query.printing import to_dialect
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import ConfigError
 
@@ -109,4 +110,4 @@ def test_an_unknown_dialect_suggests_a_near_one() -> None:
     ],
 )
 def test_dialects_give_themselves_away(text: str, dialect: str) -> None:
-    assert detect(text) == dialect
+    assert guess(tokenize(text)) is DIALECTS[dialect]

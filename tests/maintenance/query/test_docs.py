@@ -7,8 +7,9 @@ import pytest
 from pyoxigraph import NamedNode, Triple
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query.parser import detect, parse
+from freshkeeper.maintenance.query.parser import DIALECTS, guess, parse
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce
@@ -25,7 +26,7 @@ WRONG = re.findall(r"^```rspql-wrong\n(.*?)^```\n\n```text\n(.*?)^```", TEXT, re
 @pytest.mark.parametrize(("dialect", "text"), BLOCKS, ids=[f"{d}-{n}" for n, (d, _) in enumerate(BLOCKS, 1)])
 def test_an_example_is_a_query_of_its_dialect(dialect: str, text: str) -> None:
     assert parse(text, dialect)
-    assert detect(text) == dialect
+    assert guess(tokenize(text)) is DIALECTS[dialect]
 
 
 @pytest.mark.parametrize(("dialect", "text"), BLOCKS, ids=[f"{d}-{n}" for n, (d, _) in enumerate(BLOCKS, 1)])

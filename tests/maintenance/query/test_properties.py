@@ -19,7 +19,7 @@ from freshkeeper.maintenance.query.model import (
     WindowKind,
 )
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.query.printing import to_dialect, to_rspql
+from freshkeeper.maintenance.query.printing import to_dialect
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError, QuerySyntaxError
 from freshkeeper.maintenance.settings.closure import Closure
@@ -99,9 +99,9 @@ def queries(draw: st.DrawFn) -> Query:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(queries())
 def test_parsing_what_was_printed_gives_the_query_again(query: Query) -> None:
-    printed = to_rspql(query)
+    printed = to_dialect(query)
     assert parse(printed) == query
-    assert to_rspql(parse(printed)) == printed
+    assert to_dialect(parse(printed)) == printed
 
 
 WORDS = """
@@ -135,7 +135,7 @@ def check_survives(text: str, dialect: str | None) -> str:
         query = parse(text, dialect)
     except QuerySyntaxError as error:
         return str(error)
-    assert parse(to_rspql(query)) == query
+    assert parse(to_dialect(query)) == query
     for other in ("cqels", "csparql", "sparqlstream"):
         with suppress(DialectError):
             to_dialect(query, other)

@@ -20,7 +20,7 @@ from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.experiment.check import check
 from freshkeeper.simulator.experiment.compare import compare
-from freshkeeper.simulator.report import write_report
+from freshkeeper.simulator.report.page import write_report
 
 TERMS = st.one_of(
     st.text().map(ox.Literal),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.simulator.report import write_report
+from freshkeeper.simulator.report.page import write_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (

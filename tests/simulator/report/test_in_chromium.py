@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from freshkeeper.simulator.report import write_report
+from freshkeeper.simulator.report.page import write_report
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from freshkeeper.policies.errors import FreshkeeperError
-from freshkeeper.simulator.report import write_report
 from freshkeeper.simulator.report.drawing import expanded
 from freshkeeper.simulator.report.figures import points_each
+from freshkeeper.simulator.report.page import write_report
 
 Make = Callable[..., Path]
 SCRIPT = re.compile(r"<script>.*?</script>", re.DOTALL)
