@@ -89,9 +89,7 @@ def single(scene: Scene, policy: Policy, until: int) -> tuple[float, float, floa
     manager = Manager(scene.window, scene.remote, policy, BudgetRule.of(GAMMA), Learned(), seed=SEED)
     manager.view.fill(warm.pairs(["sn"]), warm.values(), warm.at)
     began, fresh = time.perf_counter(), []
-    for now, arrivals in scene.trace.chunks(STEP):
-        if now > until:
-            break
+    for now, arrivals in scene.trace.batches(range(scene.trace.t0 + STEP, until + 1, STEP)):
         slots = manager.view.sn_slots(arrivals.sn.tolist())
         answers = manager.evaluate_slots(now, arrivals.t_ms, slots).answers
         assert answers is not None

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.failures import kind_of
+from freshkeeper.maintenance.service.fetch_errors import kind_of
 from freshkeeper.maintenance.settings.addresses import shown_in
 from freshkeeper.policies.errors import ConfigError
 

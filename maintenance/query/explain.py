@@ -1,7 +1,8 @@
 """What a query means, as data and as text: its quadruple, its windows, and how its SERVICE patterns split."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from textwrap import indent
+from typing import Any
 
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.federation.split import split_of
@@ -26,7 +27,7 @@ OPERATORS = {
 }
 
 
-def explain(query: Query, volatile: Volatile | None = None) -> dict[str, object]:
+def explain(query: Query, volatile: Volatile | None = None) -> dict[str, Any]:
     """The quadruple (SE, SDS, ET, QF), the operator, the output and the SERVICE patterns, ready for JSON."""
     dataset = query.dataset
     return {
@@ -114,7 +115,7 @@ def explain_text(query: Query, volatile: Volatile | None = None) -> str:
     return "\n".join(_lines(query, explain(query, volatile))) + "\n"
 
 
-def _lines(query: Query, data: Mapping[str, object]) -> Iterator[str]:
+def _lines(query: Query, data: Mapping[str, Any]) -> Iterator[str]:
     yield f"{query.dialect} query" + (f", output <{query.output}>" if query.output is not None else "")
     yield f"QF   {query.form}"
     if _is_continuous(query):
@@ -124,8 +125,7 @@ def _lines(query: Query, data: Mapping[str, object]) -> Iterator[str]:
     yield from _dataset_lines(query)
     yield "SE"
     yield indent(query.sparql, "     ")
-    services = data["services"]
-    for service in services if isinstance(services, list) else []:
+    for service in data["services"]:
         yield from _service_lines(service)
 
 
@@ -159,7 +159,7 @@ def extent(window: Window) -> str:
     return f"the elements with time in {ends}, {step}{start}"
 
 
-def _service_lines(service: Mapping[str, object]) -> Iterator[str]:
+def _service_lines(service: Mapping[str, Any]) -> Iterator[str]:
     endpoint = service["endpoint"]
     shown = f"<{endpoint}>" if endpoint is not None else f"?{service['endpoint_variable']}"
     yield f"SERVICE {'SILENT ' if service['silent'] else ''}{shown}"
@@ -167,7 +167,7 @@ def _service_lines(service: Mapping[str, object]) -> Iterator[str]:
     parts = service["split"]
     if service["split_error"] is not None:
         yield f"     no split: {service['split_error']}"
-    elif isinstance(parts, Mapping):
+    elif parts is not None:
         yield f"     V^SN {_variables(parts['SN'])}   V^SR {_variables(parts['SR'])}   key {_variables(parts['key'])}"
         yield f"     static  {parts['static'] or 'nothing: the join is 1:1'}"
         yield f"     dynamic {parts['dynamic']}"
@@ -176,13 +176,12 @@ def _service_lines(service: Mapping[str, object]) -> Iterator[str]:
         yield f"     refresh {_one_line(parts['refresh_query'])}"
     else:
         yield "     not split: name the volatile predicates of this source, among"
-        predicates = service["predicates"]
-        yield from (f"         <{p}>" for p in (predicates if isinstance(predicates, list) else []))
+        yield from (f"         <{predicate}>" for predicate in service["predicates"])
 
 
-def _variables(names: object) -> str:
-    return " ".join(f"?{name}" for name in names) if isinstance(names, list) else ""
+def _variables(names: Iterable[str]) -> str:
+    return " ".join(f"?{name}" for name in names)
 
 
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split("\n"))
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))

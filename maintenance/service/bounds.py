@@ -3,6 +3,8 @@
 All grow with the source's `max_size`: an answer of small values takes many times its bytes in memory.
 """
 
+import math
+
 from pyoxigraph import QuerySolutions
 
 from freshkeeper.maintenance.rdf.nesting import DEEPEST, depth_of, items_of, marks_of
@@ -34,7 +36,7 @@ def check_values(text: bytes) -> None:
         raise FetchError(f"too large: a value of the answer is longer than {LONGEST / 1_000_000:.0f} MB", refused=True)
 
 
-def bounded(found: QuerySolutions, max_bytes: int) -> list[Bound]:
+def bounded(found: QuerySolutions, max_bytes: float = math.inf) -> list[Bound]:
     """The solutions; FetchError where they are more than `max_bytes` allow."""
     names = [variable.value for variable in found.variables]
     most = max_bytes // BYTES_PER_CELL // max(1, len(names))

@@ -1,6 +1,27 @@
-"""Why a try to ask a source failed, and what may be done about it; errors begin with their kind (`failures.py`)."""
+"""Why a try to ask a source failed, in kinds that can be counted, and what may be done about it.
+
+An error is one line that begins with its kind: `timeout: no answer within 2 s`. What begins otherwise is `other`.
+"""
 
 from freshkeeper.policies.errors import EndpointError
+
+KINDS = (
+    "timeout",  # no answer in time
+    "pending",  # it may still come
+    "connection",  # refused, reset, no such host
+    "limited",  # the source says: too many, or later
+    "server",  # 5xx
+    "refused",  # 4xx
+    "malformed",  # an answer that is none
+    "too large",  # an answer without end
+    "not sent",  # no budget, no room, or a key that cannot be asked for
+)
+
+
+def kind_of(error: str) -> str:
+    """The kind that an error begins with."""
+    kind = error.partition(":")[0]
+    return kind if kind in KINDS else "other"
 
 
 class FetchError(EndpointError):

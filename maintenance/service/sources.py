@@ -16,6 +16,7 @@ from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, par
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.service.annotations import Annotation, Told
+from freshkeeper.maintenance.service.bounds import bounded
 from freshkeeper.maintenance.service.dispatcher import Carrier, Dispatcher, RequestOptions
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.service.http.exchange import ConnectionPool
@@ -68,8 +69,7 @@ class EmbeddedSource:
             raise EndpointError(f"refused: the query cannot be asked: {error}") from None
         if not isinstance(found, QuerySolutions):
             raise EndpointError("the source gave no solutions")
-        names = [variable.value for variable in found.variables]
-        return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
+        return bounded(found)
 
     def _catch_up(self, now: int) -> None:
         while self._next < len(self.changes) and self.changes[self._next][0] <= now:

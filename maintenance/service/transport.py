@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.service.asking import Waiting
-from freshkeeper.maintenance.service.failures import kind_of
+from freshkeeper.maintenance.service.fetch_errors import kind_of
 from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.policies.errors import EndpointError
 

@@ -23,21 +23,16 @@ from freshkeeper.simulator.report.columns import BROKEN, floats, words
 
 NEEDED = ("policy", "k", "results")
 WORDS = ("case", "knowledge", "setting", "policy")
-MEANINGS = {
+MEANINGS = journal.UNRECORDED | {
     "setting": "evaluations name no setting and are taken as one",
     "seed": "evaluations name no seed and are taken as one run",
     "case": "evaluations do not say which case they are of",
     "knowledge": "evaluations do not say which level of knowledge they are of",
-    "warmup": "evaluations do not say which are the warm-up, so all of them count",
     "t_ms": "evaluations have no times",
-    "spent": "what was spent was not recorded",
-    "budget": "what could be spent was not recorded",
-    "decide_us": "the time of decisions was not recorded",
-    "fetch_ms": "the time of fetches was not recorded",
     "errors": "failed fetches were not recorded",
     "requests": "requests were not counted; what was spent stands in, in cost units",
 }
-"""What a reader has to know when a column is missing."""
+"""What a reader has to know when a column is missing, beside what every reader of a journal has to."""
 
 
 @dataclass(frozen=True, order=True)

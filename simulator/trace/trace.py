@@ -11,7 +11,7 @@ likewise. SNs and SRs are numbered in the order of their ids, so that the number
 that are not named here are ignored. Messages count rows from 1, the header left out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,19 +124,12 @@ class Trace:
         rows, value = _between(self.changes.t_ms, after, until), self.changes.value
         return Changes(self.changes.t_ms[rows], self.changes.sr[rows], None if value is None else value[rows])
 
-    def chunks(self, step: int, t0: int | None = None) -> Iterator[tuple[int, Arrivals]]:
-        """For k = 1, 2, ... the instant t_k = t0 + k·step and what came in (t_{k−1}, t_k]; k = 1 has all up to t_1."""
-        start = self.t0 if t0 is None else t0
-        steps = max(1, -((start - int(self.arrivals.t_ms[-1])) // step))
-        instants = start + step * np.arange(1, steps + 1)
-        ends = np.searchsorted(self.arrivals.t_ms, instants, side="right").tolist()
-        for instant, begin, end in zip(instants.tolist(), [0, *ends], ends, strict=False):
-            yield instant, Arrivals(self.arrivals.t_ms[begin:end], self.arrivals.sn[begin:end])
-
-    def equals(self, other: "Trace") -> bool:
-        """Whether both say the same of the same ids, however these are numbered."""
-        mine, theirs = _columns(self), _columns(other)
-        return mine.keys() == theirs.keys() and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+    def batches(self, instants: Iterable[int]) -> Iterator[tuple[int, Arrivals]]:
+        """Each of these instants, in their order, with what came since the one before; the first has all up to it."""
+        before = -1
+        for now in instants:
+            yield now, self.arrivals_between(before, now)
+            before = now
 
 
 def read_trace(directory: Path) -> Trace:
@@ -212,7 +205,7 @@ def write_trace(trace: Trace, directory: Path, form: str = "csv", overwrite: boo
     with writing(directory):
         for path in present:
             path.unlink()
-        for name, columns in _tables(trace).items():
+        for name, columns in columns_of(trace).items():
             table = pa.table(
                 {
                     name: pa.array(values, pa.string() if values.dtype == object else None)
@@ -294,12 +287,8 @@ def _between(t_ms: Ints, after: int, until: int) -> slice:
     return slice(int(begin), int(end))
 
 
-def _columns(trace: Trace) -> dict[str, Labels]:
-    tables = _tables(trace)
-    return {f"{name}.{column}": values for name, table in tables.items() for column, values in table.items()}
-
-
-def _tables(trace: Trace) -> dict[str, dict[str, Labels]]:
+def columns_of(trace: Trace) -> dict[str, dict[str, Labels]]:
+    """The columns of each table, ids instead of numbers."""
     sn, sr = trace.sn_labels, trace.sr_labels
     tables: dict[str, dict[str, Labels]] = {
         "arrivals": {"t_ms": trace.arrivals.t_ms, "sn": sn[trace.arrivals.sn]},

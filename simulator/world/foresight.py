@@ -38,12 +38,9 @@ def future_of(
 
 def profiles(trace: Trace, window: WindowSpec, evaluations: int) -> "sparse.csr_array[np.float64, tuple[int, int]]":
     """c_i(0) of every evaluation, K × SN."""
-    content, before = Window(window, ring=64), -1
-    rows = []
-    for k in range(1, evaluations + 1):
-        now = window.instant(k)
-        batch = trace.arrivals_between(before, now)
-        before = now
+    content, rows = Window(window, ring=64), []
+    instants = (window.instant(k) for k in range(1, evaluations + 1))
+    for k, (_, batch) in enumerate(trace.batches(instants), 1):
         content.insert(batch.t_ms, batch.sn.astype(np.int64))
         content.advance(k)
         rows.append(sparse.csr_array(content.profile(trace.sns, 1).T))

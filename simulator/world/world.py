@@ -152,12 +152,9 @@ class World:
 
     def _arrivals(self) -> Process:
         """The stream hands over what arrived by each evaluation."""
-        window, before = self.manager.window, -1
-        for k in range(1, self.evaluations + 1):
-            now = window.instant(k)
+        instants = (self.manager.window.instant(k) for k in range(1, self.evaluations + 1))
+        for now, batch in self.trace.batches(instants):
             yield self._env.timeout(now - self._env.now)
-            batch = self.trace.arrivals_between(before, now)
-            before = now
             self.events += len(batch)
             self._stream.put(batch)
 

@@ -3,7 +3,7 @@
 tables ─▶ on_spark: copies, judged answers, headline ─▶ entries, refreshes, evaluations, spending ─▶ analysis
 """
 
-from freshkeeper.maintenance.pipeline.analysis.analysis import Analysis, analyse, analysed, headline
+from freshkeeper.maintenance.pipeline.analysis.analysis import Analysis, analyse, analysed
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
 
-__all__ = ["Analysis", "AnalysisError", "analyse", "analysed", "headline"]
+__all__ = ["Analysis", "AnalysisError", "analyse", "analysed"]

@@ -49,8 +49,9 @@ class Analysis:
     def tables(self) -> Iterator[tuple[str, DataFrame]]:
         """Every table that there can be, by name."""
         yield from self._evaluations()
-        served = self._served()
-        if served is not None:
+        served = None
+        if self.by_copy is not None:
+            served = self.kept(entries.served(self.by_copy, self.evaluated), StorageLevel.DISK_ONLY)
             yield from self._entries(served)
         if self.found.refreshes is not None:
             yield from self._refreshes(self.found.refreshes, served)
@@ -66,17 +67,16 @@ class Analysis:
         yield "seeds", _ordered(self.by_seed, *order, "seed")
         yield "evaluations", self.evaluated.select(*on_spark.SERIES, *PER_EVALUATION)
         yield "over_time", over_evaluations.over_time(self.evaluated)
-        yield "calibration", _ordered(self._calibration(), *order, "basis", "tenth")
+        calibration = over_evaluations.calibration(self.evaluated)
+        if self.audited is not None:
+            calibration = calibration.unionByName(audit_analysis.calibration(self.audited))
+        yield "calibration", _ordered(calibration, *order, "basis", "tenth")
         if self.audited is not None:
             yield "audits", _ordered(audit_analysis.shares(self.audited), *order)
         if self.found.evaluations is not None:
             yield "budget", _ordered(over_evaluations.budget_use(self.found.evaluations, self._budgets()), *order)
             split = over_evaluations.latency(self.found.evaluations, self.found.refreshes)
             yield "latency", _ordered(split, "setting", "policy", "part")
-
-    def _calibration(self) -> DataFrame:
-        by_truth = over_evaluations.calibration(self.evaluated)
-        return by_truth if self.audited is None else by_truth.unionByName(audit_analysis.calibration(self.audited))
 
     def _budgets(self) -> dict[str, float]:
         """γ by setting; with no word of it what was paid in cannot be told."""
@@ -103,11 +103,6 @@ class Analysis:
             return by_copy, by_copy
         whole = on_spark.judged(answers.filter("case = 'aggregate'"), copies, rows)
         return by_copy, plain.unionByName(whole.select(plain.columns))
-
-    def _served(self) -> DataFrame | None:
-        if self.by_copy is None:
-            return None
-        return self.kept(entries.served(self.by_copy, self.evaluated), StorageLevel.DISK_ONLY)
 
     def _entries(self, served: DataFrame) -> Iterator[tuple[str, DataFrame]]:
         answers, changes = self.found.answers, self.found.changes
@@ -142,21 +137,6 @@ class Analysis:
         """The table, computed once however often it is used."""
         self._kept.callback(table.unpersist)
         return table.persist(level)
-
-
-def headline(spark: SparkSession, run: str, target: float = 0.95) -> list[dict[str, Any]]:
-    """The headline alone, from the truth alone: in case 1 no answer is shuffled."""
-    found = journal_tables.read(spark, run)
-    if found.answers is None or found.changes is None:
-        raise AnalysisError(" ".join(found.notes))
-    copies = on_spark.copies(found.answers, found.changes).persist()
-    try:
-        judged = on_spark.judged(found.answers, copies, copies.count())
-        told = on_spark.by_seed(on_spark.evaluated(judged, found.evaluations, found.aggregates), target).persist()
-        most = told.select("seed").distinct().count()
-        return [row.asDict() for row in _ordered(on_spark.headline(told, most), *on_spark.SERIES).collect()]
-    finally:
-        copies.unpersist()
 
 
 @contextmanager

@@ -40,13 +40,9 @@ WITHOUT = {
     "audits": "nothing can be told of audits",
 }
 MEANINGS = {
-    ("evaluations", "warmup"): "evaluations do not say which are the warm-up, so all of them count",
+    **{("evaluations", column): words for column, words in journal.UNRECORDED.items()},
     ("evaluations", "results"): "evaluations do not say how many answers they have, so misses cannot be told",
     ("evaluations", "expected_fresh"): "expected freshness was not recorded, so its calibration cannot be told",
-    ("evaluations", "spent"): "what was spent was not recorded",
-    ("evaluations", "budget"): "what could be spent was not recorded",
-    ("evaluations", "decide_us"): "the time of decisions was not recorded",
-    ("evaluations", "fetch_ms"): "the time of fetches was not recorded",
     ("refreshes", "error"): "failed refreshes were not recorded and all are taken as done",
     ("refreshes", "changed"): "refreshes do not say whether the engine saw a change",
     ("refreshes", "latency_ms"): "the latency of refreshes was not recorded",

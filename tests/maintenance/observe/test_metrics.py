@@ -13,7 +13,7 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.observe import logs
 from freshkeeper.maintenance.observe.metrics import Metrics, address_of
 from freshkeeper.maintenance.service.endpoint import Copy, Fetched
-from freshkeeper.maintenance.service.failures import kind_of
+from freshkeeper.maintenance.service.fetch_errors import kind_of
 from freshkeeper.maintenance.service.memory import InMemory
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.errors import ConfigError

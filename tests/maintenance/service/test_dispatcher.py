@@ -23,7 +23,7 @@ from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.service.dispatcher import PATIENCE, Dispatcher, RequestOptions
 from freshkeeper.maintenance.service.endpoint import Price
-from freshkeeper.maintenance.service.failures import kind_of
+from freshkeeper.maintenance.service.fetch_errors import kind_of
 from freshkeeper.maintenance.service.http.exchange import ConnectionPool
 from freshkeeper.maintenance.service.http.sparql_over_http import SparqlOverHttp
 from freshkeeper.maintenance.service.limits.breaker import Breaker

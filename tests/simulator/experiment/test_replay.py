@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from same_traces import same
 
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.journal import journal
@@ -165,7 +166,7 @@ def test_a_journal_written_in_parts_is_the_same(run, recording):
     (place / "answers.parquet").unlink()
     for number, start in enumerate(range(0, rows.num_rows, 1000)):
         journal.write_part(place, "answers", number, rows.slice(start, 1000))
-    assert recorded(place, 4000).trace.equals(whole)
+    assert same(recorded(place, 4000).trace, whole)
 
 
 def test_the_policy_that_saw_most_tells_the_changes(tmp_path):
