@@ -1,16 +1,11 @@
 """One SERVICE's view over restarts: its rows, its change knowledge, its accounts; what was meant to be sent."""
 
-import io
 import json
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from freshkeeper.maintenance.budget.ledger import exact
 from freshkeeper.maintenance.budget.shared_budget import Member
@@ -18,6 +13,7 @@ from freshkeeper.maintenance.evaluation import Decision, Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.transport import Stateful
+from freshkeeper.maintenance.state import change_model_state as learned
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
 from freshkeeper.maintenance.state.view_rows import ViewRows
@@ -102,7 +98,7 @@ class StoredView:
         entries = []
         for whole, data in self.base.read("SELECT whole, body FROM learned WHERE view = ? ORDER BY seq", self.number):
             if whole:
-                dumpable(self.recorded.model).load(_unpacked(data))
+                dumpable(self.recorded.model).load(learned.unpacked(data))
                 self._whole = len(data)
             else:
                 entries += json.loads(data)
@@ -129,7 +125,7 @@ class StoredView:
         if whole:
             self.base.sql.execute("DELETE FROM learned WHERE view = ?", (self.number,))
             self._since = 0
-        packed = _packed(dumpable(self.recorded.model).dump()) if whole else data.encode()
+        packed = learned.packed(dumpable(self.recorded.model).dump()) if whole else data.encode()
         self._whole = len(packed) if whole else self._whole
         self.base.sql.execute(
             "INSERT INTO learned (view, whole, body) VALUES (?, ?, ?)", (self.number, int(whole), packed)
@@ -149,15 +145,3 @@ class StoredView:
             if body != self._source:
                 self.base.sql.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", (self.name, body))
                 self._source = body
-
-
-def _packed(learned: dict[str, NDArray[Any]]) -> bytes:
-    """What a change model has learned as bytes; most of it is zeros."""
-    written = io.BytesIO()
-    np.savez(written, allow_pickle=False, **learned)
-    return zlib.compress(written.getvalue(), 1)
-
-
-def _unpacked(data: bytes) -> dict[str, NDArray[Any]]:
-    with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as columns:
-        return {name: columns[name].copy() for name in columns.files}
