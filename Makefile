@@ -11,7 +11,7 @@ run: .venv/ready            ## the main job: policies side by side under one bud
 test: .venv/ready java chromium  ## everything that is tested
 	$(BIN)/python -m pytest $(ARGS)
 
-test-fast: .venv/ready      ## what is tested in a few minutes: no Spark, kills, browser or notebooks
+test-fast: .venv/ready      ## what is tested in some two minutes: no Spark, kills, commands in processes of their own, browser or notebooks
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
 check: .venv/ready          ## lint, format, types and import rules

@@ -180,6 +180,7 @@ def test_what_is_left_out_or_late_is_said_in_one_line(freshkeeper: Command, opti
     assert said.err.splitlines().count(line) == 1
 
 
+@pytest.mark.slow
 def test_the_command_of_a_run_repeats_it_from_the_beginning_in_another_place(
     freshkeeper: Command, tmp_path: Path
 ) -> None:
@@ -304,6 +305,7 @@ class Greedy(Newest):
 '''
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_is_found_where_the_command_is_run(tmp_path: Path) -> None:
     """By processes of the pool as well."""
     (tmp_path / "mine.py").write_text(NEWEST)
@@ -495,6 +497,7 @@ def test_a_config_is_written_checked_and_described(freshkeeper: Command, tmp_pat
     assert schema["additionalProperties"] is False
 
 
+@pytest.mark.slow
 def test_the_demo_prints_standings(freshkeeper: Command) -> None:
     standings = json.loads(freshkeeper("demo", "--json", "--budget", 3, "--out", "demo").out)
     assert [standing["policy"] for standing in standings] == ["lru", "ibm", "plan"]

@@ -40,6 +40,7 @@ def test_oracle_equals_brute_force(small_round, case):
         assert objective(round, chosen("oracle", round, budget)) == brute_force(round, budget), f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_sbm_and_ibm_reach_the_integer_program_in_case_1(small_round):
     for seed in range(1000):
         round, budget = small_round(seed, sns=4, srs=5), 1 + seed % 3

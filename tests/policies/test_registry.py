@@ -122,6 +122,7 @@ def test_a_plug_in_is_listed_and_a_broken_one_with_its_error(
     assert "longest ago" in listed["lru"]["about"]
 
 
+@pytest.mark.slow
 def test_a_plug_in_runs_beside_ours_in_every_process(
     plugged: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
@@ -134,6 +135,7 @@ def test_a_plug_in_runs_beside_ours_in_every_process(
     assert requests == {"lru": 10, "newest": 3, "newest(most=1)": 1}
 
 
+@pytest.mark.slow
 def test_a_broken_plug_in_is_fatal_only_to_who_asks_for_it(
     plugged: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:

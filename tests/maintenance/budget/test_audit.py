@@ -48,6 +48,7 @@ class Topics:
             self.answers += count * len(own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", list(Case))
 def test_the_true_freshness_lies_in_the_interval_that_audits_give(case):
     world = Topics(case, 0.25, budget=8)

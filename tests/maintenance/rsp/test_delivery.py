@@ -62,6 +62,7 @@ def rows_of(text):
     return list(csv.reader(io.StringIO(text, newline="")))
 
 
+@pytest.mark.slow
 def test_what_a_full_disk_cut_off_is_written_again_on_a_line_of_its_own(place):
     with (place / "out").open("a") as out:
         done = run(place, "--state", "state", stdout=out, longest=FULL)
@@ -72,6 +73,7 @@ def test_what_a_full_disk_cut_off_is_written_again_on_a_line_of_its_own(place):
     assert list(readable((place / "out").read_text())) == [1000 * t for t in range(1, LAST + 1)]
 
 
+@pytest.mark.slow
 def test_a_table_that_was_cut_off_goes_on_without_another_head(place):
     for longest in (FULL, resource.RLIM_INFINITY):
         with (place / "out").open("a") as out:
@@ -83,6 +85,7 @@ def test_a_table_that_was_cut_off_goes_on_without_another_head(place):
     assert sorted(map(tuple, expected)) == sorted({tuple(row) for row in rows if row not in torn})
 
 
+@pytest.mark.slow
 def test_a_pipe_that_does_not_block_gets_all_of_it(place):
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -97,6 +100,7 @@ def test_a_pipe_that_does_not_block_gets_all_of_it(place):
     assert list(readable("".join(text))) == [1000 * t for t in range(1, LAST + 1)]
 
 
+@pytest.mark.slow
 def test_closed_output_is_one_line_and_a_reader_that_went_away_is_none(place):
     done = run(place, stdout=None, preexec_fn=partial(os.close, 1))
     assert done.returncode == 2
@@ -111,6 +115,7 @@ def test_closed_output_is_one_line_and_a_reader_that_went_away_is_none(place):
     assert next(readable(done.stdout)) == 1000  # nobody has had it
 
 
+@pytest.mark.slow
 def test_what_is_meant_for_closed_standard_error_is_not_among_the_answers(place):
     options = ("--source", f"{E}unused=http://localhost:1/")
     assert "unused" in run(place, *options, stdout=subprocess.PIPE).stderr

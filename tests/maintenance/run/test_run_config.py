@@ -91,12 +91,14 @@ def test_a_run_from_a_config_with_options_that_win(place):
     assert {name: max(each) for name, each in spent(place / "j").items()} == {f"{E}blog": 4, f"{E}shop": 4}
 
 
+@pytest.mark.slow
 def test_no_delay_can_be_said_in_so_many_words(place):
     assert config_of({"query": "q", "delay": "PT0S"}).delay == 0
     done = freshkeeper(place, "run", "run.yaml", "--delay", "0")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 8)
 
 
+@pytest.mark.slow
 def test_a_shared_budget_is_parted_by_weight_and_never_exceeded(place):
     options = ("--shared", "--weight", f"{E}blog=2", "--journal", "j")
     done = freshkeeper(place, "run", "run.yaml", *options)
@@ -107,6 +109,7 @@ def test_a_shared_budget_is_parted_by_weight_and_never_exceeded(place):
     assert all(a + b <= 6 for a, b in zip(blog, shop, strict=True))
 
 
+@pytest.mark.slow
 def test_audits_logs_and_metrics_of_a_run(place):
     done = freshkeeper(
         place, "run", "run.yaml", "--audit", "0.5", "--log", "debug", "--metrics", ":0", "--journal", "j"
@@ -191,6 +194,7 @@ def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal
     assert spent(place / "j")[f"{E}blog"][0] == 6
 
 
+@pytest.mark.slow
 def test_audits_and_edges_that_change_do_not_go_together(place):
     (place / "q.rspql").write_text(QUERY.replace("?user :followers", "?user :knows ?other . ?other :followers"))
     done = freshkeeper(place, "run", "run.yaml", "--audit", "0.1", "--edges", "refreshed")

@@ -78,6 +78,7 @@ def test_run_writes_a_line_of_json_per_evaluation_with_freshness_and_a_journal(p
     assert set(journal.read(place / "j", "refreshes")["sr"].to_pylist()) >= {f"miss <{E}jazz>"}
 
 
+@pytest.mark.slow
 def test_a_stream_can_come_from_standard_input_and_bad_lines_can_be_skipped(place):
     arguments = ("run", "plain.rspql", "--stream", f"{E}stream=-", "--format", "csv")
     assert freshkeeper(place, *arguments, stdin=POSTS).stdout.splitlines()[0] == "t,topic,fresh"
@@ -89,12 +90,14 @@ def test_a_stream_can_come_from_standard_input_and_bad_lines_can_be_skipped(plac
     assert "1 element was unreadable and skipped" in skipped.stderr
 
 
+@pytest.mark.slow
 def test_explain_shows_the_quadruple_and_the_split(place):
     done = freshkeeper(place, "explain", "reach.rspql", "--volatile", f"{E}blog={E}followers")
     assert "SELECT ?user ?n WHERE { VALUES ?user { ... } ?user :followers ?n }" in done.stdout
     assert json.loads(freshkeeper(place, "explain", "reach.rspql", "--json").stdout)["QF"] == "SELECT"
 
 
+@pytest.mark.slow
 def test_explain_reads_what_a_run_is_from_its_file_and_config_checks_it(place):
     run = {"query": "reach.rspql", "streams": {f"{E}stream": "posts.nq"}, "sources": {f"{E}blog": "blog.yaml"}}
     (place / "run.yaml").write_text(json.dumps(run))
@@ -108,6 +111,7 @@ def test_explain_reads_what_a_run_is_from_its_file_and_config_checks_it(place):
     assert said.stderr == f"freshkeeper: the query asks for no source <{E}blag>; did you mean '{E}blog'?\n"
 
 
+@pytest.mark.slow
 def test_a_run_without_results_or_with_failures_says_so_at_the_end(place):
     (place / "none.nq").write_text("")
     said = freshkeeper(place, "run", "plain.rspql", "--stream", f"{E}stream=none.nq")
@@ -270,6 +274,7 @@ def test_freshness_is_written_with_age():
     assert (line["answers"][0]["fresh"], line["answers"][0]["age_ms"]) == (0.25, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fetch", ["always", "once"])
 def test_a_service_without_a_window_is_asked_once(fetch, place):
     query = "SELECT * { SERVICE SILENT <http://example.org/blog> { ?s ?p ?o } }"

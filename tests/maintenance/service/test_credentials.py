@@ -23,6 +23,7 @@ WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedB
 BEARER, BASIC = "{bearer: BLOG_TOKEN}", "{user: BLOG_USER, password: BLOG_PASSWORD}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "auth"), [("", BASIC), ("echo", BEARER), ("echo", BASIC), ("moved", BEARER)])
 def test_a_run_shows_its_credentials_to_the_source_alone(fault, auth, proxied, tmp_path):
     proxy = proxied(fault)

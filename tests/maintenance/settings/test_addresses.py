@@ -91,6 +91,7 @@ def events(_, headers):
     return 200, {"Content-Type": "text/event-stream"}, "".join(f"data: {line}\n\n" for line in LINES).encode()
 
 
+@pytest.mark.slow
 def test_a_run_shows_no_key_of_its_addresses(site, tmp_path):
     def tell(path, _):
         return 500, {"Content-Type": "text/plain"}, f"you asked for {path}".encode()

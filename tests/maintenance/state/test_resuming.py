@@ -64,6 +64,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_stopped_again_and_again_a_run_is_the_run_that_was_never_stopped(world: Any, way: str) -> None:
     place = world.place

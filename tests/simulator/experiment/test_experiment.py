@@ -200,6 +200,7 @@ def test_a_worker_that_is_killed_is_said_in_one_line_and_the_run_goes_on_from_th
     assert content(tmp_path / "run") == uninterrupted
 
 
+@pytest.mark.slow
 @needs_proc
 def test_an_interrupt_is_said_in_one_line(tmp_path: Path) -> None:
     command = Command(tmp_path)
