@@ -106,6 +106,7 @@ def convert(
     """
     from pydantic import ValidationError
 
+    from freshkeeper.maintenance.settings.validation import explained
     from freshkeeper.maintenance.settings.yaml_file import read_yaml
     from freshkeeper.simulator.trace.convert import Conversion
     from freshkeeper.simulator.trace.convert import convert as translate
@@ -114,8 +115,7 @@ def convert(
     try:
         wanted = Conversion.model_validate(read_yaml(mapping))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"{mapping}: {'.'.join(map(str, first['loc']))}: {first['msg'].lower()}") from None
+        raise ConfigError(f"{mapping}: {explained(error, Conversion)}") from None
     trace = translate(wanted, mapping.parent)
     write_trace(trace, out, form, overwrite)
     say(f"{out}: {len(trace.arrivals):,} arrivals, {len(trace.edges):,} edges, {len(trace.changes):,} changes")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from freshkeeper.maintenance.files import PRIVATE, whole
 from freshkeeper.maintenance.settings.addresses import shown_in
+from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.policies.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,10 +93,7 @@ class About(_Part):
         try:
             return cls.model_validate(json.loads(file.read_text("utf-8")))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "it"
-            said = first["msg"][0].lower() + first["msg"][1:]
-            raise RunError(f"{file}: {where} is {first['input']!r}; {said}") from error
+            raise RunError(f"{file}: {explained(error, cls)}") from error
         except (OSError, ValueError) as error:
             raise RunError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
 

@@ -4,7 +4,6 @@ Every key has a default, 002's own where 002 says one. A list where one value is
 same for any key, dotted (`workload.edges`). Unknown keys are errors that suggest the near match.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -19,6 +18,7 @@ from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference as written
 from freshkeeper.maintenance.settings.shipped_configs import or_named
+from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.base import Case, Knowledge, Policy
 from freshkeeper.policies.errors import ConfigError
@@ -38,14 +38,6 @@ Grid = BeforeValidator(_listed)
 GRID_KEYS = ("case", "knowledge", "budget", "bank")
 NOT_SWEPT = ("title", "seeds", "sweep", "spark")
 """What is one for a whole experiment."""
-PLAINER = {
-    "too_short": "it must have at least one value",
-    "model_type": "it must have keys of its own",
-    "path_type": "it must be a path",
-    "list_type": "it must be a list",
-    "tuple_type": "it must be a list",
-}
-"""What pydantic says in its own terms."""
 
 
 class PolicySettings(BaseModel):
@@ -221,7 +213,7 @@ def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -
     try:
         return Experiment.model_validate(plain)
     except ValidationError as error:
-        raise ConfigError(explain(error)) from None
+        raise ConfigError(explained(error, Experiment, GRID_KEYS)) from None
 
 
 def _swept_too(sweep: object, changes: Mapping[str, Any]) -> None:
@@ -260,58 +252,6 @@ def _beside(keys: object, place: Path) -> None:
         keys["trace"] = str(place / written)
     elif isinstance(written, list):
         keys["trace"] = [str(place / one) if isinstance(one, str) else one for one in written]
-
-
-def explain(error: ValidationError) -> str:
-    """The first thing that is wrong, in one line that says what would be right."""
-    first = error.errors()[0]
-    same = [each for each in error.errors() if each["loc"][:1] == first["loc"][:1]]
-    first = max(same, key=lambda each: len(each["loc"]))  # of what may be of several kinds, the kind that fits best
-    where = _where(first["loc"])
-    place = ".".join(where)
-    if first["type"] == "extra_forbidden":
-        return f"there is no key {place!r}; {_advice(where)}"
-    if first["type"] == "missing":
-        lacking = "it has too few values" if where[-1].isdigit() else f"{where[-1]} is missing"
-        return f"{'.'.join(where[:-1])}: {lacking}"
-    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "it must be").split(", unable to")[0]
-    said, ours = PLAINER.get(first["type"], said), first["type"] == "value_error"
-    given = "" if ours or isinstance(first.get("input"), dict) or not place else f", not {first.get('input')!r}"
-    return f"{place}: {said[:1].lower()}{said[1:]}{given}" if place else said
-
-
-def _where(place: tuple[int | str, ...]) -> list[str]:
-    """The keys of a place, without what pydantic says of unions and without the number of a value in a grid."""
-    found: list[str] = []
-    for n, part in enumerate(place):
-        known = not found or found[0] in ("sweep", "policies") or part in _keys(found)
-        last = n == len(place) - 1 and isinstance(part, str) and not part.endswith(("]", "int", "float"))
-        if (isinstance(part, int) and (not found or found[0] not in GRID_KEYS)) or (
-            isinstance(part, str) and (known or last)
-        ):
-            found.append(str(part))
-    return found
-
-
-def _advice(where: list[str]) -> str:
-    """The near match of an unknown key at its own level or elsewhere, or all that there are."""
-    word, here = where[-1], _keys(where[:-1])
-    nested = [f"{key}.{inner}" for key in Experiment.model_fields for inner in _keys([key])]
-    elsewhere = {key.split(".")[-1]: key for key in nested}
-    near = difflib.get_close_matches(word, here, n=1, cutoff=0.7)
-    near += [elsewhere[key] for key in difflib.get_close_matches(word, elsewhere, n=1, cutoff=0.8)]
-    if word in elsewhere:
-        near = [elsewhere[word]]
-    near += difflib.get_close_matches(word, here, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(here)}"
-
-
-def _keys(path: list[str]) -> list[str]:
-    """The keys that there are at a place."""
-    model: Any = Experiment
-    for part in path:
-        model = model.model_fields[part].annotation if part in getattr(model, "model_fields", {}) else None
-    return list(getattr(model, "model_fields", {}))
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:

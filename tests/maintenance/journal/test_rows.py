@@ -126,7 +126,7 @@ def test_run_json_comes_back_as_it_was_written(tmp_path):
     assert found.bound == about.bound
     assert found.freshkeeper
     (tmp_path / "run.json").write_text(json.dumps({"seeds": "three"}))
-    with pytest.raises(RunError, match=r"run\.json: seeds is 'three'"):
+    with pytest.raises(RunError, match=r"run\.json: seeds: it must be a list, not 'three'"):
         About.read(tmp_path)
 
 

@@ -124,7 +124,7 @@ def test_audits_logs_and_metrics_of_a_run(place):
 @pytest.mark.parametrize(
     ("plain", "complaint"),
     [
-        ({"query": "q", "bugdet": 3}, "there is no key bugdet; did you mean 'budget'?"),
+        ({"query": "q", "bugdet": 3}, "there is no key 'bugdet'; did you mean 'budget'?"),
         ({}, "query is missing"),
         ({"query": "q", "budget": -1}, "budget: it must be greater than or equal to 0, not -1"),
         ({"query": "q", "format": "xml"}, "format: there are: csv, ndjson, nquads, sparql-json"),

@@ -39,8 +39,8 @@ def test_the_example_is_a_source():
     [
         ("batch: 3\n", "give one of data, sparql, resources"),
         (SPARQL + "data: blog.ttl\n", "give one of data, sparql, resources, not data and sparql"),
-        (SPARQL + "volatil: x\n", "there is no key volatil; did you mean 'volatile'?"),
-        (SPARQL + "auth: {token: X}\n", "there is no key auth.token"),
+        (SPARQL + "volatil: x\n", "there is no key 'volatil'; did you mean 'volatile'?"),
+        (SPARQL + "auth: {token: X}\n", "there is no key 'auth.token'; there are: bearer, user, password, headers"),
         (SPARQL + "auth: {user: X}\n", "auth: name a variable for bearer, or one for user and one for password"),
         (SPARQL + "volatile: followers\n", "volatile.0: 'followers' is no IRI; write it in full"),
         (SPARQL + "limits: 10 a second\n", "limits.0: '10 a second' is no limit: write 10/s"),
@@ -69,8 +69,8 @@ def test_the_example_is_a_source():
         (RESOURCE + "batch: 5\n", "batch: a document is about one key"),
         (RESOURCE.replace("users/{id}", "users"), "resources.0.url: 'http://host/users' must have {id} once"),
         (RESOURCE.replace("http://e/user/", "user/"), "resources.0.subject: 'user/{id}' gives no IRI"),
-        (RESOURCE.replace(", predicates: {http://e/n: count}", ""), "resources.0.predicates is missing"),
-        (RESOURCE.replace("count", "{path: a}"), "resources.0.predicates.http://e/n.iri is missing"),
+        (RESOURCE.replace(", predicates: {http://e/n: count}", ""), "resources.0: predicates is missing"),
+        (RESOURCE.replace("count", "{path: a}"), "resources.0.predicates.http://e/n: iri is missing"),
         ("- a list\n", "must hold keys and values, not a list"),
     ],
 )

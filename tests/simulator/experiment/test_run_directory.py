@@ -100,8 +100,8 @@ def test_a_broken_table_is_named(make_run: Make) -> None:
     ("text", "words"),
     [
         ("{", "cannot be read"),
-        ("[]", "it is"),
-        ('{"settings": {"a": {"budget": "ten"}}}', "settings.a.budget is 'ten'"),
+        ("[]", "it must have keys of its own, not"),
+        ('{"settings": {"a": {"budget": "ten"}}}', "settings.a.budget: it must be a valid number, not 'ten'"),
     ],
 )
 def test_a_broken_run_json_is_named(make_run: Make, text: str, words: str) -> None:
