@@ -2,6 +2,8 @@
 
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +12,7 @@ from typer.core import TyperGroup
 
 import freshkeeper
 from freshkeeper.commands import analyse, config, demo, explain, match, policies, replay, reports, run, simulate, trace
-from freshkeeper.commands.run_options import with_options
+from freshkeeper.commands.model_options import with_options
 from freshkeeper.commands.screen import complain
 from freshkeeper.commands.standard_streams import prepare
 from freshkeeper.policies.errors import FreshkeeperError, MissingExtraError, ReaderGoneError, extra_for
@@ -19,18 +21,27 @@ STOPPED = 130
 """The exit code after Ctrl-C, of which typer says nothing."""
 
 
+MADE: dict[str, tuple[Callable[..., None], Callable[[], Iterator[Parameter]]]] = {
+    "run": (run.run, run.options),
+    "simulate": (simulate.simulate, simulate.options),
+    "replay": (replay.replay, replay.options),
+}
+"""Verbs whose options are made from a model."""
+
+
 class Verbs(TyperGroup):
-    """The verbs; the options of `run` are made from its model when it is called, not for the list of verbs."""
+    """The verbs; options that are made from a model are made when their verb is called, not for the list of verbs."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The verb that was called, and what is left of the line."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, _run() if name == "run" else command, rest
+        return name, _made(name) if name in MADE else command, rest
 
 
-def _run() -> Any:
+def _made(name: str) -> Any:
+    function, options = MADE[name]
     alone = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-    alone.command("run")(with_options(run.run))
+    alone.command(name)(with_options(function, options()))
     return typer.main.get_command(alone)
 
 
@@ -44,8 +55,8 @@ app = typer.Typer(
 app.command("run", help=run.run.__doc__)(lambda: None)
 app.command("match")(match.match)
 app.command("explain")(explain.explain)
-app.command("simulate")(simulate.simulate)
-app.command("replay")(replay.replay)
+app.command("simulate", help=simulate.simulate.__doc__)(lambda: None)
+app.command("replay", help=replay.replay.__doc__)(lambda: None)
 app.command("analyse")(analyse.analyse)
 app.command("report")(reports.report)
 app.command("compare")(reports.compare)

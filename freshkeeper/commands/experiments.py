@@ -3,10 +3,12 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from freshkeeper.commands.screen import Bar, number, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError, StoppedError
@@ -19,20 +21,25 @@ if TYPE_CHECKING:
     from freshkeeper.simulator.experiment.summary import Row
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What a command says beside the experiment."""
+    """How an experiment is carried out, as options of a command."""
 
-    out: Path
-    jobs: int = 0
-    resume: bool = False
-    report: bool = True
-    as_json: bool = False
-    on: str = "local"
-    master: str = ""
+    jobs: Annotated[int, typer.Option(min=0, help="processes; 0: as many as help")] = 0
+    on: Annotated[str, typer.Option(help="local, or spark: tasks spread over its executors")] = "local"
+    master: Annotated[str, typer.Option(help="where Spark runs; default: local[*]")] = ""
+    out: Annotated[Path | None, typer.Option(help="the run directory; default: one in runs that is free")] = None
+    resume: Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")] = False
+    report: Annotated[bool, typer.Option(help="write the page report.html")] = True
+    as_json: Annotated[bool, typer.Option("--json", help="print the rows as one line of JSON")] = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "Chosen":
+        """What options say of it."""
+        return cls(**{key: options[key] for key in cls.__dataclass_fields__})
 
 
-def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
+def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
     """Run it, write the page, print what came of it."""
     from freshkeeper.simulator.experiment.experiment import simulate
     from freshkeeper.simulator.experiment.experiment_config import settings_of
@@ -44,25 +51,25 @@ def carry_out(experiment: "Experiment", chosen: Chosen, notes: Sequence[str] = (
     try:
         with live.bar.running():
             rows = simulate(
-                experiment, chosen.out, _command(), _processes(experiment, len(settings), chosen.jobs), chosen.resume,
+                experiment, out, _command(), _processes(experiment, len(settings), chosen.jobs), chosen.resume,
                 live.update, performed,
             )  # fmt: skip
     except KeyboardInterrupt:
-        raise StoppedError(f"stopped; what is finished is kept: go on with --out {chosen.out} --resume") from None
-    page = write_report(chosen.out) if chosen.report else None
-    for line in [*notes, *(live.notes() if live.parts else _notes(chosen.out))]:
+        raise StoppedError(f"stopped; what is finished is kept: go on with --out {out} --resume") from None
+    page = write_report(out) if chosen.report else None
+    for line in [*notes, *(live.notes() if live.parts else _notes(out))]:
         say(line)
     if chosen.as_json:
         varied = {setting.name: setting.varied for setting in settings}
         told = [{**asdict(row), "setting": varied[row.setting]} for row in rows]
-        print_json({"run": str(chosen.out), "rows": told})
+        print_json({"run": str(out), "rows": told})
         return rows
     alike: dict[tuple[str, str], list[Row]] = {}  # no table mixes cases or levels of knowledge
     for row in rows:
         alike.setdefault((row.case, row.knowledge), []).append(row)
     for group in alike.values():
         show(_table(settings, group))
-    say(f"run directory: {chosen.out}" + (f"\npage: {page}" if page else ""))
+    say(f"run directory: {out}" + (f"\npage: {page}" if page else ""))
     return rows
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from freshkeeper.commands.options import lists
+from freshkeeper.commands.options import pairs
 from freshkeeper.commands.run import configured, is_config, parsed, read_query, volatile_of
 from freshkeeper.commands.screen import print_json
 from freshkeeper.policies.errors import ConfigError, nearest
@@ -27,8 +27,9 @@ def explain(
     from freshkeeper.maintenance.query.explain import explain as explained
     from freshkeeper.maintenance.query.explain import explain_text
     from freshkeeper.maintenance.query.printing import to_dialect
+    from freshkeeper.maintenance.run.run_config import iris
 
-    said = lists("volatile", volatile)
+    said = {source: iris(written) for source, written in pairs("volatile", volatile, "IRI=P,P").items()}
     known, streams = said, dict[str, str]()
     if is_config(query):
         config = configured(query, {"dialect": dialect} if dialect else {})

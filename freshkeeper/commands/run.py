@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshkeeper.commands.run_options import said
+from freshkeeper.commands.model_options import options_of, said
 from freshkeeper.commands.screen import say
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from inspect import Parameter
 
     from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.run.run_config import RunConfig
+
+
+def options() -> "Iterator[Parameter]":
+    """Every key of a config but the query."""
+    from freshkeeper.maintenance.run.run_config import RunConfig
+
+    return options_of(RunConfig, [key for key in RunConfig.model_fields if key != "query"])
 
 
 def run(
@@ -33,9 +41,9 @@ def run(
     `freshkeeper run reach.rspql --stream http://example.org/s=- --source http://example.org/blog=blog.yaml --budget 5`,
     `freshkeeper run reach.yaml --policy plan --metrics :9100`
     """
-    from freshkeeper.maintenance.run.run_config import config_of
+    from freshkeeper.maintenance.run.run_config import RunConfig, config_of
 
-    given = said(ctx, options)
+    given = said(ctx, RunConfig, options)
     _carry_out(configured(query, given) if is_config(query) else config_of({"query": query, **given}))
 
 

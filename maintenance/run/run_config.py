@@ -11,7 +11,7 @@ from freshkeeper.maintenance.rsp.output import FORMATS
 from freshkeeper.maintenance.service.source_config import SourceConfig
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.settings.durations import as_ms, to_delay
-from freshkeeper.maintenance.settings.reference import reference
+from freshkeeper.maintenance.settings.reference import option, reference
 from freshkeeper.maintenance.settings.validation import explained
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP
@@ -28,20 +28,18 @@ def _delayed(written: object) -> object:
     return to_delay(written) if isinstance(written, str) else written
 
 
-def _listed(value: object) -> object:
-    return value.split(",") if isinstance(value, str) else value
+def iris(written: str | list[str]) -> list[str]:
+    """Several IRIs as the command line has them: with commas, and brackets if one likes."""
+    if not isinstance(written, str):
+        return written
+    return [each.strip().removeprefix("<").removesuffix(">") for each in written.split(",")]
 
 
 Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=0)]
 Delay = Annotated[int, BeforeValidator(_delayed), Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Directory = Annotated[Path | None, BeforeValidator(lambda written: written or None)]
-Words = Annotated[list[str], BeforeValidator(_listed)]
-
-
-def option(name: str, metavar: str) -> dict[str, Any]:
-    """What a key is called on the command line, and what stands for its value there."""
-    return {"option": name, "metavar": metavar}
+Words = Annotated[list[str], BeforeValidator(iris)]
 
 
 class RunConfig(BaseModel):

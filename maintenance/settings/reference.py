@@ -9,6 +9,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 
+def option(name: str, metavar: str) -> dict[str, Any]:
+    """What a key is called on the command line, and what stands for its value there."""
+    return {"option": name, "metavar": metavar}
+
+
 def reference(head: str, values: BaseModel) -> str:
     """The whole file: what its first lines say, then the keys with the values that they have here."""
     return "".join(f"# {line}\n" for line in head.splitlines()) + "\n".join(_lines(values, "")) + "\n"

@@ -16,6 +16,7 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import as_ms
+from freshkeeper.maintenance.settings.reference import option
 from freshkeeper.maintenance.settings.reference import reference as written
 from freshkeeper.maintenance.settings.shipped_configs import or_named
 from freshkeeper.maintenance.settings.validation import explained
@@ -28,7 +29,8 @@ from freshkeeper.simulator.world.world import RemoteSettings
 
 
 def _listed(value: object) -> object:
-    return value if isinstance(value, list | tuple) else [value]
+    """A grid of one value, or of several with commas."""
+    return value if isinstance(value, list | tuple) else value.split(",") if isinstance(value, str) else [value]
 
 
 Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
@@ -80,14 +82,16 @@ class Experiment(BaseModel):
     workload: Workload = Field(default=Workload(), description="the synthetic trace; every seed draws its own")
     trace: Path | None = Field(default=None, description="a directory with a recorded trace, instead of a workload")
     window: Duration = Field(default=4000, description="range ω, as 4s, PT4S or milliseconds")
-    step: Duration = Field(default=1000, description="step β")
+    step: Duration = Field(default=1000, description="step β of the window")
     closure: Closure = Field(default=Closure.LEFT_OPEN, description="which end of the window is open")
     evaluations: int | None = Field(
         default=None,
         ge=1,
-        description="how many; null: 50, the workload's duration_ms where that is given, or all of a trace",
+        description="how many evaluations; null: 50, the workload's duration_ms where that is given, or all of a trace",
     )
-    start: Literal["warm", "cold"] = Field(default="warm", description="the view is complete and fresh at t0, or empty")
+    start: Literal["warm", "cold"] = Field(
+        default="warm", description="warm: the view is complete and fresh at t0; cold: it is empty"
+    )
     warm_up: float = Field(default=0.1, ge=0, lt=1, description="share of the first evaluations that do not count")
     case: Annotated[list[Case], Grid] = Field(min_length=1, default=[Case.BGP], description="bgp, aggregate, or both")
     knowledge: Annotated[list[Knowledge], Grid] = Field(
@@ -96,17 +100,24 @@ class Experiment(BaseModel):
         description="exact, published, rates (the true mean rates alone), learned, or several",
     )
     budget: Annotated[list[Amount], Grid] = Field(
-        default=[10.0], min_length=1, description="γ, cost units per evaluation"
+        default=[10.0],
+        min_length=1,
+        description="γ, cost units per evaluation",
+        json_schema_extra=option("budget", "5,10"),
     )
     bank: Annotated[list[Amount | Literal["window"]], Grid] = Field(
-        default=[0.0], min_length=1, description="capacity of the bank; window: γ·ω/β"
+        default=[0.0],
+        min_length=1,
+        description="capacity of the bank; window: γ·ω/β",
+        json_schema_extra=option("bank", "N"),
     )
     policies: Annotated[list[PolicySettings], BeforeValidator(_policies)] = Field(
         default=[PolicySettings(name=name) for name in ("random", "lru", "sbm", "ibm")],
         min_length=1,
-        description="names, or name with settings: {name: fba, literal: true}",
+        description="which policies: names, or name with settings: {name: fba, literal: true}",
+        json_schema_extra=option("policy", "A,B"),
     )
-    seeds: int | list[Seed] = Field(default=5, description="how many, counted from 0, or which")
+    seeds: int | list[Seed] = Field(default=5, description="how many seeds, counted from 0, or which")
     remote: RemoteSettings = Field(default=RemoteSettings(), description="latency, limits and faults of the source")
     bound: Literal["auto", "always", "never"] = Field(
         default="auto", description="the clairvoyant bound; auto: where it takes no longer than some seconds"

@@ -216,8 +216,8 @@ MISTAKES = {
     "a typo in a key": (["--set", "workload.edgse=5"], "there is no key 'workload.edgse'; did you mean 'edges'?"),
     "a policy that does not exist": (["--policy", "lru,imb"], "there is no policy 'imb'; did you mean 'ibm'?"),
     "a plug-in that does not exist": (["--policy", "nowhere:Policy"], "the policy 'nowhere:Policy' did not load: "),
-    "a budget in words": (["--budget", "five"], "--budget five: 'five' is no number; write it as 5 or 5,10,20"),
-    "a negative budget": (["--budget", "-5"], "budget: it must be greater than or equal to 0, not -5.0"),
+    "a budget in words": (["--budget", "five"], "budget: it must be a valid number, not 'five'"),
+    "a negative budget": (["--budget", "-5"], "budget: it must be greater than or equal to 0, not '-5'"),
     "a budget twice": (
         ["--budget", "5", "--set", "budget=6"],
         "budget is given twice, by an option and by --set; leave one of them out",

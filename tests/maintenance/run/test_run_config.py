@@ -94,7 +94,7 @@ def test_a_run_from_a_config_with_options_that_win(place):
 @pytest.mark.slow
 def test_no_delay_can_be_said_in_so_many_words(place):
     assert config_of({"query": "q", "delay": "PT0S"}).delay == 0
-    done = freshkeeper(place, "run", "run.yaml", "--delay", "0")
+    done = freshkeeper(place, "run", "run.yaml", "--delay", "0", "--gap", "1h")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 8)
 
 
@@ -154,8 +154,14 @@ def test_a_mistake_in_a_file_names_the_file(place):
     ("options", "complaint"),
     [
         (("--fetch", "always", "--audit", "0.1"), "--audit checks answers of a view, and --fetch always has none"),
-        (("--volatile", "followers"), "--volatile followers: write it as IRI=IRI,IRI"),
-        (("--weight", "blog"), "--weight blog: write it as IRI=NUMBER"),
+        (("--volatile", "followers"), "--volatile followers: write it as IRI=P,P, for example http://"),
+        (("--weight", "blog"), "--weight blog: write it as IRI=N, for example http://"),
+        (
+            ("--weight", f"{E}blog=much"),
+            "run.yaml: weights.http://example.org/blog: it must be a valid number, not 'much'",
+        ),
+        (("--delay", "5q"), "run.yaml: delay: q in 5q is no unit of time"),
+        (("--gap", "1 fortnight"), "run.yaml: gap: "),
         (("--journal", "/proc/none"), "/proc/none cannot be written: "),
     ],
 )

@@ -1,0 +1,89 @@
+"""Options made from the model of a config: adding one touches the model alone."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from inspect import Parameter, signature
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+import typer
+
+from freshkeeper.commands.options import pairs
+from freshkeeper.maintenance.settings.durations import to_unit
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
+PLAIN = (bool, int, float)
+UNITS = ("ms", "s", "m", "h", "d")
+
+
+def with_options(function: Callable[..., None], options: Iterable[Parameter]) -> Callable[..., None]:
+    """The function, as a command: these options in the place of its `**options`."""
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        function(**given)
+
+    own = [each for each in signature(function).parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+    every = [*own, *options]
+    command.__dict__["__signature__"] = signature(function).replace(parameters=every)
+    command.__annotations__ = {each.name: each.annotation for each in every}
+    return command
+
+
+def options_of(model: "type[BaseModel]", keys: Iterable[str], defaults: bool = True) -> Iterator[Parameter]:
+    """An option for each of these keys, with its default, or without one where another config may say it."""
+    for key in keys:
+        field = model.model_fields[key]
+        kind = _kind(field)
+        option = typer.Option(_flag(key, field, kind), metavar=_extra(field).get("metavar"), help=field.description)
+        default, kind = (_shown(field.get_default(), kind), kind) if defaults else (None, kind | None)
+        yield Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def said(ctx: typer.Context, model: "type[BaseModel]", options: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that were given, and did not come from their defaults, as a config has them."""
+    found: dict[str, Any] = {}
+    for key, value in options.items():
+        source = ctx.get_parameter_source(key)
+        if key in model.model_fields and source is not None and source.name != "DEFAULT":
+            field = model.model_fields[key]
+            written = isinstance(value, list)
+            found[key] = pairs(_name(key, field), value, _extra(field)["metavar"]) if written else value
+    return found
+
+
+def _kind(field: "FieldInfo") -> Any:
+    """What the command line reads for a key: a flag, a number, several texts, or a text that the model understands."""
+    from pydantic import BeforeValidator
+
+    if get_origin(field.annotation) is dict:
+        return list[str] | None
+    union = () if get_origin(field.annotation) is list else get_args(field.annotation)
+    first, *others = union or (field.annotation,)
+    bare, *read = get_args(first) if get_origin(first) is Annotated else (first, *field.metadata)
+    kind = bare if bare in PLAIN and not any(isinstance(each, BeforeValidator) for each in read) else str
+    return kind | None if NoneType in others else kind
+
+
+def _shown(default: object, kind: Any) -> Any:
+    """A default as help shows it; text for what is written as text."""
+    if kind == list[str] | None or default is None:
+        return None
+    if kind in PLAIN:
+        return default
+    return to_unit(default, UNITS) if isinstance(default, int) and default else str(getattr(default, "value", default))
+
+
+def _flag(key: str, field: "FieldInfo", kind: Any) -> str:
+    return f"--{_name(key, field)}" + (f"/--no-{key}" if kind is bool else "")
+
+
+def _extra(field: "FieldInfo") -> dict[str, Any]:
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
+def _name(key: str, field: "FieldInfo") -> str:
+    return str(_extra(field).get("option", key.replace("_", "-")))
