@@ -54,17 +54,18 @@ def _reference(kind: str) -> str:
 
 @app.command("list")
 def list_names(as_json: Annotated[bool, typer.Option("--json", help="print the names as JSON")] = False) -> None:
-    """The configs that come with freshkeeper, which `simulate` and `validate` know by name.
+    """The configs that come with freshkeeper: experiments that `simulate` knows by name, runs and sources to copy.
 
     Example: `freshkeeper config list`
     """
     from freshkeeper.maintenance.settings.shipped_configs import about, names
 
     if as_json:
-        print_json({name: about(name) for name in names()})
+        print_json({name: about(name)[1] for name in names()})
         return
     for name in names():
-        print(f"{name:18} {about(name)}")
+        kind, words = about(name)
+        print(f"{name:18} {kind:11} {words}")
 
 
 @app.command()
@@ -80,17 +81,19 @@ def show(name: Annotated[str, typer.Argument(help="a name that `config list` kno
 
 @app.command()
 def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) -> None:
-    """Check a config, of experiments or of a continuous query, and say what it would run.
+    """Check a config, of experiments, of a continuous query or of a source, and say what it would run.
 
     Example: `freshkeeper config validate configs/fig2a.yaml`
     """
-    from freshkeeper.maintenance.settings.shipped_configs import or_named
+    from freshkeeper.maintenance.settings.shipped_configs import kind_of, or_named
     from freshkeeper.maintenance.settings.yaml_file import read_yaml
 
+    check = {"run": _check_run, "source": _check_source, "experiment": _check_experiment}
     file = or_named(file)
-    if "query" in read_yaml(file):
-        _validate_run(file)
-        return
+    say(f"{file} is good: {check[kind_of(read_yaml(file))](file)}")
+
+
+def _check_experiment(file: Path) -> str:
     from freshkeeper.simulator.experiment.experiment import runnable
     from freshkeeper.simulator.experiment.experiment_config import load, settings_of
     from freshkeeper.simulator.trace.trace import check_there
@@ -101,19 +104,24 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
         if trace is not None:
             check_there(trace)
     runs = sum(len(policies) for policies in runnable(settings).values()) * len(experiment.seed_list)
-    counts = {"setting": len(settings), "seed": len(experiment.seed_list), "run": runs}
-    say(f"{file} is good: {_counted(counts)}")
+    return _counted({"setting": len(settings), "seed": len(experiment.seed_list), "run": runs})
 
 
-def _validate_run(file: Path) -> None:
+def _check_source(file: Path) -> str:
+    from freshkeeper.maintenance.service.source_config import read_config
+
+    config = read_config(file)
+    return f"a source with {config.kind}, {_counted({'volatile predicate': len(config.volatile)})}"
+
+
+def _check_run(file: Path) -> str:
     from freshkeeper.maintenance.run.input_checks import check_inputs
 
     config = configured(str(file), {})
     text = read_query(config.query)
     query = parsed(text, config.dialect, config.streams)
     check_inputs(text, query, config.streams, config.graph_files, config.sources)
-    counts = {"window": len(query.windows), "SERVICE pattern": len(query.services)}
-    say(f"{file} is good: a query with {_counted(counts)}")
+    return f"a query with {_counted({'window': len(query.windows), 'SERVICE pattern': len(query.services)})}"
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -1,8 +1,10 @@
 """The configs that come with freshkeeper, by name: `fig2a` is configs/fig2a.yaml, wherever it was installed."""
 
+from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 
+from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.errors import ConfigError, nearest
 
 PLACE = Path(str(files("freshkeeper"))) / "configs"
@@ -22,13 +24,18 @@ def named(name: str) -> Path:
     return PLACE / f"{name}.yaml"
 
 
-def about(name: str) -> str:
-    """Its title, or else what its first comment says."""
-    lines = named(name).read_text("utf-8").splitlines()
-    titles = [line.partition(":")[2].strip(' "') for line in lines if line.startswith("title:")]
-    return next(iter([*titles, *(line.lstrip("# ") for line in lines if line.startswith("#"))]), "")
+def kind_of(keys: Collection[str]) -> str:
+    """What a config is of, by its keys."""
+    return "run" if "query" in keys else "source" if {"data", "sparql", "resources"} & {*keys} else "experiment"
+
+
+def about(name: str) -> tuple[str, str]:
+    """What it is of, and its title, or else what its first comment says."""
+    keys = read_yaml(named(name))
+    return kind_of(keys), keys.get("title") or named(name).read_text("utf-8").splitlines()[0].lstrip("# ")
 
 
 def or_named(path: Path) -> Path:
-    """A file as it was given, or the config of that name where there is no such file."""
-    return named(str(path)) if not path.exists() and str(path) in names() else path
+    """A file as it was given, or the experiment of that name where there is no such file."""
+    known = not path.exists() and str(path) in names() and about(str(path))[0] == "experiment"
+    return named(str(path)) if known else path

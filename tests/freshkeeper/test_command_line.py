@@ -497,6 +497,19 @@ def test_a_config_is_written_checked_and_described(freshkeeper: Command, tmp_pat
     assert schema["additionalProperties"] is False
 
 
+def test_the_configs_that_come_along_are_listed_with_what_each_is_of(freshkeeper: Command) -> None:
+    listed = {line.split()[0]: line.split(maxsplit=2)[1:] for line in freshkeeper("config", "list").out.splitlines()}
+    assert set(listed) == {file.stem for file in (PROJECT / "configs").glob("*.yaml")}
+    assert listed["fig2a"] == ["experiment", "Figure 2(a): density of the graph"]
+    assert listed["demo"][0] == listed["run-reference"][0] == "run"
+    assert listed["reference"][1].startswith("Every key of an experiment")
+    for name in (name for name, (kind, _) in listed.items() if kind == "experiment"):
+        assert freshkeeper("config", "validate", name).code == 0
+    assert freshkeeper("simulate", "demo").complaint.startswith("there is no config demo; `freshkeeper config list`")
+    said = freshkeeper("config", "validate", PROJECT / "configs" / "source-sparql.yaml")
+    assert said.err.endswith("source-sparql.yaml is good: a source with sparql, 1 volatile predicate\n")
+
+
 @pytest.mark.slow
 def test_the_demo_prints_standings(freshkeeper: Command) -> None:
     standings = json.loads(freshkeeper("demo", "--json", "--budget", 3, "--out", "demo").out)
