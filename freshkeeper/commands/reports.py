@@ -38,7 +38,7 @@ def compare(
     if as_json:
         print_json(found.as_json())
         return
-    show(table(f"{second} less {first}", HEADS, found.rows, words=4))
+    show(table(f"{second} less {first}", HEADS, [difference.row for difference in found.differences], words=4))
     for line in found.lines:
         say(line)
 

@@ -85,11 +85,6 @@ class Comparison:
     changed: tuple[Changed, ...]
 
     @property
-    def rows(self) -> list[tuple[str, ...]]:
-        """A table's rows, under `HEADS`."""
-        return [difference.row for difference in self.differences]
-
-    @property
     def lines(self) -> list[str]:
         """What a table does not say: what only one run has, and the settings that differ."""
         found = [f"only in {self.first}: {name}" for name in self.only_first]
@@ -100,10 +95,8 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """The same as plain data."""
-        plain: dict[str, Any] = asdict(self) | {"first": str(self.first), "second": str(self.second)}
-        verdicts = [difference.verdict for difference in self.differences]
-        rows = zip(plain["differences"], verdicts, strict=True)
-        return plain | {"differences": [{**row, "verdict": verdict} for row, verdict in rows]}
+        rows = [asdict(difference) | {"verdict": difference.verdict} for difference in self.differences]
+        return asdict(self) | {"first": str(self.first), "second": str(self.second), "differences": rows}
 
 
 def compare(a: Path, b: Path) -> Comparison:

@@ -23,7 +23,6 @@ from freshkeeper.maintenance.evaluation import Decision, Evaluation, Refreshes
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.endpoint import PENDING, Copy, Expanded
 from freshkeeper.maintenance.service.pattern_endpoint import UNDER_WAY
-from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.base import Kind
 from freshkeeper.simulator.trace.trace import Arrivals, Trace
 from freshkeeper.simulator.world.simulated_remote import Limited, Remote
@@ -142,7 +141,6 @@ class World:
         self._env = simpy.Environment(initial_time=window.start)
         self._places = simpy.Resource(self._env, capacity=self.settings.concurrency or 10**9)
         self._stream: simpy.Store = simpy.Store(self._env)
-        self._numbered = self.manager.view.sns.width == self.trace.sns
         self._env.process(self._arrivals())
         self._env.process(self._evaluations())
         while self._env.peek() < float("inf"):
@@ -162,19 +160,13 @@ class World:
         """An evaluation falls due when its arrivals are in."""
         for k in range(1, self.evaluations + 1):
             batch: Arrivals = yield self._stream.get()
-            now, sns = self.manager.window.instant(k), self._slots(batch)
+            now, sns = self.manager.window.instant(k), self.manager.view.sn_slots(batch.sn.tolist())
             self.events += 1
             if self.settings.instantaneous:
                 self._done.append(self.manager.evaluate_slots(now, batch.t_ms, sns))
                 continue
             decision = self.manager.decide(now, batch.t_ms, sns)
             self._env.process(self._evaluate(decision))
-
-    def _slots(self, batch: Arrivals) -> Ints:
-        """In a view that started warm the slots are the numbers of the trace; a cold one finds misses among them."""
-        if self._numbered:
-            return batch.sn.astype(np.int64)
-        return self.manager.view.sn_slots(batch.sn.tolist())
 
     def _evaluate(self, decision: Decision) -> Process:
         """Send the requests, wait for them until the deadline, answer with what has come."""
