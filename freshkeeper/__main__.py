@@ -3,6 +3,7 @@
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,8 +24,8 @@ STOPPED = 130
 
 MADE: dict[str, tuple[Callable[..., None], Callable[[], Iterator[Parameter]]]] = {
     "run": (run.run, run.options),
-    "simulate": (simulate.simulate, simulate.options),
-    "replay": (replay.replay, replay.options),
+    "simulate": (simulate.simulate, partial(experiment_options, simulate.KEYS)),
+    "replay": (replay.replay, partial(experiment_options, replay.KEYS)),
 }
 """Verbs whose options are made from a model."""
 

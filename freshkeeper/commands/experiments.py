@@ -3,13 +3,15 @@
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from freshkeeper.commands.model_options import options_of
 from freshkeeper.commands.screen import Bar, number, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError, StoppedError
 
@@ -37,6 +39,14 @@ class Chosen:
     def of(cls, options: Mapping[str, Any]) -> "Chosen":
         """What options say of it."""
         return cls(**{key: options[key] for key in cls.__dataclass_fields__})
+
+
+def experiment_options(keys: Iterable[str]) -> Iterator[Parameter]:
+    """Keys of an experiment, and how it is carried out."""
+    from freshkeeper.simulator.experiment.experiment_config import Experiment
+
+    yield from options_of(Experiment, keys, defaults=False)
+    yield from signature(Chosen).parameters.values()
 
 
 def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":

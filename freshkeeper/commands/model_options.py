@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 PLAIN = (bool, int, float)
-UNITS = ("ms", "s", "m", "h", "d")
 
 
 def with_options(function: Callable[..., None], options: Iterable[Parameter]) -> Callable[..., None]:
@@ -74,7 +73,7 @@ def _shown(default: object, kind: Any) -> Any:
         return None
     if kind in PLAIN:
         return default
-    return to_unit(default, UNITS) if isinstance(default, int) and default else str(getattr(default, "value", default))
+    return to_unit(default) if isinstance(default, int) and default else str(getattr(default, "value", default))
 
 
 def _flag(key: str, field: "FieldInfo", kind: Any) -> str:

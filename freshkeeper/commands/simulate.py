@@ -1,14 +1,12 @@
 """`freshkeeper simulate`."""
 
-from collections.abc import Iterator
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from freshkeeper.commands.experiments import Chosen, carry_out, free
-from freshkeeper.commands.model_options import options_of, said
+from freshkeeper.commands.model_options import said
 from freshkeeper.commands.options import changed
 
 KEYS = (
@@ -16,14 +14,6 @@ KEYS = (
     *("start", "seeds", "evaluations", "answers"),
 )
 """What has an option of its own; `--set` takes any key."""
-
-
-def options() -> Iterator[Parameter]:
-    """Keys of an experiment, and how it is carried out."""
-    from freshkeeper.simulator.experiment.experiment_config import Experiment
-
-    yield from options_of(Experiment, KEYS, defaults=False)
-    yield from signature(Chosen).parameters.values()
 
 
 def simulate(

@@ -52,7 +52,7 @@ def _register(query: Query, dialect: Dialect) -> str:
     every = query.times.every
     if dialect.name == CSPARQL:
         kind = "STREAM" if query.form is Form.CONSTRUCT else "QUERY"
-        period = "" if every is None else f" COMPUTED EVERY {to_unit(every, ('ms', 's', 'm', 'h', 'd'))}"
+        period = "" if every is None else f" COMPUTED EVERY {to_unit(every)}"
     else:
         kind, period = query.operator, "" if every is None else f" COMPUTED EVERY {to_iso(every)}"
     return f"REGISTER {kind} <{query.output}>{period} AS"

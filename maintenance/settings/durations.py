@@ -101,8 +101,8 @@ def to_iso(ms: int) -> str:
     return "P" + (f"{days}D" if days else "") + (f"T{time}" if time else "")
 
 
-def to_unit(ms: int, names: tuple[str, str, str, str, str], gap: str = "") -> str:
-    """A duration in the largest unit that divides it; `names` of ms, s, m, h, d."""
+def to_unit(ms: int, names: tuple[str, ...] = ("ms", "s", "m", "h", "d"), gap: str = "") -> str:
+    """A duration in the largest unit that divides it."""
     for size, name in zip((86_400_000, 3_600_000, 60_000, 1000), reversed(names[1:]), strict=True):
         if ms % size == 0:
             return f"{ms // size}{gap}{name}"

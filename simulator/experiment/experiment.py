@@ -38,7 +38,6 @@ from freshkeeper.simulator.world.task import Outcome, Task
 PAPER_EVALUATIONS = 50
 MOST_EVALUATIONS = 1_000_000
 """With a trace, unless more are asked for: a task keeps the rows of all of them, about 10 KB each."""
-UNITS = ("ms", "s", "m", "h", "d")
 TABLES = ("evaluations", "refreshes", "answers", "changes")
 PART = "part.json"
 
@@ -212,7 +211,7 @@ def _evaluations(chosen: Experiment, trace: Trace) -> int:
     whole = max(1, int(trace.arrivals.t_ms[-1] - trace.t0) // chosen.step)
     if chosen.evaluations is None and whole > MOST_EVALUATIONS:
         step = suggested_step(trace)
-        window, good, given = (to_unit(ms, UNITS) for ms in (step * STEPS_PER_WINDOW, step, chosen.step))
+        window, good, given = (to_unit(ms) for ms in (step * STEPS_PER_WINDOW, step, chosen.step))
         raise ConfigError(
             f"{chosen.trace} has {whole:,} evaluations with a step of {given}, more than {MOST_EVALUATIONS:,}; "
             f"its arrivals suggest --window {window} --step {good}, or say how many with --evaluations"

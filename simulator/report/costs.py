@@ -1,5 +1,6 @@
 """What freshness cost: refreshes that brought nothing new, the time of decisions and of fetches."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,30 +42,20 @@ def costs(run: Run) -> Costs:
     return Costs(wasted, _spreads(run, evaluations.decide_us / 1000), over_network, notes)
 
 
-def index(run: Run) -> dict[tuple[str, str], int]:
-    """Which series a row of the tables without case and knowledge is of; −1 where it could be of two."""
-    found: dict[tuple[str, str], int] = {}
-    for i, series in enumerate(run.evaluations.series):
+def counted(run: Run, file: Path, names: Sequence[str]) -> Iterator[tuple[Batch, Ints]]:
+    """A large table piece by piece, with the series of each row: −1 where it could be of two, and in the warm-up."""
+    evaluations, known = run.evaluations, dict[tuple[str, str], int]()
+    for i, series in enumerate(evaluations.series):
         pair = series.setting, series.policy
-        found[pair] = -1 if pair in found else i
-    return found
-
-
-def series_of(batch: Batch, known: dict[tuple[str, str], int]) -> Ints:
-    """The series of each row of a batch; −1 where there is none."""
-    settings, setting = words(batch, "setting")
-    policies, policy = words(batch, "policy")
-    pairs = np.array([[known.get((s, p), -1) for p in policies] for s in settings], np.int64)
-    found: Ints = pairs.reshape(len(settings), len(policies))[setting, policy]
-    return found
-
-
-def first_counted(run: Run) -> Ints:
-    """The first k of each series that is past the warm-up."""
-    evaluations = run.evaluations
+        known[pair] = -1 if pair in known else i
     first = np.full(len(evaluations.series) + 1, np.iinfo(np.int64).max)
     np.minimum.at(first, evaluations.of[evaluations.counted], evaluations.k[evaluations.counted])
-    return first
+    for batch in batches(file, names):
+        settings, setting = words(batch, "setting")
+        policies, policy = words(batch, "policy")
+        pairs = np.array([[known.get((s, p), -1) for p in policies] for s in settings], np.int64)
+        of = pairs.reshape(len(settings), len(policies))[setting, policy]
+        yield batch, np.where(floats(batch, "k") >= first[of], of, -1)
 
 
 def _wasted(run: Run) -> tuple[dict[int, Estimate], list[str]]:
@@ -83,16 +74,12 @@ def _shares(run: Run, file: Path) -> dict[int, Estimate]:
     seeds = np.unique(run.evaluations.seed)
     size = len(run.evaluations.series) * seeds.size
     wasted, all_of_them = np.zeros(size), np.zeros(size)
-    known, first = index(run), first_counted(run)
-    for batch in batches(file, USED):
-        series, seed = series_of(batch, known), integers(batch, "seed", 0)
-        changed = floats(batch, "changed")
+    for batch, series in counted(run, file, USED):
+        seed, changed = integers(batch, "seed", 0), floats(batch, "changed")
         errors, error = words(batch, "error")
         failed = np.array([bool(word) for word in errors])[error]
         at = np.minimum(np.searchsorted(seeds, seed), seeds.size - 1)
-        told = (
-            (series >= 0) & (seeds[at] == seed) & ~failed & ~np.isnan(changed) & (floats(batch, "k") >= first[series])
-        )
+        told = (series >= 0) & (seeds[at] == seed) & ~failed & ~np.isnan(changed)
         cell = (series * seeds.size + at)[told]
         wasted += sums(cell, (changed[told] == 0).astype(np.float64), size)
         all_of_them += sums(cell, np.ones(cell.size), size)

@@ -13,7 +13,7 @@ from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import NEVER
 from freshkeeper.simulator.experiment.run_directory import Run
 from freshkeeper.simulator.report.columns import BROKEN, Batch, batches, floats, has, integers, words
-from freshkeeper.simulator.report.costs import Spread, first_counted, index, series_of
+from freshkeeper.simulator.report.costs import Spread, counted
 
 USED = ("setting", "policy", "seed", "k", "t_ms", "sr", "weight", "refreshed_ms")
 BINS_PER_STEP = 20
@@ -100,16 +100,14 @@ def _one_truth(run: Run, changes: Path) -> bool:
 def _measure(run: Run, answers: Path, truth: Truth) -> Staleness:
     steps = [run.setting(series.setting).step_ms or 0 for series in run.evaluations.series]
     bin_ms = max(1.0, min((step for step in steps if step), default=1000) / BINS_PER_STEP)
-    known, first = index(run), first_counted(run)
     ages: dict[int, dict[int, float]] = {}
     overdue: dict[int, dict[int, float]] = {}
     by_setting = any(setting for setting, _, _ in truth.number)
-    for batch in batches(answers, USED):
+    for batch, series in counted(run, answers, USED):
         of = _numbers(batch if by_setting else {k: v for k, v in batch.items() if k != "setting"}, truth.number)
         now, refreshed = (integers(batch, name, NEVER) for name in ("t_ms", "refreshed_ms"))
         weight = floats(batch, "weight")
-        series = series_of(batch, known)
-        used = (series >= 0) & (refreshed > NEVER // 2) & (floats(batch, "k") >= first[series])
+        used = (series >= 0) & (refreshed > NEVER // 2)
         of, now, refreshed, weight, series = of[used], now[used], refreshed[used], weight[used], series[used]
         changed = truth.first_after(of, refreshed)
         stale = changed <= now

@@ -17,7 +17,6 @@ from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_unit
 
 EXAMPLES = "write [RANGE 3s SLIDE 1s], [TRIPLES 100], [NOW] or [ALL]"
-UNITS = ("ms", "s", "m", "h", "d")
 
 
 def read(cursor: Cursor, _named: bool) -> None:
@@ -76,19 +75,14 @@ def _extent(cursor: Cursor) -> Extent:
 
 def write(window: Window) -> str | None:
     """The head of a STREAM block."""
-    extent = _write_extent(window)
-    return f"STREAM <{window.stream}> [{extent}]" if extent else None
-
-
-def _write_extent(window: Window) -> str | None:
-    if window.kind in (WindowKind.NOW, WindowKind.ALL):
-        return window.kind.name
-    if window.kind is WindowKind.ELEMENTS:
-        return f"TRIPLES {window.range}" if window.step == 1 else None
-    if window.lag:
+    if window.lag or (window.kind is WindowKind.ELEMENTS and window.step != 1):
         return None
-    slide = "" if window.step is None else f" SLIDE {to_unit(window.step, UNITS)}"
-    return f"RANGE {to_unit(window.range or 0, UNITS)}{slide}"
+    slide = "" if window.step is None else f" SLIDE {to_unit(window.step)}"
+    extent = {
+        WindowKind.ELEMENTS: f"TRIPLES {window.range}",
+        WindowKind.TIME: f"RANGE {to_unit(window.range or 0)}{slide}",
+    }.get(window.kind, window.kind.name)
+    return f"STREAM <{window.stream}> [{extent}]"
 
 
 DIALECT = Dialect(CQELS, Operator.ISTREAM, (Report.ON_CONTENT_CHANGE,), Closure.LEFT_OPEN, read, write, read_block)

@@ -12,7 +12,6 @@ from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_unit
 
 EXAMPLES = "write [RANGE 10m STEP 1m], [RANGE 10m TUMBLING] or [TRIPLES 100]"
-UNITS = ("ms", "s", "m", "h", "d")
 
 
 def read(cursor: Cursor, named: bool) -> Declared | None:
@@ -40,8 +39,8 @@ def write(window: Window) -> str | None:
         return f"FROM STREAM <{window.stream}> [TRIPLES {window.range}]"
     if window.kind is not WindowKind.TIME or window.step is None or window.lag:
         return None
-    step = "TUMBLING" if window.step == window.range else f"STEP {to_unit(window.step, UNITS)}"
-    return f"FROM STREAM <{window.stream}> [RANGE {to_unit(window.range or 0, UNITS)} {step}]"
+    step = "TUMBLING" if window.step == window.range else f"STEP {to_unit(window.step)}"
+    return f"FROM STREAM <{window.stream}> [RANGE {to_unit(window.range or 0)} {step}]"
 
 
 DIALECT = Dialect(

@@ -38,20 +38,15 @@ def _extent(cursor: Cursor) -> Extent:
 
 def write(window: Window) -> str | None:
     """The declaration of a window."""
-    extent = _write_extent(window)
-    return f"FROM NAMED STREAM <{window.stream}> [{extent}]" if extent else None
-
-
-def _write_extent(window: Window) -> str | None:
-    if window.kind is WindowKind.NOW:
-        return "NOW"
-    if window.kind is WindowKind.ELEMENTS:
-        return f"TRIPLES {window.range}" if window.step == 1 else None
-    if window.kind is WindowKind.ALL:
+    if window.kind is WindowKind.ALL or (window.kind is WindowKind.ELEMENTS and window.step != 1):
         return None
     slide = "" if window.step is None else f" SLIDE {to_unit(window.step, UNITS, ' ')}"
     begin, end = (window.range or 0) + window.lag, f" - {to_unit(window.lag, UNITS, ' ')}" if window.lag else ""
-    return f"NOW - {to_unit(begin, UNITS, ' ')} TO NOW{end}{slide}"
+    extent = {
+        WindowKind.ELEMENTS: f"TRIPLES {window.range}",
+        WindowKind.TIME: f"NOW - {to_unit(begin, UNITS, ' ')} TO NOW{end}{slide}",
+    }.get(window.kind, "NOW")
+    return f"FROM NAMED STREAM <{window.stream}> [{extent}]"
 
 
 DIALECT = Dialect(
