@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
@@ -113,8 +114,8 @@ class PatternEndpoint:
             if not asked or bill.tries(asked) < 1 or self.clock() >= until:
                 break
         self.requests += bill.requests
-        copies = [_copied(outcome[Kind.COPY, key]) for key in order.keys]
-        expanded = [_expanded(outcome[Kind.MISS, sn]) for sn in order.sns]
+        copies = [cast(Copy, outcome[Kind.COPY, key]) for key in order.keys]
+        expanded = [cast(Expanded, outcome[Kind.MISS, sn]) for sn in order.sns]
         sent_for = [bill.sent.get(one, 0.0) for one in wanted]
         return Delivery(copies, expanded, bill.spent, bill.requests, late, sent=sent_for)
 
@@ -303,13 +304,3 @@ def _times(row: Bound) -> int:
 
 def _over(row: Bound, names: Sequence[str]) -> Terms:
     return tuple(row.get(name) for name in names)
-
-
-def _copied(outcome: Copy | Expanded) -> Copy:
-    assert isinstance(outcome, Copy)
-    return outcome
-
-
-def _expanded(outcome: Copy | Expanded) -> Expanded:
-    assert isinstance(outcome, Expanded)
-    return outcome

@@ -5,6 +5,7 @@ anything, so that offline is not a promise but a fact.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,20 +17,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from freshkeeper.maintenance.files import writing
+from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.report import figures, report_tables
 from freshkeeper.simulator.report.amounts import listed
-from freshkeeper.simulator.report.charts import VEGA_LITE, datasets
+from freshkeeper.simulator.report.charts import CONFIG, VEGA_LITE, datasets
 from freshkeeper.simulator.report.costs import Costs, costs
-from freshkeeper.simulator.report.drawing import SETTING, Drawn, Figure
+from freshkeeper.simulator.report.drawing import SETTING, Drawn, Figure, View, expanded
 from freshkeeper.simulator.report.groups import Group, groups
-from freshkeeper.simulator.report.png import svg, write_pngs
 from freshkeeper.simulator.report.scores import BOUND
 from freshkeeper.simulator.report.staleness import Staleness, staleness
-from freshkeeper.simulator.report.styles import styles
+from freshkeeper.simulator.report.styles import LIGHT, styles
 from freshkeeper.simulator.report.verdict import Verdict, verdict
 
 HERE = Path(__file__).parent
+WIDTH = 640
+"""of a picture, where the page is as wide as its window"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def write_report(run: Path, out: Path | None = None, png: Path | None = None) ->
         page.write_text(text, "utf-8")
     for section in sections if png else []:
         prefix = f"{section.group.case}-{section.group.knowledge}-" if len(sections) > 1 else ""
-        write_pngs(Path(str(png)), prefix, section.figures)
+        _write_pngs(Path(str(png)), prefix, section.figures)
     return page
 
 
@@ -166,10 +169,52 @@ class Picture:
 def pictures(run: Path, *keys: str, choice: str = "") -> list[Picture]:
     """The figures of a run with these keys, all of them without any; of some choice alone, as `budget=5`."""
     return [
-        Picture(figure.key, named, view.words, svg(figure, named, view))
+        Picture(figure.key, named, view.words, _svg(figure, named, view))
         for section in _sections(run_directory.read(run))[0]
         for figure in section.figures
         if not keys or figure.key in keys
         for named, view in figure.views.items()
         if not choice or named == choice
     ]
+
+
+def _write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> list[Path]:
+    """One file per figure and choice."""
+    if directory.is_file():
+        raise ConfigError(f"{directory} is a file; the plots need a directory")
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    return [
+        _write(directory / f"{prefix}{figure.key}{_suffix(choice, figure)}.png", figure, choice, view)
+        for figure in figures
+        for choice, view in figure.views.items()
+    ]
+
+
+def _write(file: Path, figure: Figure, choice: str, view: View) -> Path:
+    picture = vl_convert.vegalite_to_png(_titled(figure, choice, view), vl_version=VEGA_LITE, scale=2)
+    with writing(file):
+        file.write_bytes(picture)
+    return file
+
+
+def _svg(figure: Figure, choice: str, view: View) -> str:
+    """One choice of a figure, in a quarter of a PNG's bytes."""
+    return vl_convert.vegalite_to_svg(_titled(figure, choice, view), vl_version=VEGA_LITE)
+
+
+def _titled(figure: Figure, choice: str, view: View) -> str:
+    title = {"text": figure.title, "subtitle": choice if figure.chooser else "", "offset": 14}
+    spec: dict[str, Any] = {
+        **figure.spec,
+        "width": WIDTH,
+        "title": title,
+        "datasets": {name: expanded(blocks) for name, blocks in view.rows.items()},
+        "config": {**CONFIG, "background": LIGHT["paper"], "font": "sans-serif", "padding": 12},
+    }
+    # There is no style sheet in a PNG: colours become values.
+    return re.sub(r"var\(--([a-z]+)\)", lambda name: LIGHT[name[1]], json.dumps(spec))
+
+
+def _suffix(choice: str, figure: Figure) -> str:
+    return "-" + re.sub(r"[^\w.=]+", "-", choice).strip("-") if figure.chooser else ""
