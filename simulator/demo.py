@@ -9,7 +9,7 @@ of them knows when anything changes, they learn it from what their refreshes rev
 used to measure.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,7 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
-from freshkeeper.maintenance.service.sources import EmbeddedSource, load_source
-from freshkeeper.maintenance.service.transport import Ask, AtOnce, Terms
+from freshkeeper.maintenance.service.sources import load_source
 from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.registry import make
@@ -67,7 +66,7 @@ journal: journal
 """
 
 
-def write_scene(place: Path, seed: int) -> None:
+def write_scene(place: Path, seed: int) -> Trace:
     """Draw the posts and the changes, and write all files."""
     trace = generate(WORKLOAD, seed)
     place.mkdir(parents=True, exist_ok=True)
@@ -81,6 +80,7 @@ def write_scene(place: Path, seed: int) -> None:
     }
     for name, text in files.items():
         (place / name).write_text(text, encoding="utf-8")
+    return trace
 
 
 def _posts(trace: Trace) -> Iterator[str]:
@@ -155,12 +155,11 @@ class Contest:
 
     def __post_init__(self) -> None:
         """Write the scene, and wire every policy to a source of its own that changes alike."""
-        write_scene(self.place, self.seed)
+        self._changes = schedule_of(write_scene(self.place, self.seed))
         source = str(self.place / "blog.yaml")
         self.standings = {name: Standing(name) for name in self.policies}
         about = About.of_queries(self.seed, self.command, {"query": QUERY, "budget": self.budget})
         self._journal = QueryJournal(self.seed, self.place, about=about)
-        self._truth = _Truth.of(source)
         self._engine = Engine([self._query(name, source) for name in self.policies])
         self._engine.listen(POSTS, TimedLines.file(self.place / "posts.nt"))
 
@@ -185,8 +184,8 @@ class Contest:
 
     def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
         record = evaluation.record
-        current = self._truth.at(record.t_ms)
-        fresh = sum(answer.weight for answer in evaluation.answers or () if answer.value == current[answer.entry])
+        changed = self._changes.last_change(record.t_ms)
+        fresh = sum(a.weight for a in evaluation.answers or () if changed[_number(a.entry)] <= a.refreshed)
         standing.evaluations += 1
         standing.answers += record.results
         standing.fresh += fresh
@@ -197,24 +196,7 @@ class Contest:
         manager.ledger.check()
 
 
-@dataclass(eq=False)
-class _Truth:
-    """The source as it is, asked for nothing."""
-
-    ask: Ask
-    _now: int = -1
-    _values: dict[object, tuple[Terms, ...]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, source: str) -> "_Truth":
-        transport = load_source(source).transport
-        assert isinstance(transport, AtOnce)
-        assert isinstance(transport.ask, EmbeddedSource)
-        return cls(transport.ask)
-
-    def at(self, now: int) -> dict[object, tuple[Terms, ...]]:
-        """The value of every key."""
-        if now != self._now:
-            rows = self.ask(f"SELECT ?user ?n {{ ?user <{BASE}followers> ?n }}", now)
-            self._now, self._values = now, {(row["user"],): ((row["n"],),) for row in rows}
-        return self._values
+def _number(entry: Hashable) -> int:
+    """Which user of the trace a cached entry is of."""
+    assert isinstance(entry, tuple)
+    return int(entry[0].value.rpartition("/")[2])
