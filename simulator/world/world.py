@@ -198,7 +198,10 @@ class World:
                 return
             self.limited.start(self._env.now + wait)
             yield self._env.timeout(wait)
-            self._send(batch, position, what)
+            batch.started.add(position)  # from now on it is on its way, and paid for
+            self._under_way.add(what)
+            self.limited.busy += 1
+            self.manager.ledger.spend(self.remote.price.of(1))
             read_at = int(self._env.now)
             failed = self.rng.random() < self.settings.failure_rate
             outcome = self._answer(*what, read_at) if not failed else Copy(error="failed")
@@ -214,13 +217,6 @@ class World:
             self.late.append(self._refreshes(decision, [request], late=True))
         else:
             batch.came.append(request)
-
-    def _send(self, batch: RequestBatch, position: int, what: Asked) -> None:
-        """From now on it is on its way, and paid for."""
-        batch.started.add(position)
-        self._under_way.add(what)
-        self.limited.busy += 1
-        self.manager.ledger.spend(self.remote.price.of(1))
 
     def _unsent(self, decision: Decision, position: int, what: Asked, error: str) -> Request:
         """What a policy hears of a request that was not sent."""
@@ -239,8 +235,8 @@ class World:
         places = np.array([request.position for request in came], dtype=np.int64)
         return Refreshes(
             decision.selection.chosen[places],
-            np.array([kind for kind, _ in (request.what for request in came)], np.int8),
-            [key for _, key in (request.what for request in came)],
+            np.array([request.what[0] for request in came], np.int8),
+            [request.what[1] for request in came],
             np.zeros(rows) if late else decision.selection.scores[places],
             np.array([request.changed for request in came], bool),
             [request.error for request in came],

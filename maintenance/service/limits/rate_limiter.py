@@ -107,12 +107,12 @@ class RateLimiter:
             self.paused = self._restored(state.get("paused"), less)
             self.breaker.restore(state.get("breaker", {}), less)
 
-    def _restored(self, paused: Sequence[float] | None, less: float) -> tuple[float, float] | None:
-        """A pause that was saved, no longer than it was then."""
+    def _restored(self, paused: Sequence[float] | float | None, less: float) -> tuple[float, float] | None:
+        """A pause that was saved, no longer than it was then; earlier versions saved its end alone."""
         if not paused:
             return None
         now = self.clock()
-        since, until = (at + less for at in paused)
+        since, until = (at + less for at in (paused if isinstance(paused, Sequence) else (now - less, paused)))
         if since > now + SET or until > now + LONGEST_WAIT:
             LOGGER.warning("the clock was set back since a source said how long to wait: it is not waited for longer")
         back = max(0.0, since - now)
