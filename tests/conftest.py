@@ -16,6 +16,15 @@ SMALL = {
 """For tables of some hundred rows: nothing to split, and nothing worth the time of the optimising compiler."""
 
 
+settings.register_profile("quick", max_examples=20)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The loop of work draws a fifth of the examples; all of them are for `make test`."""
+    if config.getoption("markexpr") == "not slow":
+        settings.load_profile("quick")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever needs Spark is slow; what else is says so itself."""
     for item in items:
