@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 import freshkeeper
 from freshkeeper.commands import analyse, config, demo, explain, match, policies, replay, reports, run, simulate, trace
+from freshkeeper.commands.experiments import experiment_options
 from freshkeeper.commands.model_options import with_options
 from freshkeeper.commands.screen import complain
 from freshkeeper.commands.standard_streams import prepare
