@@ -39,7 +39,7 @@ class Draft:
     windows: list[Window] = field(default_factory=list)
     dataset: Dataset = field(default_factory=Dataset)
     times: EvaluationTimes = field(default_factory=EvaluationTimes)
-    traced: SourceMap | None = None
+    source_map: SourceMap | None = None
     query: Query | None = None
 
     @property
@@ -164,14 +164,14 @@ def check_windows(draft: Draft) -> None:
 
 def _asked(draft: Draft) -> list[tuple[Token, Token]]:
     """The keywords and names of WINDOW and GRAPH blocks, placed in the source, and the error of one inside SERVICE."""
-    assert draft.traced is not None
+    assert draft.source_map is not None
     assert draft.query is not None
     e, tokens = draft.query.expression, draft.query.expression.source.tokens
     visible = set(blocks(tokens))
     found, window = [], 0
     for index, token in enumerate(tokens.items):
         if token.is_word("WINDOW", "GRAPH") and len(e.head) <= token.start < e.behind:
-            start = draft.traced.origin(token.start)
+            start = draft.source_map.origin(token.start)
             if index in visible:
                 if token.is_word("WINDOW"):
                     window = max(window, tokens.closing[index + 2])
@@ -179,7 +179,7 @@ def _asked(draft: Draft) -> list[tuple[Token, Token]]:
                     remedy = "a window's content is one graph; put the GRAPH block beside the WINDOW block"
                     draft.cursor.fail("a GRAPH inside a WINDOW", remedy, token._replace(start=start))
                 name = tokens.items[index + 1]
-                found.append((token._replace(start=start), name._replace(start=draft.traced.origin(name.start))))
+                found.append((token._replace(start=start), name._replace(start=draft.source_map.origin(name.start))))
             elif token.is_word("WINDOW"):
                 remedy = "put the block of the window beside the SERVICE block"
                 draft.cursor.fail("a SERVICE cannot see a window", remedy, token._replace(start=start))
@@ -237,8 +237,8 @@ def assemble(draft: Draft) -> None:
         weaver.copy(*shell.tail, edits)
         weaver.add(" } }" if names else "", shell.tail[1])
     where = weaver.length if names else where
-    draft.traced = weaver.done()
-    text = draft.traced.text
+    draft.source_map = weaver.done()
+    text = draft.source_map.text
     draft.query = Query(
         Expression(shell.prologue, text[:head], text[head:where], text[where:]),
         shell.form,
@@ -278,18 +278,18 @@ def _resolve_output(draft: Draft) -> str | None:
 def check(draft: Draft) -> None:
     """SPARQL accepts the rewritten text."""
     assert draft.query is not None
-    assert draft.traced is not None
-    check_sparql(draft.query.rewritten, draft.traced, draft.cursor.tokens.text)
+    assert draft.source_map is not None
+    check_sparql(draft.query.rewritten, draft.source_map, draft.cursor.tokens.text)
 
 
 def check_calls(draft: Draft) -> None:
     """Every function that is called by name is there; inside SERVICE none is ours."""
-    assert draft.traced is not None
+    assert draft.source_map is not None
     assert draft.query is not None
     tokens = draft.query.expression.source.tokens
     for index, inside in calls(draft.query):
         token = tokens.items[index]
-        place, name = token._replace(start=draft.traced.origin(token.start)), _resolve(draft, token)
+        place, name = token._replace(start=draft.source_map.origin(token.start)), _resolve(draft, token)
         if inside and name in TAKES:
             draft.cursor.fail(f"a SERVICE does not know {token.text}", "move it behind the SERVICE block", place)
         if not inside and (wrong := mistake(name, arguments(tokens, index + 1))):
