@@ -76,7 +76,7 @@ class About(_Part):
     @property
     def flat_config(self) -> dict[str, Any]:
         """The config by dotted keys."""
-        return dict(_flat(self.config))
+        return dict(flat(self.config))
 
     @classmethod
     def of_queries(cls, seed: int, command: str, config: Mapping[str, object]) -> "About":
@@ -128,9 +128,10 @@ def _versions() -> dict[str, str]:
     return found | {"python": platform.python_version()}
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Keys and values, however they are nested, by dotted keys."""
     for key, part in config.items():
         if isinstance(part, Mapping) and part:
-            yield from _flat(part, f"{prefix}{key}.")
+            yield from flat(part, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", part

@@ -5,6 +5,7 @@ same for any key, dotted (`workload.edges`). Unknown keys are errors that sugges
 """
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -14,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.journal.run_json import flat
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import option
@@ -146,7 +148,7 @@ class Experiment(BaseModel):
     @property
     def spark_settings(self) -> dict[str, str]:
         """Settings of Spark under their whole names, however they are nested."""
-        return dict(_flat("spark", self.spark))
+        return {f"spark.{key}": _word(part) for key, part in flat(self.spark)}
 
     @property
     def seed_list(self) -> list[int]:
@@ -209,7 +211,7 @@ def _swept(experiment: Experiment) -> Iterator[tuple[dict[str, Any], Experiment]
 
 def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> Experiment:
     """A validated experiment from plain data, with some dotted keys changed; a trace takes a workload's place."""
-    plain = _copied(dict(data))
+    plain = deepcopy(dict(data))
     if changes and changes.get("trace"):
         plain.pop("workload", None)
     for key, value in (changes or {}).items():
@@ -263,18 +265,6 @@ def _beside(keys: object, place: Path) -> None:
         keys["trace"] = str(place / written)
     elif isinstance(written, list):
         keys["trace"] = [str(place / one) if isinstance(one, str) else one for one in written]
-
-
-def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    if not isinstance(value, dict):
-        yield name, _word(value)
-        return
-    for key, inner in value.items():
-        yield from _flat(f"{name}.{key}", inner)
-
-
-def _copied(value: Any) -> Any:
-    return {key: _copied(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def _named(varied: dict[str, Any]) -> str:
