@@ -74,5 +74,5 @@ def test_mistakes_are_one_line(place, text, words, said):
 
 
 def test_settings_of_a_building_are_checked(tmp_path):
-    with pytest.raises(FreshkeeperError, match="there is no key devises; did you mean 'devices'"):
+    with pytest.raises(FreshkeeperError, match="there is no key 'devises'; did you mean 'devices'"):
         call("trace", "building", tmp_path / "b", "--set", "devises=3")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from freshkeeper.maintenance.native import dictionary as dictionaries
 from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.nesting import DEEPEST
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.stored_literals import stored_quads
