@@ -6,7 +6,7 @@ from freshkeeper.maintenance.query.federation.service_patterns import ServicePat
 from freshkeeper.maintenance.query.federation.split import Split, split_of
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, bound_variables
+from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, bound_variables
 from freshkeeper.maintenance.service.annotations import with_validity
 from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
@@ -50,12 +50,9 @@ def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetc
 
 def _check_exists(query: Query, pattern: ServicePattern) -> None:
     """EXISTS puts the values of its solution in everywhere; a source that is asked on its own knows nothing of them."""
-    context = query.context(pattern)
-    if not context.is_inside(Filter, Bind):
-        return
-    given = context.variables - bound_variables(pattern.elements)
+    given = query.context(pattern).given - bound_variables(pattern.elements)
     for element in (inner for outer in pattern.elements for inner in outer.walk()):
-        if isinstance(element, Filter | Bind | Minus) and (names := element.variables & given):
+        if isinstance(element, Filter | Bind | Minus | Optional) and (names := element.variables & given):
             said = ", ".join(f"?{name}" for name in sorted(names))
             raise SplitError(
                 f"SERVICE {pattern.where}: {element.flat} uses {said}, which EXISTS gives it and the source does not "

@@ -52,6 +52,9 @@ MEMBERS = {
 }
 VOLATILE = {"b": (("followers",),) * 3 + (("followers", "name"),), "c": (("score",),) * 3 + (("score", "rates"),)}
 SECOND = 1000
+DENSE = 0.2
+"""of the cases"""
+BLOCKS = ("optional", "union", "minus", "filter")
 
 
 @dataclass(frozen=True)
@@ -103,12 +106,14 @@ class Case:
 
 def case_of(seed: str) -> Case:
     """The case of a seed."""
-    return _Generator(random.Random(seed)).case(seed)
+    return _Generator(random.Random(seed), random.Random(f"dense {seed}").random() < DENSE).case(seed)
 
 
 @dataclass
 class _Generator:
     lots: random.Random
+    dense: bool = False
+    """whether blocks in blocks and paths of several ways are many"""
     services: int = 0
     """how many SERVICE blocks may still come"""
     named: int = 0
@@ -266,6 +271,8 @@ class _Generator:
             kinds |= {"service": 0.7 if self.services else 0}
         if depth:
             kinds |= {"optional": 1.3, "union": 0.8, "minus": 0.7, "group_": 0.9, "select_": 0.6}
+        if self.dense and depth:
+            kinds = {name: weight * (4 if name in BLOCKS else 1) for name, weight in kinds.items()}
         kind = lots.choices(list(kinds), list(kinds.values()))[0]
         if kind == "service":
             return self._service(before)
@@ -295,7 +302,7 @@ class _Generator:
         lots = self.lots
         predicate, subject, object_ = lots.choice(VOCABULARY[place])
         path: Term | Path = Term("iri", predicate)
-        if lots.random() < 0.04:
+        if lots.random() < (0.3 if self.dense else 0.04):
             like = [each for each in VOCABULARY[place] if each[1:] == (subject, object_)]
             then = [each for each in VOCABULARY[place] if each[1] == object_]
             if then:

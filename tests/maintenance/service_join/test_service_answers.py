@@ -247,9 +247,18 @@ def test_a_window_that_closes_twice_within_an_instant_joins_with_the_view_each_t
 
 
 @pytest.mark.parametrize("fetch", ["view", "always", "once"])
-def test_what_exists_gives_a_service_is_no_business_of_its_source(world: World, fetch: str) -> None:
-    inside = "SERVICE :blog { ?topic :discussedBy ?user . { FILTER(BOUND(?post)) } UNION { ?user :followers ?n } }"
+@pytest.mark.parametrize(
+    ("looking", "said"),
+    [
+        ("{ FILTER(BOUND(?post)) } UNION { ?user :followers ?n }", r"FILTER\(BOUND\(\?post\)\) uses \?post"),
+        ("?user :followers ?n OPTIONAL { ?post :by ?user }", r"OPTIONAL { \?post :by \?user } uses \?post"),
+    ],
+)
+def test_what_exists_gives_a_service_is_no_business_of_its_source(
+    world: World, looking: str, said: str, fetch: str
+) -> None:
+    inside = f"SERVICE :blog {{ ?topic :discussedBy ?user . {looking} }}"
     text = f"""SELECT ?post FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]
     {{ WINDOW :w {{ ?post :topic ?topic }} FILTER NOT EXISTS {{ {inside} }} }}"""
-    with pytest.raises(SplitError, match=r"FILTER\(BOUND\(\?post\)\) uses \?post, which EXISTS gives it"):
+    with pytest.raises(SplitError, match=f"{said}, which EXISTS gives it"):
         world(text, fetch=fetch)
