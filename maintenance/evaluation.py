@@ -229,3 +229,13 @@ class Evaluation:
     counts: Ints
     """how many mappings each of them has there"""
     audits: Sequence[Audit] = ()
+
+
+@dataclass(frozen=True)
+class Regular:
+    """A cached entry that is believed to change by a clock."""
+
+    key: Hashable
+    chance: float
+    """the probability that it does"""
+    period_ms: float

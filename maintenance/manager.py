@@ -21,7 +21,7 @@ from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.demand.window_counts import WindowCounts
-from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Join, Record, Refreshes
+from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Join, Record, Refreshes, Regular
 from freshkeeper.maintenance.service.asking import Waiting, finished
 from freshkeeper.maintenance.service.endpoint import (
     Choosy,
@@ -34,7 +34,7 @@ from freshkeeper.maintenance.service.endpoint import (
     Remote,
     delivering,
 )
-from freshkeeper.maintenance.view.changes import ChangeModel, Evidence
+from freshkeeper.maintenance.view.changes import ChangeModel, Evidence, TellsClocks
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Policy, Results, Round, Selection
@@ -250,6 +250,19 @@ class Manager:
         name, known = state.get("policy", ("", None))
         if name == self.policy.name and hasattr(self.policy, "restore"):
             self.policy.restore(known)
+
+    def regular(self) -> list[Regular]:
+        """Which entries are believed to change by a clock, the surest first."""
+        model: object = self.model
+        while not isinstance(model, TellsClocks) and hasattr(model, "model"):
+            model = model.model
+        if not isinstance(model, TellsClocks):
+            return []
+        chance, period = model.regular(np.arange(self.view.srs.width))
+        believed = np.flatnonzero(chance > 0.5)
+        order = believed[np.argsort(-chance[believed], kind="stable")]
+        keys = self.view.srs.keys
+        return [Regular(keys[slot], float(chance[slot]), float(period[slot])) for slot in order.tolist()]
 
     @property
     def _tallies(self) -> tuple[WindowCounts, WindowCounts]:

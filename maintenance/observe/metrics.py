@@ -17,6 +17,8 @@ from freshkeeper.policies.errors import ConfigError
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 LOOPBACK = "127.0.0.1"
+REGULAR_EVERY, REGULAR_SHOWN = 20, 20
+"""After so many evaluations it is told which entries change by a clock, and of so many with which period."""
 
 
 @dataclass(eq=False)
@@ -24,6 +26,8 @@ class Metrics:
     """One registry for all sources of a run; `observe` takes every evaluation."""
 
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    _seen: dict[str, int] = field(default_factory=dict)
+    """evaluations of each source"""
     _server: tuple[WSGIServer, Thread] | None = None
 
     def __post_init__(self) -> None:
@@ -41,6 +45,11 @@ class Metrics:
         self.misses = self._gauge("misses", "entries that the windows need and the view lacks")
         self.budget_left = self._gauge("budget_left", "cost units that the last evaluation left")
         self.entries = self._gauge("view_entries", "entries that the view holds")
+        self.regular = self._gauge("regular_entries", "entries that are believed to change by a clock")
+        self.period = Gauge(
+            "regular_period_seconds", "the period of the entries that are surest to change by a clock",
+            ("source", "entry"), "freshkeeper", registry=self.registry,
+        )  # fmt: skip
         self.candidates = self._gauge("candidates", "entries that the windows need")
         self.last = self._gauge("last_evaluation_seconds", "event time of the last evaluation, since 1970")
         self.decide = self._histogram("decide_seconds", "time to choose what to fetch")
@@ -66,6 +75,7 @@ class Metrics:
         self.last.labels(source).set(record.t_ms / 1000)
         self.decide.labels(source).observe(record.decide_us / 1e6)
         self.fetch.labels(source).observe(record.fetch_ms / 1e3)
+        self._clocks(source, manager)
         self._audits(source, manager, evaluation)
 
     def serve(self, port: int, address: str = LOOPBACK) -> int:
@@ -85,6 +95,17 @@ class Metrics:
             server.server_close()
             thread.join()
             self._server = None
+
+    def _clocks(self, source: str, manager: Manager) -> None:
+        """Which entries are believed to be regular, once in a while: it changes slowly and costs a look at all."""
+        self._seen[source] = self._seen.get(source, 0) + 1
+        if self._seen[source] % REGULAR_EVERY:
+            return
+        entries = manager.regular()
+        self.regular.labels(source).set(len(entries))
+        self.period.remove_by_labels({"source": source})
+        for entry in entries[:REGULAR_SHOWN]:
+            self.period.labels(source, str(entry.key)).set(entry.period_ms / 1000)
 
     def _audits(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
         if manager.auditor is None:

@@ -7,7 +7,7 @@ milliseconds. Models: `schedule.py` (exact and fixed schedules), `published.py` 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import Knowledge
@@ -42,6 +42,19 @@ class Beliefs:
     """the copy that the view holds is (still) fresh; 0 where there is none"""
     change: Floats | None
     """the SR changes between the evaluations m − 1 and m, whatever happened before; column 0 is 0"""
+
+    @property
+    def matrices(self) -> list[Floats]:
+        """Those that there are."""
+        return [matrix for matrix in (self.refreshed, self.kept, self.change) if matrix is not None]
+
+
+@runtime_checkable
+class TellsClocks(Protocol):
+    """A model that finds out which entries change by a clock."""
+
+    def regular(self, slots: Ints) -> tuple[Floats, Floats]:
+        """The probability that each of these slots does, and the period in ms that it has then."""
 
 
 class ChangeModel(Protocol):

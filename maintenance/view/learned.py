@@ -10,12 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
+from freshkeeper.maintenance.view.clocks import Clocks
 from freshkeeper.maintenance.view.dumpable import Dumped
-from freshkeeper.maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired, reaching
+from freshkeeper.maintenance.view.rates import ChangeBits, Checks, Estimator, LastModified, paired, reaching, span
 from freshkeeper.maintenance.view.schedule import Numbered, Numbering
 from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import ConfigError, InputError
+
+REGULAR = 0.2
+"""The probability of working by a clock from which on an entry is believed to."""
 
 
 class Learned(Dumped):
@@ -23,14 +27,16 @@ class Learned(Dumped):
 
     No rate is believed to be below `floor` times the pooled one: an entry that was quiet whenever it was looked at
     loses the benefit of the doubt after some 1/floor mean change intervals without a look, and is looked at again.
-    With `LastModified()` it reads dates that sources tell, which tables have to call `published`.
+    Where taking entries for clocks tells what is seen better than rates do, they are believed to be (`clocks.py`); what
+    was never checked has its rate. With `LastModified()` it reads dates that sources tell, which tables have to call
+    `published`, and looks for no clocks.
 
     >>> from freshkeeper import Learned
     >>> Learned(floor=0.1).knowledge.value
     'learned'
     """
 
-    LEARNED: ClassVar = ("_estimator",)
+    LEARNED: ClassVar = ("_estimator", "clocks")
 
     def __init__(self, estimator: Estimator | None = None, floor: float = 0.01) -> None:
         """`estimator` is ChangeBits() unless another is given."""
@@ -38,6 +44,7 @@ class Learned(Dumped):
             raise ConfigError(f"floor is {floor}; it is a share of the pooled rate, between 0 and 1")
         self._estimator: Estimator = ChangeBits() if estimator is None else estimator
         self._floor = floor
+        self.clocks = Clocks()
 
     @property
     def knowledge(self) -> Knowledge:
@@ -47,23 +54,46 @@ class Learned(Dumped):
     def admit(self, slots: Ids, keys: Sequence[object]) -> None:
         """These slots start from the pooled rate."""
         paired(slots, keys)
-        self._estimator.reset(slots)
+        self.evict(slots)
 
     def evict(self, slots: Ids) -> None:
         """Forget what was learned of these slots."""
         self._estimator.reset(slots)
+        self.clocks.reset(slots)
 
     def rates(self, slots: int, which: Ints | None = None) -> Floats:
         """The rates per ms that are believed of the first so many slots, or of some of them."""
         return np.maximum(self._estimator.rates(slots, which), self._floor * self._estimator.pooled)
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
-        """exp(−λ·βm) and exp(−λ·(a + βm))."""
-        return exponential(self.rates(*reaching(last_refresh, slots)), instants, last_refresh, look_ahead)
+        """exp(−λ·βm) and exp(−λ·(a + βm)); of regular entries what their clocks say, as far as they are believed."""
+        plain = exponential(self.rates(*reaching(last_refresh, slots)), instants, last_refresh, look_ahead)
+        numbers = np.arange(last_refresh.size) if slots is None else slots
+        chance, _ = self.clocks.regular(numbers)
+        rows = np.flatnonzero((chance >= REGULAR) & (last_refresh != NEVER))
+        if rows.size:
+            found = self.clocks.beliefs(numbers[rows], instants, last_refresh[rows], look_ahead)
+            self._doubt(found, instants, last_refresh[rows])
+            for matrix, by_the_clock in zip(plain.matrices, found.matrices, strict=True):
+                matrix[rows] += self.clocks.weight * (by_the_clock - matrix[rows])
+        return plain
+
+    def regular(self, slots: Ints) -> tuple[Floats, Floats]:
+        """The probability that each of these slots changes by a clock, and the period in ms that it has then."""
+        return self.clocks.regular(slots)
+
+    def _doubt(self, found: Beliefs, instants: Ints, last_refresh: Ints) -> None:
+        """What seems to stand still loses the benefit of the doubt with a clock as without."""
+        doubt = self._floor * self._estimator.pooled
+        found.refreshed[:] *= np.exp(-doubt * (instants - instants[0]))
+        found.kept[:] *= np.exp(-doubt * np.maximum(instants - last_refresh[:, None], 0))
 
     def observe(self, evidence: Evidence) -> None:
-        """Hand the checks to the estimator."""
-        self._estimator.observe(checks(evidence))
+        """Hand the checks to the estimator, and before that to the clocks, with what rates would have said."""
+        found = checks(evidence)
+        if self.knowledge is Knowledge.LEARNED:
+            self.clocks.observe(found, self.rates(span(found.slots), found.slots.astype(np.int64)))
+        self._estimator.observe(found)
 
 
 class Poisson(Numbered):

@@ -1,0 +1,147 @@
+"""Entries that work by a clock: as matrix exponentials have it, found where there are any, else rates are believed."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.observe.metrics import Metrics
+from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
+from freshkeeper.maintenance.view.clocks import FIRST, INTERVALS, NOBODY, SHAPES, UNPROVEN, Clocks, believe, check_all
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.rates import Checks
+from freshkeeper.policies.registry import make
+
+ONE = np.ones((1, 1))
+
+
+def generator(k, interval, wraps):
+    """Phases pass at k per interval; a round that ends begins anew (`wraps`) or is lost."""
+    q = np.diag(np.full(k, -k / interval)) + np.diag(np.full(k - 1, k / interval), 1)
+    if wraps:
+        q[-1, 0] += k / interval
+    return q
+
+
+def alone(k, interval, rows):
+    """The arguments of a model in which there is one shape and one interval."""
+    return np.tile(np.full(k, 1.0 / k, np.float32), (rows, 1)), (
+        np.ones((1, 1)), np.array([float(interval)]), np.array([k]), np.array([0, k]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_checks_and_beliefs_are_those_of_matrix_exponentials(k):
+    interval, taus, seen = 7000.0, [1500.0, 9000.0, 4000.0, 800.0], [False, True, True, False]
+    phases, model = alone(k, interval, 1)
+    free, ended = generator(k, interval, True), generator(k, interval, False)
+    state = np.full(k, 1.0 / k)
+    for tau, changed in zip(taus, seen, strict=True):
+        quiet, whole = state @ expm(ended * tau), state @ expm(free * tau)
+        after = whole - quiet if changed else quiet
+        foretold, _ = check_all(phases, np.zeros(1, np.int64), np.array([tau]), np.array([changed]), *model)
+        assert foretold[0] == pytest.approx(after.sum() / state.sum(), rel=1e-4)
+        state = after / after.max()
+        assert phases[0] == pytest.approx(state, abs=1e-5)
+    state /= state.sum()
+    age, ahead = 3000.0, np.array([0.0, 1000.0, 5000.0, 6000.0])
+    refreshed, kept, change = believe(phases, np.zeros(1, np.int64), np.array([age]), ahead, *model, True)
+    now = state @ expm(free * age)
+    assert refreshed[0] == pytest.approx([(now @ expm(ended * m)).sum() for m in ahead], abs=1e-5)
+    assert kept[0] == pytest.approx([(state @ expm(ended * (age + m))).sum() for m in ahead], abs=1e-5)
+    steps = [1 - (state @ expm(free * (age + a)) @ expm(ended * (b - a))).sum() for a, b in pairwise(ahead)]
+    assert change[0] == pytest.approx([0, *steps], abs=1e-5)
+
+
+def watched(rng, changes_at, entries, seconds, model):
+    """Every entry fetched at random instants, some ten seconds apart."""
+    slots = np.arange(entries, dtype=np.int32)
+    model.admit(slots, slots.tolist())
+    last = np.zeros(entries, np.int64)
+    for now in range(1000, seconds * 1000, 1000):
+        due = np.flatnonzero(rng.random(entries) < 0.1).astype(np.int32)
+        if due.size:
+            changed = np.array([changes_at(j, now) != changes_at(j, int(last[j])) for j in due])
+            told = np.full(due.size, UNKNOWN)
+            model.observe(Evidence(due, now, last[due].copy(), changed, told, told))
+            last[due] = now
+    return last
+
+
+def test_a_clock_is_found_with_its_period_and_where_it_stands():
+    rng = np.random.default_rng(1)
+    period, phase = rng.uniform(15_000, 40_000, 20), rng.uniform(0, 15_000, 20)
+    model = Learned()
+    last = watched(rng, lambda j, now: (now - phase[j]) // period[j], 20, 600, model)
+    assert model.clocks.weight > 0.99
+    chance, found = model.clocks.regular(np.arange(20))
+    assert (chance > 0.9).mean() > 0.9
+    assert np.median(np.abs(np.log2(found / period))) < 0.25  # they are half an octave apart
+    instants = 600_000 + 1000 * np.arange(40)
+    ends = (instants - phase[:, None]) // period[:, None]
+    truth = ends == ((last - phase) // period)[:, None]
+    kept = model.beliefs(instants, last, False).kept
+    plain = np.exp(-model.rates(20)[:, None] * (instants - last[:, None]))
+    assert ((kept - truth) ** 2).mean() < 0.6 * ((plain - truth) ** 2).mean()
+
+
+def test_where_nothing_is_regular_rates_are_believed_as_before():
+    rng = np.random.default_rng(2)
+    times = [np.cumsum(rng.exponential(20_000, 100)) for _ in range(20)]
+    model = Learned()
+    last = watched(rng, lambda j, now: int(np.searchsorted(times[j], now, side="right")), 20, 600, model)
+    assert model.clocks.weight < 0.5
+    assert model.clocks.regular(np.arange(20))[0].tolist() == [0.0] * 20
+    kept = model.beliefs(np.array([600_000]), last, False).kept[:, 0]
+    assert kept == pytest.approx(np.exp(-model.rates(20) * (600_000 - last)))
+
+
+def test_what_was_learned_survives_a_restart():
+    rng = np.random.default_rng(3)
+    model, again = Learned(), Learned()
+    last = watched(rng, lambda j, now: (now + 777 * j) // 20_000, 10, 300, model)
+    again.load({name: column.copy() for name, column in model.dump().items()})
+    instants = 300_000 + 1000 * np.arange(4)
+    first, second = (each.beliefs(instants, last, True) for each in (model, again))
+    for one, other in zip(first.matrices, second.matrices, strict=True):
+        assert (one == other).all()
+    assert again.clocks.weight == model.clocks.weight
+
+
+def test_only_so_many_are_followed_until_there_is_evidence():
+    clocks = Clocks()
+    slots = np.arange(UNPROVEN + 500, dtype=np.int32)
+    checks = Checks(slots, np.full(slots.size, 1000), np.zeros(slots.size, bool), np.full(slots.size, -1))
+    clocks.observe(checks, np.full(slots.size, 1e-9))
+    assert np.count_nonzero(clocks._row[slots] != NOBODY) == UNPROVEN
+    clocks.reset(slots[:100])
+    assert (clocks._row[:100] == NOBODY).all()
+    clocks.observe(checks, np.full(slots.size, 1e-9))
+    assert np.count_nonzero(clocks._row[slots] != NOBODY) == UNPROVEN
+
+
+def test_the_hypotheses_are_laid_side_by_side():
+    assert FIRST.tolist() == [0, *np.cumsum(SHAPES).tolist()]
+    assert INTERVALS[0] == 250.0
+    assert INTERVALS[-1] > 180 * 24 * 3_600_000 / 4
+
+
+def test_metrics_say_which_entries_are_regular_and_their_period():
+    source = InMemory({"all": [f"e{n}" for n in range(6)]}, {f"e{n}": 0 for n in range(6)})
+    manager = Manager(WindowSpec(4000, 1000), source, make("lru"), BudgetRule.of(1), Learned())
+    metrics = Metrics()
+    for now in range(1000, 700_000, 1000):
+        for n in range(6):
+            source.values[f"e{n}"] = (now + 2000 * n) // 20_000
+        metrics.observe("blog", manager, manager.evaluate(now, [(now, "all")]))
+    entries = manager.regular()
+    assert {entry.key for entry in entries} == {f"e{n}" for n in range(6)}
+    assert all(15_000 < entry.period_ms < 27_000 and entry.chance > 0.5 for entry in entries)
+    assert metrics.registry.get_sample_value("freshkeeper_regular_entries", {"source": "blog"}) == 6
+    labels = {"source": "blog", "entry": "e3"}
+    assert 15 < (metrics.registry.get_sample_value("freshkeeper_regular_period_seconds", labels) or 0) < 27
