@@ -8,6 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -19,9 +20,8 @@ from stopwatch import ratios, seconds, show
 from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.columns import Columns
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.native.id_rows import IdRows
-from freshkeeper.maintenance.native.json_terms import JsonTerms
-from freshkeeper.maintenance.native.ndjson import FreshnessColumns, NdJsonColumns
 from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.rsp.output import NdJson
 from freshkeeper.maintenance.rsp.r2s import Result
@@ -113,10 +113,12 @@ def writing(distinct: int) -> tuple[str, float, float, float]:
     """What is written; megabytes per second of columns, of terms, and of a copy of the same bytes."""
     dictionary = Dictionary()
     result = answers(dictionary, distinct)
-    columns, terms = NdJsonColumns(JsonTerms(dictionary)), NdJson()
-    line = np.frombuffer(columns.line(result), np.uint8)
-    assert "".join(terms.lines(result)).encode() == line.tobytes()
-    runs = (lambda: columns.line(result), lambda: list(terms.lines(result)), line.copy)
+    of_terms = replace(result, answers=list(result.answers), freshness=list(result.freshness or ()))
+    columns, terms = NdJson(), NdJson()
+    (text,) = columns.lines(result)
+    assert text == "".join(terms.lines(of_terms))
+    line = np.frombuffer(text.encode(), np.uint8)
+    runs = (lambda: list(columns.lines(result)), lambda: list(terms.lines(of_terms)), line.copy)
     mine, theirs, copied = (line.size / seconds(run, 5) / 1e6 for run in runs)
     return f"{2 * distinct:,} terms", mine, theirs, copied
 

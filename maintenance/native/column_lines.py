@@ -1,7 +1,7 @@
 """Timestamped N-Quads read as columns of ids; what the scan does not understand is read as `TimedLines` reads it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +11,9 @@ from freshkeeper.maintenance.native.columns import Columns, columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.scanned_lines import ScannedLines
 from freshkeeper.maintenance.native.token_scan import ELEMENT, OTHER, SKIPPED
+from freshkeeper.maintenance.streams.batch import Stream
+from freshkeeper.maintenance.streams.live_streams import Directory
+from freshkeeper.maintenance.streams.pace import Paced
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.arrays import Ints
 
@@ -67,3 +70,14 @@ def _runs(scanned: ScannedLines) -> list[tuple[int, int]]:
     changes = told[1:][kinds[told[1:]] != kinds[told[:-1]]]
     cuts = [0, *changes.tolist(), kinds.size]
     return list(pairwise(cuts))
+
+
+def as_columns(stream: Stream, dictionary: Dictionary) -> Stream:
+    """The same stream, its lines read as columns; what has no lines gives quads still."""
+    if isinstance(stream, TimedLines):
+        return ColumnLines(stream, dictionary)
+    if isinstance(stream, Paced):
+        return replace(stream, stream=as_columns(stream.stream, dictionary))
+    if isinstance(stream, Directory):
+        return replace(stream, open_file=lambda file: as_columns(stream.open_file(file), dictionary))
+    return stream

@@ -60,14 +60,14 @@ def copy(out: Words, at: int, text: Words, start: int, size: int) -> int:
 @njit(cache=True, nogil=True)
 def put_answers(
     values: Ints, starts: Ints, sizes: Ints, terms: Words, piece: Ints, pieces: Words, shares: Ints, ages: Ints,
-    out: Bytes, words: Words, begin: int,
+    out: Bytes, words: Words,
 ) -> int:  # fmt: skip
-    """Every answer behind the one before, from a place on; gives where they end.
+    """Every answer behind the one before, gives where they end.
 
     Piece n lies in `pieces` from piece[n] to piece[n + 1]: what comes before an answer, between two of its bindings,
     between them and its freshness, before its age, at its end; between answers; then each variable's name.
     """
-    at = begin
+    at = 0
     for answer in range(values.shape[1]):
         if answer:
             at = copy(words, at, pieces, piece[5], piece[6] - piece[5])

@@ -9,7 +9,7 @@ import numpy as np
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.spellings import END, NODE, URI, grown
 from freshkeeper.maintenance.native.token_scan import OPEN, UNDERSCORE
-from freshkeeper.maintenance.rsp.output import term_json
+from freshkeeper.maintenance.rdf.terms import term_json
 from freshkeeper.policies.arrays import Bytes, Ints
 
 UNKNOWN = -1

@@ -185,7 +185,10 @@ def continuous(
     answers: NativeAnswers, graphs: Graphs, start: int, name: str, compared: bool = False
 ) -> ContinuousQuery:
     """A query that runs by its plan; its answers are `compared` by R2S as terms, or have been as columns."""
-    found = ContinuousQuery(answers.query, answers.contents, answers, graphs, start, name, follow=answers.apply)
+    query, contents, dictionary = answers.query, answers.contents, answers.dictionary
+    found = ContinuousQuery(
+        query, contents, answers, graphs, start, name, follow=answers.apply, dictionary=dictionary
+    )
     if answers.query.form is not Form.ASK and not compared:
         found.streamer = Streamer(Operator.RSTREAM)
     return found
@@ -199,7 +202,9 @@ def _moving_query(
     moving = MovingAnswers(query, plan, dictionary, shown(query), windows, static)
     contents = [content_of(window, start) for window in query.windows]
     nothing = LocalQuery(query)
-    return MovingQuery(query, contents, nothing, graphs, start, name, follow=lambda *_: None, moving=moving)
+    return MovingQuery(
+        query, contents, nothing, graphs, start, name, follow=lambda *_: None, dictionary=dictionary, moving=moving
+    )
 
 
 def _slots(content: Content) -> HeldSlots:

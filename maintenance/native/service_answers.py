@@ -4,13 +4,13 @@ windows ─▶ solutions ─▶ demand (what came, what left, until when) ─▶
                ╰───────────────────────────────────────────────────────────▶ answers, each with its freshness
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
 
 import numpy as np
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.native.id_rows import IdRows, firsts, numbered, without
 from freshkeeper.maintenance.native.native_query import NativeAnswers
 from freshkeeper.maintenance.native.solution_table import SolutionTable
@@ -18,40 +18,12 @@ from freshkeeper.maintenance.native.view_columns import Expansion, ViewColumns
 from freshkeeper.maintenance.native.window_slots import HeldSlots
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function
-from freshkeeper.maintenance.rsp.r2s import Answers, Freshness
+from freshkeeper.maintenance.rsp.r2s import Answers
 from freshkeeper.maintenance.rsp.window_content import FOREVER, NEVER, Content
 from freshkeeper.maintenance.service.asking import Asking
 from freshkeeper.maintenance.service_join.from_view import FromView
 from freshkeeper.maintenance.service_join.service_view import ServiceView
 from freshkeeper.policies.arrays import Bools, Floats, Ints
-
-
-@dataclass(frozen=True, eq=False)
-class FreshColumns(Sequence[Freshness]):
-    """How sure each answer is, and how old the oldest copy it is made of."""
-
-    probability: Floats
-    age: Ints
-
-    def __len__(self) -> int:
-        """One for each answer."""
-        return self.probability.size
-
-    def __iter__(self) -> Iterator[Freshness]:
-        """One after the other."""
-        return map(Freshness, self.probability.tolist(), self.age.tolist())
-
-    @overload
-    def __getitem__(self, number: int) -> Freshness: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Freshness]: ...
-
-    def __getitem__(self, number: int | slice) -> Freshness | Sequence[Freshness]:
-        """One, or several."""
-        if isinstance(number, slice):
-            return FreshColumns(self.probability[number], self.age[number])
-        return Freshness(float(self.probability[number]), int(self.age[number]))
 
 
 @dataclass(eq=False)
@@ -250,7 +222,7 @@ class NativeServiceAnswers(NativeAnswers):
             (rows, sure, age), other = (now, before) if operator is Operator.ISTREAM else (before, now)
             kept = without(rows, other[0])
             rows, sure, age = rows[:, kept], sure[kept], age[kept]
-        return Answers(IdRows(rows, self.dictionary), FreshColumns(sure, age))
+        return Answers(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))
 
     def _mark(self, live: Bools) -> None:
         super()._mark(live)

@@ -1,8 +1,26 @@
-"""RDF terms as text."""
+"""RDF terms as text, and as JSON."""
 
-from pyoxigraph import Triple
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 
 def text_of(term: object) -> str:
     """A term as SPARQL and N-Triples write it; the library prints a triple term without its brackets."""
     return f"<<( {term} )>>" if isinstance(term, Triple) else str(term)
+
+
+def term_json(term: NamedNode | BlankNode | Literal | Triple) -> dict[str, object]:
+    """A term as the SPARQL 1.1 Query Results JSON Format writes it."""
+    if isinstance(term, NamedNode):
+        return {"type": "uri", "value": term.value}
+    if isinstance(term, BlankNode):
+        return {"type": "bnode", "value": term.value}
+    if isinstance(term, Triple):
+        parts = zip(("subject", "predicate", "object"), term, strict=True)
+        return {"type": "triple", "value": {name: term_json(part) for name, part in parts}}
+    if term.language is not None:
+        return {"type": "literal", "value": term.value, "xml:lang": term.language}
+    if term.datatype.value == XSD_STRING:
+        return {"type": "literal", "value": term.value}
+    return {"type": "literal", "value": term.value, "datatype": term.datatype.value}

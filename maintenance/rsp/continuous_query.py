@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pyoxigraph import NamedNode
 
+from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.query.federation.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.rsp.evaluation_limits import Limits
@@ -71,6 +72,8 @@ class ContinuousQuery:
     """an earlier run answered all evaluations up to this one: here they only fill the windows"""
     follow: Callable[[Content, Move], None] | None = None
     """who is told how windows move; None: a dataset, over which the SPARQL library evaluates the query"""
+    dictionary: Dictionary | None = None
+    """where its ids come from; None: it is evaluated with terms"""
 
     def __post_init__(self) -> None:
         """Lay out the dataset."""

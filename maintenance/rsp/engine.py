@@ -6,6 +6,8 @@ from typing import TypeAlias, TypeVar
 
 from pyoxigraph import Quad, Triple
 
+from freshkeeper.maintenance.native.column_lines import as_columns
+from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.stored_literals import as_stored
@@ -76,6 +78,8 @@ class Engine:
             self._begin(query, watermark)
             self._of(query, query.reach, watermark)
         yield from self._together(lambda query: query.due(), watermark)
+        for dictionary in self._dictionaries():
+            dictionary.sweep()
 
     def finish(self) -> Iterator[Result]:
         """The streams have ended: evaluations up to the last element's time, or until nothing is left."""
@@ -149,11 +153,18 @@ class Engine:
             return None
 
     def _aim(self) -> None:
-        """Elements that one named window alone wants are read into its graph."""
+        """Elements that one named window alone wants are read into its graph; those that are joined by ids, as ids."""
         for one in self.inputs:
             wanting = [c for query in self.queries for c in query.contents if c.window.stream == one.name]
             if len(wanting) == 1 and isinstance(one.stream, TimedLines):
                 one.stream.graph = wanting[0].graph
+            for dictionary in self._dictionaries(one.name)[:1]:
+                one.read_from(as_columns(one.stream, dictionary))
+
+    def _dictionaries(self, stream: str | None = None) -> list[Dictionary]:
+        """Those of the queries, or of the queries of one stream."""
+        queries = [query for query in self.queries if stream is None or stream in query.streams]
+        return list(dict.fromkeys(query.dictionary for query in queries if query.dictionary is not None))
 
     def _check(self) -> None:
         known = [one.name for one in self.inputs]

@@ -7,15 +7,19 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from pyoxigraph import BlankNode, NamedNode, Triple
+from pyoxigraph import BlankNode, Triple
 
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.freshness_columns import CERTAIN, FreshnessColumns
+from freshkeeper.maintenance.native.id_rows import IdRows
+from freshkeeper.maintenance.native.json_terms import JsonTerms
+from freshkeeper.maintenance.native.ndjson import JsonAnswers
 from freshkeeper.maintenance.query.model import Form
-from freshkeeper.maintenance.rdf.terms import text_of
+from freshkeeper.maintenance.rdf.terms import term_json, text_of
 from freshkeeper.maintenance.rsp.evaluator import LazyRows, Term
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.policies.errors import ConfigError, nearest
 
-XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 QUERY_GRAPH = "freshkeeper:query/"
 REMEMBERED = 100_000
 """Terms whose text is kept."""
@@ -39,22 +43,6 @@ class Terms:
         return found
 
 
-def term_json(term: Term) -> dict[str, object]:
-    """A term as the SPARQL 1.1 Query Results JSON Format writes it."""
-    if isinstance(term, NamedNode):
-        return {"type": "uri", "value": term.value}
-    if isinstance(term, BlankNode):
-        return {"type": "bnode", "value": term.value}
-    if isinstance(term, Triple):
-        parts = zip(("subject", "predicate", "object"), term, strict=True)
-        return {"type": "triple", "value": {name: term_json(part) for name, part in parts}}
-    if term.language is not None:
-        return {"type": "literal", "value": term.value, "xml:lang": term.language}
-    if term.datatype.value == XSD_STRING:
-        return {"type": "literal", "value": term.value}
-    return {"type": "literal", "value": term.value, "datatype": term.datatype.value}
-
-
 @dataclass(eq=False)
 class NdJson:
     """One line of JSON per evaluation, each answer with its freshness."""
@@ -62,6 +50,7 @@ class NdJson:
     terms: Terms = field(default_factory=Terms)
     empty: bool = True
     """whether an evaluation without answers has a line"""
+    of_columns: dict[Dictionary, JsonAnswers] = field(default_factory=dict)
 
     def lines(self, result: Result) -> Iterator[str]:
         """The line of one evaluation."""
@@ -70,12 +59,20 @@ class NdJson:
             yield f"{head_of(result)}{answers}{tail_of(result)}"
 
     def _answers(self, result: Result) -> Iterator[str]:
-        if result.form is Form.SELECT:
+        if isinstance(result.answers, IdRows):
+            yield self._columns(result.answers, result)
+        elif result.form is Form.SELECT:
             yield from self._solutions(result)
-            return
-        for number, answer in enumerate(result.answers):
-            shown = {"boolean": answer} if isinstance(answer, bool) else {"triple": f"{answer} ."}
-            yield f"{json.dumps(shown, ensure_ascii=False)[:-1]}, {_freshness(result, number)}}}"
+        else:
+            for number, answer in enumerate(result.answers):
+                shown = {"boolean": answer} if isinstance(answer, bool) else {"triple": f"{answer} ."}
+                yield f"{json.dumps(shown, ensure_ascii=False)[:-1]}, {_freshness(result, number)}}}"
+
+    def _columns(self, rows: IdRows, result: Result) -> str:
+        if rows.dictionary not in self.of_columns:
+            self.of_columns[rows.dictionary] = JsonAnswers(JsonTerms(rows.dictionary))
+        freshness = CERTAIN if result.freshness is None else FreshnessColumns.of(result.freshness)
+        return self.of_columns[rows.dictionary].text(rows, result.variables, freshness).decode()
 
     def _solutions(self, result: Result) -> Iterator[str]:
         names = [f"{json.dumps(name)}: " for name in result.variables]

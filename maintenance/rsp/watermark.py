@@ -35,6 +35,12 @@ class Input:
         """Whether the others wait for it."""
         return not self.ended and not self.idle
 
+    def read_from(self, stream: Stream) -> None:
+        """The same elements from another reader; before the first is read."""
+        self.stream = stream
+        if self.background is not None:
+            self.background.stream = stream
+
     def read(self) -> Timed:
         """The next elements in order; at the end, those that waited; of a silent stream nothing."""
         try:

@@ -6,11 +6,10 @@ import pytest
 
 from freshkeeper.maintenance.native.columns import columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.native.id_rows import IdRows
 from freshkeeper.maintenance.native.json_terms import JsonTerms
-from freshkeeper.maintenance.native.ndjson import FreshnessColumns, NdJsonColumns
-from freshkeeper.maintenance.query.model import Form, Operator
-from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.native.ndjson import JsonAnswers
 from freshkeeper.maintenance.streams.batch import Batch
 
 
@@ -21,4 +20,4 @@ def compiled() -> None:
     columns_of(Batch([1], [ox.Quad(node, node, ox.Literal(1))]), dictionary)
     freshness = FreshnessColumns(np.array([0.5]), np.array([1]))
     rows = IdRows(np.array([[0]]), dictionary)
-    NdJsonColumns(JsonTerms(dictionary)).line(Result(0, Form.SELECT, Operator.RSTREAM, ("x",), rows, freshness))
+    JsonAnswers(JsonTerms(dictionary)).text(rows, ("x",), freshness)
