@@ -186,9 +186,7 @@ def continuous(
 ) -> ContinuousQuery:
     """A query that runs by its plan; its answers are `compared` by R2S as terms, or have been as columns."""
     query, contents, dictionary = answers.query, answers.contents, answers.dictionary
-    found = ContinuousQuery(
-        query, contents, answers, graphs, start, name, follow=answers.apply, dictionary=dictionary
-    )
+    found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply, dictionary=dictionary)
     if answers.query.form is not Form.ASK and not compared:
         found.streamer = Streamer(Operator.RSTREAM)
     return found
