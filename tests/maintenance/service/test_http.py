@@ -295,7 +295,7 @@ def test_keys_in_headers_reach_the_source_from_the_environment(kind, more, webs,
 @pytest.mark.parametrize(
     ("auth", "said"),
     [
-        ({"headers": {"X-API-Key": "s3cret-1"}}, "each must have the name of an environment variable"),
+        ({"headers": {"X-API-Key": "s3cret-1"}}, "it must be the name of an environment variable"),
         ({"headers": {"X API": "KEY"}}, "X-API-Key is a name for a header"),
         ({"headers": {"Host": "KEY"}}, "X-API-Key is a name for a header"),
         ({"headers": {"authorization": "KEY"}, "bearer": "T"}, "the header Authorization is given twice"),

@@ -289,9 +289,9 @@ def test_blocks_make_one_trace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_hundred_thousand_entities() -> None:
     workload = Workload(sns=100_000, srs=100_000, edges=300_000, degree_skew=1.0, duration_ms=5000)
-    begin = time.perf_counter()
+    begin = time.process_time()
     trace = generate(workload, 21)
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
     assert len(trace.edges) == 300_000
     assert len(trace.arrivals) == pytest.approx(100_000 * 5 * np.log(2), rel=0.02)
 
