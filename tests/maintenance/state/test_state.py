@@ -276,8 +276,8 @@ def test_report_check_and_compare_read_a_journal_in_parts(world: Any, monkeypatc
     page = write_report(world.place / "one").read_text()
     assert "the expected number stands in" in page
     assert "Wasted refreshes cannot be told" not in page
-    (row,) = compare(world.place / "one", world.place / "other").rows
-    assert tuple(row[:2]) == ("http://example.org/blog", "gain")
+    (found,) = compare(world.place / "one", world.place / "other").differences
+    assert found.row[:2] == ("http://example.org/blog", "gain")
 
 
 def test_a_journal_of_a_remote_source_does_not_claim_the_truth(world: Any) -> None:
