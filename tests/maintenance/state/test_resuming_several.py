@@ -53,8 +53,8 @@ def lines(run: Session, stop: int | None = None) -> list[dict[str, Any]]:
 
 
 def last(found: list[dict[str, Any]]) -> dict[tuple[str, int], Any]:
-    """The last line of each query and instant."""
-    return {(line["query"], line["t"]): line for line in found}
+    """The last line of each query and instant; the order of its answers means nothing, and evaluators differ in it."""
+    return {(line["query"], line["t"]): line | {"answers": sorted(line["answers"], key=str)} for line in found}
 
 
 def told(found: dict[tuple[str, int], Any]) -> dict[tuple[str, int], list[str]]:
