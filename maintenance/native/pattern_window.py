@@ -1,9 +1,11 @@
 """One window of a pattern set: its automaton, the queries that each form stands for, and what was found."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -28,6 +30,11 @@ class Member:
     columns: tuple[int, ...]
     form: int
     rows: Rows
+
+    def result(self, bounds: tuple[int, int], answers: list[Row]) -> Result:
+        """Its new solutions of an instant, where its window has these bounds."""
+        windows = {self.window: bounds}
+        return Result(bounds[1], Form.SELECT, Operator.ISTREAM, self.variables, answers, None, windows, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +74,6 @@ class PartMatches:
         found = np.bincount(self.solutions.form)
         return {member.name: int(found[form]) for form, members in self.members.items() for member in members}
 
-    def ids(self, member: Member) -> tuple[Ints, Ints]:
-        """The elements of one query's solutions by number, and a row of ids for each."""
-        which = np.flatnonzero(self.solutions.form == member.form)
-        places = self.starts[which][:, None] + np.array(member.columns, np.int64)
-        return self.solutions.element[which], self.solutions.value[places]
-
     def results(self) -> Iterator[Result]:
         """What each query has to say of an instant, if anything, in order."""
         instants = self.solutions.element
@@ -81,19 +82,13 @@ class PartMatches:
         with self.dictionary.lock:
             values = self.dictionary.terms(self.solutions.value)
         rows = zip(instants.tolist(), self.solutions.form.tolist(), self.starts.tolist(), strict=False)
-        for instant, solutions in groupby(rows, key=lambda row: row[0]):
-            found: dict[Member, list[Row]] = {}
+        for instant, solutions in groupby(rows, key=itemgetter(0)):
+            bounds, found = self._bounds(instant), defaultdict[Member, list[Row]](list)
             for _, form, start in solutions:
                 for member in self.members[form]:
-                    found.setdefault(member, []).append(tuple(values[start + c] for c in member.columns))
-            for member in sorted(found, key=lambda member: member.rank):
-                yield self._result(instant, member, found[member])
-
-    def _result(self, instant: int, member: Member, rows: list[Row]) -> Result:
-        bounds = self._bounds(instant)
-        return Result(
-            bounds[1], Form.SELECT, Operator.ISTREAM, member.variables, rows, None, {member.window: bounds}, member.name
-        )
+                    found[member].append(tuple([values[start + column] for column in member.columns]))
+            for member in sorted(found, key=attrgetter("rank")):
+                yield member.result(bounds, found[member])
 
     def _bounds(self, instant: int) -> tuple[int, int]:
         span = self.window.range or 0

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pyoxigraph import BlankNode, Triple
 
@@ -87,17 +88,21 @@ class NdJson:
 
 def head_of(result: Result) -> str:
     """What stands before the answers of an evaluation."""
-    head: dict[str, object] = {"t": result.t}
-    if result.query:
-        head["query"] = result.query
-    head |= {"windows": {n: list(b) for n, b in result.windows.items()}, "op": result.operator.value}
-    return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "answers": ['
+    query = f', "query": {_quoted(result.query)}' if result.query else ""
+    windows = ", ".join(f"{_quoted(name)}: [{opens}, {closes}]" for name, (opens, closes) in result.windows.items())
+    return f'{{"t": {result.t}{query}, "windows": {{{windows}}}, "op": "{result.operator.value}", "answers": ['
 
 
 def tail_of(result: Result) -> str:
     """What stands behind them."""
-    tail = {"late": result.late} | ({"errors": result.errors} if result.errors else {})
-    return f"], {json.dumps(tail)[1:]}\n"
+    errors = f', "errors": {result.errors}' if result.errors else ""
+    return f'], "late": {result.late}{errors}}}\n'
+
+
+@lru_cache(maxsize=10_000)
+def _quoted(name: str) -> str:
+    """A name as JSON; of thousands of queries each comes again and again."""
+    return json.dumps(name, ensure_ascii=False)
 
 
 def _spliced(result: Result) -> str | None:
