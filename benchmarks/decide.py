@@ -1,6 +1,6 @@
 """How long a decision takes: from scratch and step by step, in units of scipy's CSR·vector product on the same graph.
 
-Asked for: from scratch sbm ≤ 2 units and ibm ≤ 4; a step with a quarter of the window new ≤ 1.5 and with 1 % new ≤ 0.3;
+Asked for: from scratch sbm ≤ 2 units and ibm ≤ 4; plan where staleness is not known ≤ 12, three windows ahead; a step with a quarter of the window new ≤ 1.5 and with 1 % new ≤ 0.3;
 growth from 1 M to 10 M edges ≤ 12-fold; networkx ≥ 100 times slower; a whole evaluation at 002's size ≤ 0.5 ms;
 peak memory at 10 M edges ≤ 1 GB.
 """
@@ -19,8 +19,9 @@ from stopwatch import ratios, seconds, show
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.policies.arrays import Floats, Ids, Ints
-from freshkeeper.policies.base import Budget, Round
+from freshkeeper.policies.base import Budget, Knowledge, Round
 from freshkeeper.policies.ibm import Ibm
+from freshkeeper.policies.plan import Plan
 from freshkeeper.policies.sbm import Sbm
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
 from freshkeeper.simulator.trace.workload import generate
@@ -108,6 +109,26 @@ class Scene:
             foresee=lambda: np.zeros((NODES, HORIZON)),
         )
 
+    def uncertain_round(self) -> Round:
+        """The same where nothing is known but rates: Poisson changes, ages of copies, arrivals, three windows ahead."""
+        ahead = np.arange(3 * HORIZON)
+        rates = 1.0 / np.exp(self.rng.uniform(0.0, np.log(60.0), NODES))
+        refreshed = np.asfortranarray(np.exp(np.multiply.outer(-rates, ahead)))
+        survived = np.exp(-rates * self.rng.exponential(20.0, NODES))[:, None]
+        demand = self.graph.demand(3 * HORIZON)
+        return Round(
+            demand=demand,
+            fresh_if_refreshed=refreshed,
+            fresh_if_kept=np.asfortranarray(survived * refreshed),
+            cost=np.ones(NODES),
+            last_refresh=np.zeros(NODES, np.int64),
+            build=lambda: self.graph.structure(3 * HORIZON, None),
+            foresee=lambda: np.zeros((NODES, 3 * HORIZON)),
+            expected_arrivals=demand[:, 0] / HORIZON,
+            knowledge=Knowledge.LEARNED,
+            span=HORIZON,
+        )
+
     def step(self, share: float) -> tuple[float, float]:
         """Seconds of one step in which `share` of the window is new, and how many mappings that were."""
         count = int(MAPPINGS * share)
@@ -138,10 +159,12 @@ def measure(edges: int) -> dict[str, float]:
         demand = product(needed.start, needed.stop, needed.neighbours, profile[:, :columns])
         policy.select(replace(round, demand=demand), budget, rng)
 
+    unsure = scene.uncertain_round()
     return {
         "unit": seconds(lambda: adjacency @ count, 25),
         "sbm": seconds(lambda: scratch(Sbm(), 1)),
         "ibm": seconds(lambda: scratch(Ibm(), HORIZON)),
+        "plan": seconds(lambda: Plan().select(replace(unsure), budget, rng)),
         "quarter": scene.step(0.25)[0],
         "hundredth": scene.step(0.01)[0],
         "kept_sbm": seconds(lambda: Sbm().select(replace(round), budget, rng)),
@@ -183,6 +206,7 @@ def main() -> None:
         scene = Scene(asked.peak)
         scene.step(0.25)
         Ibm().select(scene.round(), Budget(GAMMA, GAMMA), np.random.default_rng(2))
+        Plan().select(scene.uncertain_round(), Budget(GAMMA, GAMMA), np.random.default_rng(2))
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return
     report()
@@ -205,6 +229,7 @@ def report() -> None:
         "unit": "scipy CSR·vector, the unit",
         "sbm": "sbm from scratch",
         "ibm": "ibm from scratch",
+        "plan": "plan, staleness not known",
         "quarter": "step, a quarter of the window new",
         "hundredth": "step, 1 % of the window new",
         "kept_sbm": "sbm on a demand that was kept",

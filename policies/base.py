@@ -233,7 +233,9 @@ class Round:
         """w̄ = Aᵀ·c̄: the demand plus that of expected arrivals."""
         if self.expected_arrivals is None:
             return self.demand
-        return self.demand + np.outer(self.expected_arrivals, self._arrived)
+        expected = np.multiply.outer(self._arrived, self.expected_arrivals)  # laid out as demand is
+        expected += self.demand.T
+        return expected.T
 
     @property
     def _arrived(self) -> Floats:

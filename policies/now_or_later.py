@@ -126,10 +126,10 @@ def indices_of(demand: Floats, refreshed: Floats, kept: Floats, least: Floats, g
         low, high = least[j], sums[0, last] - held[last]
         if advantage(low, sums, held, ahead, paid)[0] <= 0:
             continue
-        close, price = CLOSE * high, 0.7 * high + 0.3 * low
+        close, price = CLOSE * high, max(high * aged(old[0]), low)
         for _ in range(STEPS):
             score, slope = advantage(price, sums, held, ahead, paid)
-            if abs(score) <= close or high - low <= close:
+            if abs(score) <= 1e-2 * close or high - low <= close:
                 break
             if score > 0:
                 low = price
@@ -140,6 +140,14 @@ def indices_of(demand: Floats, refreshed: Floats, kept: Floats, least: Floats, g
                 price = 0.5 * (low + high)
         found[j] = price
     return found
+
+
+@njit(cache=True, nogil=True)
+def aged(kept: float) -> float:
+    """The share of its gain that the index of a copy is where demand stays: (1 − F + F·ln F)/(1 − F)."""
+    if kept <= 0.0 or kept >= 1.0:
+        return 1.0
+    return 1.0 + kept * np.log(kept) / (1.0 - kept)
 
 
 @njit(cache=True, nogil=True)
