@@ -1,8 +1,8 @@
 """How long a decision takes: from scratch and step by step, in units of scipy's CSR·vector product on the same graph.
 
-Asked for: from scratch sbm ≤ 2 units and ibm ≤ 4; plan where staleness is not known ≤ 12, three windows ahead; a step with a quarter of the window new ≤ 1.5 and with 1 % new ≤ 0.3;
-growth from 1 M to 10 M edges ≤ 12-fold; networkx ≥ 100 times slower; a whole evaluation at 002's size ≤ 0.5 ms;
-peak memory at 10 M edges ≤ 1 GB.
+Asked for: from scratch sbm ≤ 2 units and ibm ≤ 4; plan where staleness is not known ≤ 12, three windows ahead; a step
+with a quarter of the window new ≤ 1.5 and with 1 % new ≤ 0.3; growth from 1 M to 10 M edges ≤ 12-fold; networkx ≥ 100
+times slower; a whole evaluation at 002's size ≤ 0.5 ms; peak memory at 10 M edges ≤ 1 GB.
 """
 
 import argparse

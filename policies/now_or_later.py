@@ -147,7 +147,8 @@ def aged(kept: float) -> float:
     """The share of its gain that the index of a copy is where demand stays: (1 − F + F·ln F)/(1 − F)."""
     if kept <= 0.0 or kept >= 1.0:
         return 1.0
-    return 1.0 + kept * np.log(kept) / (1.0 - kept)
+    share: float = 1.0 + kept * np.log(kept) / (1.0 - kept)
+    return share
 
 
 @njit(cache=True, nogil=True)

@@ -27,9 +27,12 @@ class GraphColumns:
     def of(cls, parts: Sequence[tuple[Small, Small, Small]]) -> "GraphColumns":
         """From subjects, predicates and objects in any order; a graph is a set."""
         s, p, o = (np.concatenate([np.empty(0, np.int32), *(part[n] for part in parts)]) for n in range(3))
-        each, codes = np.unique(p, return_inverse=True)
-        order = np.argsort(codes.astype(np.int16 if each.size < 1 << 15 else np.int64), kind="stable")
-        cuts = np.searchsorted(codes[order], np.arange(each.size + 1))
+        known = np.zeros(int(p.max(initial=-1)) + 1, bool)
+        known[p] = True
+        each = np.flatnonzero(known)
+        codes = (np.cumsum(known) - 1).astype(np.int16 if each.size < 1 << 15 else np.int32)[p]
+        order = np.argsort(codes, kind="stable")
+        cuts = np.append(0, np.cumsum(np.bincount(codes, minlength=each.size)))
         ranges, subjects, objects, end = {}, [s[:0]], [o[:0]], 0
         for n, predicate in enumerate(each.tolist()):
             here = order[cuts[n] : cuts[n + 1]]

@@ -82,6 +82,11 @@ class IntervalRows:
         for positions, index in self.indexes.items():
             index.add(self.added, [self.terms[n, self.added] for n in positions])
 
+    def renew(self) -> None:
+        """All that is held counts as brought by the batch, from its first evaluation on."""
+        self.since[self.held] = np.maximum(self.since[self.held], 0)
+        self.added = self.held[self.until[self.held] > 0]
+
     def is_new(self) -> Bools:
         """By row: whether the batch brought it."""
         found = np.zeros(self.width, bool)

@@ -7,7 +7,7 @@ answers     of all ticks together: what came and went for ISTREAM and DSTREAM, w
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from freshkeeper.maintenance.native.interval_rows import FAR
 from freshkeeper.maintenance.native.join_inputs import Relation
 from freshkeeper.maintenance.native.moving_window import EMPTY, MovingWindow
 from freshkeeper.maintenance.native.plan import Plan
+from freshkeeper.maintenance.native.plan_head import Grouping
 from freshkeeper.maintenance.native.segments import Intervals, changed, present
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
@@ -49,18 +50,21 @@ class MovingAnswers:
     variables: tuple[str, ...]
     windows: Sequence[MovingWindow]
     relations: Sequence[Relation]
+    beside: tuple[str, ...] = ()
+    """what is told of every answer beside what the query shows"""
     _begun: bool = False
 
     def __post_init__(self) -> None:
         """What is joined, and what is made of it."""
         head, prologue, literals = self.plan.head, self.query.expression.prologue.text, LiteralIds(self.dictionary)
         plain = head.form is Form.SELECT and head.grouping is None
-        self.kept = self.variables if plain else self.plan.kept
-        self.groups = Groups(head.grouping, self.kept, self.variables, self.dictionary) if head.grouping else None
+        self.kept = (*(self.variables if plain else self.plan.kept), *self.beside)
+        self.groups = self._grouped(head.grouping) if head.grouping else None
         self.triples = Triples(head.template, self.kept, self.dictionary) if head.template else None
         self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
         inputs = [self._input(pattern.window, pattern.terms) for pattern in self.plan.patterns]
         self._join = IntervalJoin([*inputs, *self.relations], inputs)
+        self._swapped: Sequence[Relation] | None = None
         self._values = np.empty((len(self.kept), 0), np.int64)
         self._members = np.empty((len(inputs), 0), np.int64)
         self.dictionary.hold(self._mark)
@@ -69,7 +73,7 @@ class MovingAnswers:
         """Move the windows; the ticks of answers, in order, and the answers beside them."""
         for window in self.windows:
             window.begin_batch(ticks)
-        found = self._solutions()
+        found = self._solutions(self._swap())
         if self.groups is not None:
             found = grouped(self.groups, found, -1 if self._begun else 0)
         self._begun = True
@@ -83,6 +87,26 @@ class MovingAnswers:
         marked = marked[:, np.argsort(marked[0], kind="stable")]
         return marked[0], marked[1:]
 
+    def _grouped(self, grouping: Grouping) -> Groups:
+        keys = (*grouping.keys, *self.beside)
+        return Groups(replace(grouping, keys=keys), self.kept, (*self.variables, *self.beside), self.dictionary)
+
+    def replace(self, relations: Sequence[Relation]) -> None:
+        """Static parts have other solutions from the next batch on; any thread may say so."""
+        with self.dictionary.lock:
+            self._swapped = relations
+
+    def _swap(self) -> bool:
+        """Take new relations, if there are some: all that windows hold is joined with them as if it had just come."""
+        with self.dictionary.lock:
+            if self._swapped is None:
+                return False
+            self.relations, self._swapped = self._swapped, None
+        self._join = IntervalJoin([*self._join.windows, *self.relations], self._join.windows)
+        for window in self.windows:
+            window.rows.renew()
+        return True
+
     def changes(self, count: int) -> Bools:
         """By tick: whether any window has changed."""
         found = np.zeros(count, bool)
@@ -95,11 +119,14 @@ class MovingAnswers:
             return found.at_each(count)
         return changed(found, 1 if self.query.operator is Operator.ISTREAM else -1)
 
-    def _solutions(self) -> Intervals:
-        """Those from before and those that are new; what the batch does not end is kept for the next one."""
+    def _solutions(self, again: bool) -> Intervals:
+        """Those from before and those that are new; what the batch does not end is kept for the next one.
+
+        Where all are found again, those from before end with the first evaluation.
+        """
         values, members = [self._values], [self._members]
         since = [np.full(self._members.shape[1], -1)]
-        until = [self._join.until(self._members)]
+        until = [np.zeros(self._members.shape[1], np.int64) if again else self._join.until(self._members)]
         for solutions in self._join.batch():
             kept = tested(solutions, self._expressions)
             values.append(np.stack([kept.bound[name] for name in self.kept]) if self.kept else _none(kept.size))
@@ -118,7 +145,7 @@ class MovingAnswers:
 
     def _mark(self, live: Bools) -> None:
         live[self._values[self._values >= 0]] = True
-        for relation in self.relations:
+        for relation in (*self.relations, *(self._swapped or ())):
             live[relation.rows[relation.rows >= 0]] = True
         for one in self._join.windows:
             live[[term for term in one.terms if not isinstance(term, str)]] = True
@@ -136,7 +163,7 @@ class MovingQuery(ContinuousQuery):
     quiet: bool = False
     """whether evaluations without answers are left out"""
     most: int = 8_192
-    """evaluations of one batch, but for those of one instant, which stay together"""
+    """calls for an evaluation of one window in one batch, but for those of one instant, which stay together"""
     _results: deque[Result] = field(default_factory=deque)
     _watermark: int | None = None
 
@@ -216,6 +243,9 @@ class MovingQuery(ContinuousQuery):
         calls = [(window.counts, window.calls()) for window in self.moving.windows]
         if Report.ON_WINDOW_CLOSE in self.query.times.report:
             calls = [(counts, each) for counts, each in calls if counts]
+        for _, each in calls:
+            if each.size > self.most:
+                watermark = min(watermark, max(int(each[self.most]), int(each[0]) + 1))
         calls = [(counts, each[: np.searchsorted(each, watermark)]) for counts, each in calls]
         ticks = np.unique(np.concatenate([each for _, each in calls])) if calls else EMPTY
         times = np.ones(ticks.size, np.int64)
@@ -223,5 +253,4 @@ class MovingQuery(ContinuousQuery):
             if counts:
                 here = np.searchsorted(each, ticks, "right") - np.searchsorted(each, ticks)
                 np.maximum(times, here, out=times)
-        most = max(1, int(np.searchsorted(np.cumsum(times), self.most, "right")))
-        return np.repeat(ticks[:most], times[:most])
+        return np.repeat(ticks, times)

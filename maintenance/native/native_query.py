@@ -1,13 +1,13 @@
 """A query's answers from columns: what arrives is joined once, what leaves takes its solutions along."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from pyoxigraph import QuerySolutions, Store
 
 from freshkeeper.maintenance.native.answer_columns import Groups, Triples
-from freshkeeper.maintenance.native.delta_join import DeltaJoin
+from freshkeeper.maintenance.native.delta_join import DeltaJoin, Solutions
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.expressions import Asked, LiteralIds, tested
 from freshkeeper.maintenance.native.id_rows import IdRows, firsts, without
@@ -66,6 +66,7 @@ class NativeAnswers:
         prologue = self.query.expression.prologue.text
         self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
         self.table = self._table([held[pattern.window] for pattern in self.plan.patterns])
+        self._swapped: Sequence[Relation] | None = None
         self.dictionary.hold(self._mark)
 
     def apply(self, content: Content, move: Move) -> None:
@@ -74,7 +75,27 @@ class NativeAnswers:
             return
         held = _slots(content)
         self._lose(*self.table.drop(held))
-        for solutions in self._join.arrived(held):
+        self._gain(self._join.arrived(held))
+
+    def replace(self, found: Sequence[Relation]) -> None:
+        """Static parts have other solutions from the next evaluation on; any thread may say so."""
+        with self.dictionary.lock:
+            self._swapped = found
+
+    def _swap(self) -> None:
+        """Take new relations, if there are some: all solutions are found again, and R2S sees what differs."""
+        with self.dictionary.lock:
+            if (found := self._swapped) is None:
+                return
+            windows = [one for one in self._join.inputs if isinstance(one, WindowInput)]
+            self._join, self._swapped = DeltaJoin([*windows, *found]), None
+        self._lose(self.table.values.copy(), self.table.noted.copy())
+        self.table.size = 0
+        self._gain(self._join.all())
+
+    def _gain(self, found: Iterable[Solutions]) -> None:
+        """Solutions that are new."""
+        for solutions in found:
             kept = tested(solutions, self._expressions)
             values = _stacked([kept.bound[name] for name in self.table.variables], kept.size)
             self.table.add(values, kept.members[: len(self.table.holders)])
@@ -83,6 +104,7 @@ class NativeAnswers:
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """What R2S streams of this instant."""
         del now, evaluator, functions
+        self._swap()
         if self.plan.head.form is Form.ASK:
             return Answers([self.table.size > 0])
         rows = self._streamed()
@@ -154,7 +176,7 @@ class NativeAnswers:
         self.table.mark(live)
         for ids in (*self._gained, *self._lost, *([] if self._before is None else [self._before])):
             live[ids[ids >= 0]] = True
-        for one in self._join.inputs:
+        for one in (*self._join.inputs, *(self._swapped or ())):
             if isinstance(one, Relation):
                 live[one.rows[one.rows >= 0]] = True
             elif isinstance(one, WindowInput):
@@ -170,9 +192,9 @@ def native_query(
         raise NotNativeError("a state keeps the solutions that its triples are made of")
     if moves_with_elements(query) and not compared:
         return _moving_query(query, plan, graphs, start, name, dictionary)
-    contents = slot_contents(query, start, dictionary)
-    operator = Operator.RSTREAM if compared else query.operator
-    answers = NativeAnswers(query, plan, contents, StaticGraphs.of(graphs, dictionary), dictionary, operator)
+    contents, static = slot_contents(query, start, dictionary), StaticGraphs.of(graphs, dictionary)
+    answers = NativeAnswers(query, plan, contents, static, dictionary, Operator.RSTREAM if compared else query.operator)
+    static.watch(lambda: answers.replace(relations(query, plan.statics, static)))
     return continuous(answers, graphs, start, name, compared)
 
 
@@ -196,8 +218,9 @@ def _moving_query(
     query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
 ) -> MovingQuery:
     windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
-    static = relations(query, plan.statics, StaticGraphs.of(graphs, dictionary))
-    moving = MovingAnswers(query, plan, dictionary, shown(query), windows, static)
+    static = StaticGraphs.of(graphs, dictionary)
+    moving = MovingAnswers(query, plan, dictionary, shown(query), windows, relations(query, plan.statics, static))
+    static.watch(lambda: moving.replace(relations(query, plan.statics, static)))
     contents = [content_of(window, start) for window in query.windows]
     nothing = LocalQuery(query)
     return MovingQuery(

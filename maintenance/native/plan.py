@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from freshkeeper.maintenance.native.plan_head import Head, NotNativeError, read_head
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.syntax.tokens import Token, tokenize
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
@@ -59,28 +59,6 @@ class WindowPattern:
 
 
 @dataclass(frozen=True)
-class StaticPart:
-    """A sub-query over static graphs, whose solutions are a relation."""
-
-    elements: tuple[Element, ...] = field(repr=False)
-    variables: tuple[str, ...]
-    """what the rest of the query needs of it"""
-
-    @cached_property
-    def patterns(self) -> tuple[tuple[str, Terms], ...] | None:
-        """Its triple patterns with their graphs, "" being the default one; None where it is more than a join."""
-        try:
-            return tuple(_plain(self.elements, ""))
-        except NotNativeError:
-            return None
-
-    def sparql(self, prologue: str) -> str:
-        """Its solutions."""
-        body = " . ".join(e.text for e in self.elements)
-        return f"{prologue}SELECT {' '.join(f'?{name}' for name in self.variables) or '*'} WHERE {{ {body} }}"
-
-
-@dataclass(frozen=True)
 class Expression:
     """A FILTER, or a BIND that sets `name`, over variables that every solution binds."""
 
@@ -89,6 +67,43 @@ class Expression:
     name: str | None = None
     differ: bool | None = None
     """of FILTER(?a != ?b) True, of FILTER(?a = ?b) False"""
+
+
+@dataclass(frozen=True)
+class StaticJoin:
+    """A join of triple patterns over static graphs."""
+
+    variables: tuple[str, ...]
+    patterns: tuple[tuple[str, Terms], ...]
+    """with the graph of each, "" being the default one"""
+    expressions: tuple[Expression, ...]
+    """FILTERs of its solutions"""
+
+
+@dataclass(frozen=True)
+class StaticPart:
+    """A sub-query over static graphs, whose solutions are a relation."""
+
+    elements: tuple[Element, ...] = field(repr=False)
+    variables: tuple[str, ...]
+    """what the rest of the query needs of it"""
+
+    @cached_property
+    def join(self) -> "StaticJoin | None":
+        """The same as a join of triple patterns with FILTERs; None where it is more."""
+        filters = [e for e in self.elements if isinstance(e, Filter) and not e.parts and not _is_fickle(e.items)]
+        try:
+            patterns = tuple(_plain([e for e in self.elements if e not in filters], ""))
+        except NotNativeError:
+            return None
+        looked = [(e, tuple(sorted(everything([e])))) for e in filters]
+        expressions = tuple(Expression(e.text, names, None, _differ(e)) for e, names in looked)
+        return StaticJoin(self.variables, patterns, expressions)
+
+    def sparql(self, prologue: str) -> str:
+        """Its solutions."""
+        body = " . ".join(e.text for e in self.elements)
+        return f"{prologue}SELECT {' '.join(f'?{name}' for name in self.variables) or '*'} WHERE {{ {body} }}"
 
 
 @dataclass(frozen=True)
@@ -245,7 +260,7 @@ class _Reader:
         """BINDs in their order, then the FILTERs, then what SELECT computes."""
         computed: set[str] = set()
         for element in sorted(self.looking, key=lambda e: isinstance(e, Filter)):
-            if element.parts:
+            if element.parts or _is_fickle(element.items):
                 raise NotNativeError(f"{_short(element)} is not made of its variables alone")
             if isinstance(element, Bind):
                 looked, (name,) = element.looked, element.bound
@@ -259,7 +274,7 @@ class _Reader:
                 yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
         for name, text in self.head.computed:
             items = tokenize(text).items
-            if any(t.is_word(*FICKLE, "EXISTS") for t in items):
+            if _is_fickle(items):
                 raise NotNativeError(f"?{name} is not made of variables alone")
             if not (looked := names_in(items)) <= certain | computed:
                 raise NotNativeError(f"?{name} looks at what not all solutions bind")
@@ -290,6 +305,10 @@ class _Reader:
             if not joined <= sure:
                 raise NotNativeError("a static part joins a window by what not all of its solutions bind")
             yield StaticPart(ordered, shown)
+
+
+def _is_fickle(items: Sequence[Token]) -> bool:
+    return any(token.is_word(*FICKLE, "EXISTS") for token in items)
 
 
 def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms]]:

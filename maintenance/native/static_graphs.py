@@ -1,6 +1,6 @@
 """Static graphs as columns, encoded once and shared by all queries of a run."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -19,7 +19,8 @@ from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.policies.arrays import Bools, Ints
 from freshkeeper.policies.errors import InputError
 
-Parts = list[tuple[Small, Small, Small]]
+Part = tuple[Small, Small, Small]
+Parts = list[Part]
 CHUNK = 1 << 25
 """Bytes of a file that are scanned at a time."""
 MANY = 100_000
@@ -34,6 +35,7 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
     given: dict[str, Iterable[Quad] | Path] = field(default_factory=dict)
     """quads, or the file or directory that has them"""
     _columns: dict[str, GraphColumns] = field(default_factory=dict)
+    _watching: list[Callable[[], None]] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
     @classmethod
@@ -64,19 +66,50 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
         """A graph as columns, loaded when it is first asked for."""
         with self._lock:
             if name not in self._columns:
-                self._columns[name] = self.load(name)
+                self._columns[name] = self._load(self.given[name])
             return self._columns[name]
 
-    def load(self, name: str) -> GraphColumns:
-        """A graph as it is given now."""
-        given = self.given[name]
-        with self.dictionary.lock:
-            parts = read_columns(given, self.dictionary) if isinstance(given, Path) else encoded(given, self.dictionary)
-            return GraphColumns.of(parts)
+    def watch(self, told: Callable[[], None]) -> None:
+        """Whoever has made something of graphs is told when one has changed; it must not forget it was told."""
+        self._watching.append(told)
+
+    def change(self, name: str, given: Iterable[Quad] | Path | None = None) -> None:
+        """A graph is another one now, or its file was written anew; what was made of it is made again.
+
+        Queries go on with what they have until that is done: call it in a thread where they should not wait.
+        """
+        loaded = self._load(self.given[name] if given is None else given)
+        with self._lock:
+            self.given[name] = self.given[name] if given is None else given
+            self._columns[name] = loaded
+        for told in [*self._watching]:
+            told()
+
+    def _load(self, given: Iterable[Quad] | Path) -> GraphColumns:
+        loading = _Loading([])
+        self.dictionary.keep(loading)
+        read = read_columns(given, self.dictionary) if isinstance(given, Path) else encoded(given, self.dictionary)
+        while True:
+            with self.dictionary.lock:  # streams are encoded between two parts
+                if (part := next(read, None)) is None:
+                    return GraphColumns.of(loading.parts)
+                loading.parts.append(part)
 
     def _mark(self, live: Bools) -> None:
         for graph in [*self._columns.values()]:
             graph.mark(live)
+
+
+@dataclass(frozen=True, eq=False)
+class _Loading:
+    """What was read of a graph so far."""
+
+    parts: Parts
+
+    def mark(self, live: Bools) -> None:
+        """Its ids are kept."""
+        for ids in (ids for part in self.parts for ids in part):
+            live[ids] = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,33 +127,32 @@ class _Quads:
             yield from (Quad(s, p, o, DefaultGraph()) for s, p, o in zip(*terms, strict=True))
 
 
-def encoded(quads: Iterable[Quad], dictionary: Dictionary) -> Parts:
-    """Quads as columns."""
-    parts, rest = [], iter(quads)
+def encoded(quads: Iterable[Quad], dictionary: Dictionary) -> Iterator[Part]:
+    """Quads as columns, part by part."""
+    rest = iter(quads)
     while some := list(islice(rest, MANY)):
         ids = dictionary.encode(term for quad in some for term in (quad.subject, quad.predicate, quad.object))
         s, p, o = ids.astype(np.int32).reshape(-1, 3).T
-        parts.append((s, p, o))
-    return parts
+        yield s, p, o
 
 
-def read_columns(path: Path, dictionary: Dictionary) -> Parts:
+def read_columns(path: Path, dictionary: Dictionary) -> Iterator[Part]:
     """A file as columns; N-Triples without blank nodes are scanned, all else is parsed as it always was."""
     if path.suffix != ".nt" or not path.is_file():
-        return encoded(load_graph(path), dictionary)
-    parts: Parts = []
+        yield from encoded(load_graph(path), dictionary)
+        return
     try:
         with path.open("rb") as file:
             for text in _chunks(file):
-                if (part := _scanned(text, dictionary)) is None:
-                    return encoded(load_graph(path), dictionary)
-                parts.append(part)
+                if (part := _scanned(text, dictionary)) is None:  # what was read before is read again: it is a set
+                    yield from encoded(load_graph(path), dictionary)
+                    return
+                yield part
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-    return parts
 
 
-def _scanned(text: bytes, dictionary: Dictionary) -> tuple[Small, Small, Small] | None:
+def _scanned(text: bytes, dictionary: Dictionary) -> Part | None:
     """The triples of some lines; None where the scan does not understand them all."""
     if b"_:" in text or b"<<" in text:
         return None

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from freshkeeper.maintenance.native.delta_join import DeltaJoin
+from freshkeeper.maintenance.native.delta_join import DeltaJoin, Solutions
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.expressions import Asked, LiteralIds, tested
 from freshkeeper.maintenance.native.graph_columns import GraphColumns, StaticPattern
 from freshkeeper.maintenance.native.join_inputs import JoinInput, Relation
-from freshkeeper.maintenance.native.plan import StaticPart, Terms
+from freshkeeper.maintenance.native.plan import StaticJoin, StaticPart, Terms
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.sound import sound
@@ -24,26 +25,27 @@ def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -
     evaluator: Snapshot | None = None
     found = []
     for part in parts:
-        if (relation := joined(query, part, graphs)) is None:
+        if part.join is not None and len(query.dataset.default_graphs) <= 1:
+            relation = joined(query, part.join, graphs)
+        else:
             evaluator = evaluator or Snapshot(static_quads(query, graphs))
             relation = _relation(part, query.expression.prologue.text, evaluator, graphs.dictionary)
         found.append(relation)
     return found
 
 
-def joined(query: Query, part: StaticPart, graphs: StaticGraphs, more: Sequence[JoinInput] = ()) -> Relation | None:
-    """The solutions of a part that is a join of triple patterns, each over one graph; with other inputs in the join."""
-    default = query.dataset.default_graphs or (("",) if "" in graphs else ())
-    if part.patterns is None or len(default) > 1:
-        return None
-    inputs = [_input(terms, name or "".join(default), name, query, graphs) for name, terms in part.patterns]
-    rows = [
-        np.stack([solutions.bound[name] for name in part.variables])
-        if part.variables
-        else np.empty((0, solutions.size), np.int64)
-        for solutions in DeltaJoin([*more, *inputs]).all()
-    ]
-    return Relation(part.variables, np.concatenate([np.empty((len(part.variables), 0), np.int64), *rows], axis=1))
+def joined(query: Query, join: StaticJoin, graphs: StaticGraphs, more: Sequence[JoinInput] = ()) -> Relation:
+    """The solutions of a join of triple patterns, each over one graph; with other inputs in the join."""
+    default = "".join(query.dataset.default_graphs)
+    inputs = [_input(terms, name or default, name, query, graphs) for name, terms in join.patterns]
+    prologue, dictionary = query.expression.prologue.text, graphs.dictionary
+    filters = [Asked(each, prologue, dictionary, LiteralIds(dictionary)) for each in join.expressions]
+    rows = [_rows(tested(solutions, filters), join.variables) for solutions in DeltaJoin([*more, *inputs]).all()]
+    return Relation(join.variables, np.concatenate([np.empty((len(join.variables), 0), np.int64), *rows], axis=1))
+
+
+def _rows(solutions: Solutions, names: Sequence[str]) -> Ints:
+    return np.stack([solutions.bound[name] for name in names]) if names else np.empty((0, solutions.size), np.int64)
 
 
 def _input(terms: Terms, name: str, named: str, query: Query, graphs: StaticGraphs) -> StaticPattern:

@@ -1,0 +1,175 @@
+"""The experiments of seeds/000: one query, more static data, many instances; the snapshot evaluator in the same run.
+
+python benchmarks/conference.py          10⁴ to 10⁶ static triples, 2¹⁰ queries at 10⁵, about 3 minutes
+python benchmarks/conference.py --long   and 10⁷ static triples, 2¹⁰ queries there
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from stopwatch import ratios, show
+
+from freshkeeper.maintenance.native.column_lines import ColumnLines
+from freshkeeper.maintenance.native.columns import Columns
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.moving_query import MovingQuery
+from freshkeeper.maintenance.native.native_query import shown
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.native.templates import template_query, templates_of
+from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
+from freshkeeper.simulator.trace.conference import Conference, author_name, floor_plan, papers, query_texts, sightings
+from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, STREAM
+
+PUBLISHED = {"q1": 0.47, "q2": 3.90, "q3": 0.51, "q4": 0.53, "q5": 21.83}
+"""Milliseconds per execution at 10⁵ static triples, on other hardware."""
+PEOPLE, AUTHOR = 1_000, 350
+SIGHTINGS, FEW, FEWER = 100_000, 300, 2_000
+"""Elements that native queries take; those that the snapshot evaluator and Q2, whose answers are many, take."""
+INSTANCES = (1, 16, 256, 1024)
+
+
+@dataclass(eq=False)
+class Given:
+    """A stream that was read before."""
+
+    elements: Columns
+
+    def batches(self) -> Iterator[Columns]:
+        """All at once."""
+        yield self.elements
+
+
+@dataclass(eq=False)
+class Setting:
+    """The conference with so many static triples."""
+
+    place: Path
+    triples: int
+    dictionary: Dictionary = field(default_factory=Dictionary)
+
+    def __post_init__(self) -> None:
+        """Draw it, and load it."""
+        dblp, plan, stream = (self.place / name for name in ("dblp.nt", "floorplan.nt", "rfid.nq"))
+        _write(dblp, islice(papers(1), self.triples))
+        _write(plan, floor_plan(1).lines())
+        _write(stream, islice(sightings(Conference(people=PEOPLE), 1), SIGHTINGS))
+        self.graphs = StaticGraphs(self.dictionary, {FLOOR_PLAN: plan, "": dblp})
+        before = resident()
+        self.load_s = cpu(lambda: self.graphs.columns(""))
+        self.load_mb = resident() - before
+        self.elements = Columns.joined([*ColumnLines(TimedLines.file(stream), self.dictionary).batches()])
+
+    def native(self, number: str, count: int) -> float:
+        """Milliseconds per element, the second time."""
+        query = parse(query_texts(author_name(AUTHOR))[number])
+        return min(self._timed(lambda: self._quiet(build(query, self.graphs, evaluator=EvaluatorKind.NATIVE,
+                   dictionary=self.dictionary)), count) for _ in range(2))  # fmt: skip
+
+    def snapshot(self, number: str, count: int) -> float:
+        """Milliseconds per element."""
+        query = parse(query_texts(author_name(AUTHOR))[number])
+        return self._timed(lambda: build(query, self.graphs, evaluator=EvaluatorKind.SNAPSHOT), count)
+
+    def instances(self, number: str, count: int) -> tuple[float, float]:
+        """Seconds to register so many instances from their texts, and elements per second then."""
+        names = [author_name(n * PEOPLE // count if count < PEOPLE else n) for n in range(count)]
+        texts = {name: query_texts(name)[number] for name in names}
+        made: list[ContinuousQuery] = []
+        registering = cpu(lambda: made.extend(self._registered(texts)))
+        return registering, 1000 / self._timed(lambda: made[0], SIGHTINGS)
+
+    def _registered(self, texts: dict[str, str]) -> Iterator[ContinuousQuery]:
+        queries = {name: parse(text) for name, text in texts.items()}
+        templates, others = templates_of(queries)
+        for template in templates:
+            yield template_query(template, self.graphs, shown(template.instances[0].query))
+        for query in others.values():
+            yield self._quiet(build(query, self.graphs, dictionary=self.dictionary))
+
+    def _quiet(self, query: ContinuousQuery) -> ContinuousQuery:
+        assert isinstance(query, MovingQuery), "the queries of the paper move with every element"
+        query.quiet = True
+        return query
+
+    def _timed(self, made: Callable[[], ContinuousQuery], count: int) -> float:
+        query = made()
+        return cpu(lambda: [*run(query, {STREAM: Given(self.elements.part(0, count))})]) / count * 1000
+
+
+def _write(path: Path, lines: Iterator[str]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """Seconds of this process."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def resident() -> float:
+    """Megabytes."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096 / 1e6
+
+
+def single(setting: Setting, found: dict[str, float]) -> list[list[str]]:
+    """Experiments 1 and 2: milliseconds per triple of each query."""
+    rows, size = [], f"{setting.triples:,}"
+    for number, published in PUBLISHED.items():
+        mine = setting.native(number, FEWER if number == "q2" else SIGHTINGS)
+        theirs = setting.snapshot(number, FEW) if setting.triples <= 1_000_000 else None
+        found[f"{number}_ms_{setting.triples}"] = mine
+        if theirs is not None:
+            found[f"{number}_snapshot_over_native_{setting.triples}"] = theirs / mine
+        snapshot = ["", ""] if theirs is None else [f"{theirs:.3f}", f"{theirs / mine:,.0f}"]
+        rows.append([f"{number.upper()}, {size}", f"{published}", *snapshot, f"{mine:.5f}"])
+    return rows
+
+
+def many(setting: Setting, found: dict[str, float]) -> list[list[str]]:
+    """Experiment 3: instances of one template."""
+    rows = []
+    for number in ("q1", "q3", "q4"):
+        for count in INSTANCES if setting.triples == 100_000 else INSTANCES[-1:]:
+            registering, rate = setting.instances(number, count)
+            found[f"{number}_{count}_per_s_{setting.triples}"] = rate
+            found[f"{number}_{count}_register_s_{setting.triples}"] = registering
+            rows.append([f"{number.upper()}, {setting.triples:,}", f"{count}", f"{registering:.2f}", f"{rate:,.0f}"])
+    return rows
+
+
+def main() -> None:
+    """Measure and print."""
+    sizes = [10_000, 100_000, 1_000_000, *([10_000_000] if "--long" in sys.argv else [])]
+    found: dict[str, float] = {}
+    one, instances, loads = [], [], []
+    for triples in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            setting = Setting(Path(folder), triples)
+            loads.append([f"{triples:,}", f"{setting.load_s:.2f}", f"{setting.load_mb:,.0f}"])
+            found |= {f"load_s_{triples}": setting.load_s, f"load_mb_{triples}": setting.load_mb}
+            one += single(setting, found)
+            instances += many(setting, found) if triples in (100_000, sizes[-1]) else []
+    for number in PUBLISHED:
+        each = [found[f"{number}_ms_{triples}"] for triples in sizes]
+        found[f"{number}_slowest_over_fastest"] = max(each) / min(each)
+    columns = ["query, static triples", "published, other hardware", "snapshot", "times", "native"]
+    show("One query: milliseconds of one core per triple of the stream", columns, one)
+    columns = ["template, static triples", "queries", "registered in, s", "triples/s"]
+    show("Many instances of one template", columns, instances)
+    show("Loading static triples, from N-Triples to columns", ["triples", "s", "MB"], loads)
+    ratios(found)
+
+
+if __name__ == "__main__":
+    main()
