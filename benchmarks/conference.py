@@ -21,7 +21,7 @@ from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.native_query import shown
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.templates import template_query, templates_of
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service_join.build import EvaluatorKind, build

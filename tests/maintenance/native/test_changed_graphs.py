@@ -6,7 +6,7 @@ from pyoxigraph import NamedNode, Quad, Triple
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
 from freshkeeper.maintenance.streams.batch import Batch
 

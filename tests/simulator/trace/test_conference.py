@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from evaluators import said
 
-from freshkeeper.maintenance.query import parse
+from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
