@@ -182,7 +182,7 @@ class Contest:
         )
         return build(parse(QUERY), name=name, sources={BLOG: load_source(source)}, settings=settings)
 
-    def _observe(self, standing: Standing, source: str, manager: Manager, evaluation: Evaluation) -> None:
+    def _observe(self, standing: Standing, _: str, manager: Manager, evaluation: Evaluation) -> None:
         record = evaluation.record
         changed = self._changes.last_change(record.t_ms)
         fresh = sum(a.weight for a in evaluation.answers or () if changed[_number(a.entry)] <= a.refreshed)
@@ -192,7 +192,7 @@ class Contest:
         standing.believed += record.expected_fresh
         standing.spent += record.spent
         standing.decide_us.append(record.decide_us)
-        self._journal.observe(source, manager, evaluation, fresh=fresh)
+        self._journal.observe(BLOG, manager, evaluation, fresh=fresh)
         manager.ledger.check()
 
 

@@ -4,7 +4,6 @@ from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 
-from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.errors import ConfigError, nearest
 
 PLACE = Path(str(files("freshkeeper"))) / "configs"
@@ -33,6 +32,8 @@ def kind_of(keys: Collection[str]) -> str:
 
 def about(name: str) -> tuple[str, str]:
     """What it is of, and its title, or else what its first comment says."""
+    from freshkeeper.maintenance.settings.yaml_file import read_yaml
+
     keys = read_yaml(named(name))
     return kind_of(keys), keys.get("title") or named(name).read_text("utf-8").splitlines()[0].lstrip("# ")
 
