@@ -29,11 +29,12 @@ from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.columns import Columns
 from freshkeeper.maintenance.native.conjunction import Conjunction
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.pattern_set import PatternSet
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import NdJson
-from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
+from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.report.charts import VEGA_LITE
 from freshkeeper.simulator.trace.building import STREAM, Building, queries, readings

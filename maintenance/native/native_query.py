@@ -16,7 +16,6 @@ from freshkeeper.maintenance.native.join_inputs import Relation, WindowInput
 from freshkeeper.maintenance.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.native.moving_window import MovingWindow
 from freshkeeper.maintenance.native.plan import Plan, WindowPattern
-from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.solution_table import SolutionTable
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.static_parts import relations
@@ -44,7 +43,6 @@ class NativeAnswers:
     contents: Sequence[Content]
     static: StaticGraphs
     dictionary: Dictionary
-    operator: Operator
     variables: tuple[str, ...] = ()
     errors: int = 0
     _gained: list[Ints] = field(default_factory=list)
@@ -131,7 +129,7 @@ class NativeAnswers:
         return streamed
 
     def _streamed(self) -> Ints:
-        operator, table = self.operator, self.table
+        operator, table = self.query.operator, self.table
         if operator is Operator.RSTREAM:
             return self._rows()
         if self._whole:
@@ -165,7 +163,7 @@ class NativeAnswers:
 
     def _remember(self, where: list[Ints], values: Ints) -> None:
         """For R2S, which compares with the answers before."""
-        if self.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
+        if self.query.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
             where.append(values)
 
     def _input(self, pattern: WindowPattern, held: Sequence[HeldSlots]) -> WindowInput:
@@ -184,18 +182,15 @@ class NativeAnswers:
 
 
 def native_query(
-    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary, kept: bool = False
+    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
 ) -> ContinuousQuery:
-    """A query that runs by its plan; what a state keeps for R2S is compared as terms, all else as columns."""
-    compared = kept and query.operator is not Operator.RSTREAM
-    if compared and query.form is Form.CONSTRUCT:
-        raise NotNativeError("a state keeps the solutions that its triples are made of")
-    if moves_with_elements(query) and not compared:
+    """A query that runs by its plan."""
+    if moves_with_elements(query):
         return _moving_query(query, plan, graphs, start, name, dictionary)
     contents, static = slot_contents(query, start, dictionary), StaticGraphs.of(graphs, dictionary)
-    answers = NativeAnswers(query, plan, contents, static, dictionary, Operator.RSTREAM if compared else query.operator)
+    answers = NativeAnswers(query, plan, contents, static, dictionary)
     static.watch(lambda: answers.replace(relations(query, plan.statics, static)))
-    return continuous(answers, graphs, start, name, compared)
+    return continuous(answers, graphs, start, name)
 
 
 def slot_contents(query: Query, start: int, dictionary: Dictionary) -> list[Content]:
@@ -203,14 +198,12 @@ def slot_contents(query: Query, start: int, dictionary: Dictionary) -> list[Cont
     return [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]
 
 
-def continuous(
-    answers: NativeAnswers, graphs: Graphs, start: int, name: str, compared: bool = False
-) -> ContinuousQuery:
-    """A query that runs by its plan; its answers are `compared` by R2S as terms, or have been as columns."""
+def continuous(answers: NativeAnswers, graphs: Graphs, start: int, name: str) -> ContinuousQuery:
+    """A query that runs by its plan."""
     query, contents, dictionary = answers.query, answers.contents, answers.dictionary
     found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply, dictionary=dictionary)
-    if answers.query.form is not Form.ASK and not compared:
-        found.streamer = Streamer(Operator.RSTREAM)
+    if query.form is not Form.ASK:
+        found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
     return found
 
 

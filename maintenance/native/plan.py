@@ -166,13 +166,13 @@ class _Reader:
                 self.services.append(element)
                 continue
             if any(token.is_word(*FICKLE) for token in element.items):
-                raise NotNativeError(f"{_short(element)} says something else each time")
+                raise NotNativeError(f"{_short(element)} says something else each time", element)
             if isinstance(element, WindowBlock):
                 self._window_block(element)
             elif isinstance(element, TriplePattern) and self.default is not None:
                 self._pattern(element, self.default)
             elif self._moves(element):
-                raise NotNativeError(f"{_short(element)} is more than a pattern over a window")
+                raise NotNativeError(f"{_short(element)} is more than a pattern over a window", element)
             elif isinstance(element, Filter | Bind) and not self._is_static(element, elements, n, moving):
                 self.looking.append(element)
                 if isinstance(element, Bind):
@@ -180,7 +180,7 @@ class _Reader:
             elif isinstance(element, (*JOINING, Filter, Bind)) or self._is_static(element, elements, n, moving):
                 self.statics.append(element)
             else:
-                raise NotNativeError(f"{_short(element)} looks at what windows bind")
+                raise NotNativeError(f"{_short(element)} looks at what windows bind", element)
 
     def plan(self) -> Plan:
         """What was read, put together."""
@@ -209,7 +209,7 @@ class _Reader:
 
     def _window_block(self, block: WindowBlock) -> None:
         if block.iri is None:
-            raise NotNativeError(f"the window of {_short(block)} is a variable")
+            raise NotNativeError(f"the window of {_short(block)} is a variable", block)
         bound = bound_variables(e for e in block.inner if isinstance(e, TriplePattern))
         for element in block.inner:
             if isinstance(element, TriplePattern):
@@ -217,12 +217,12 @@ class _Reader:
             elif isinstance(element, Filter) and everything([element]) <= bound:
                 self.looking.append(element)
             else:
-                raise NotNativeError(f"{_short(element)} stands inside WINDOW")
+                raise NotNativeError(f"{_short(element)} stands inside WINDOW", element)
 
     def _pattern(self, element: TriplePattern, window: int) -> None:
         for triple in element.triples:
             if any(isinstance(term, Path | Quoted) for term in triple):
-                raise NotNativeError(f"{_short(element)} is a path, or has a triple in a triple")
+                raise NotNativeError(f"{_short(element)} is a path, or has a triple in a triple", element)
             s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
             self.patterns.append(WindowPattern(window, (s, p, o)))
 
@@ -261,16 +261,16 @@ class _Reader:
         computed: set[str] = set()
         for element in sorted(self.looking, key=lambda e: isinstance(e, Filter)):
             if element.parts or _is_fickle(element.items):
-                raise NotNativeError(f"{_short(element)} is not made of its variables alone")
+                raise NotNativeError(f"{_short(element)} is not made of its variables alone", element)
             if isinstance(element, Bind):
                 looked, (name,) = element.looked, element.bound
                 if not looked <= self.before[element] | computed:
-                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind before it")
+                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind before it", element)
                 yield self._computed(element.text, looked, name, certain, computed)
             else:
                 looked = everything([element])
                 if not looked <= certain | computed:
-                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind")
+                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind", element)
                 yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
         for name, text in self.head.computed:
             items = tokenize(text).items

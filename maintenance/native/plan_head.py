@@ -7,7 +7,7 @@ from pyoxigraph import BlankNode, Triple
 
 from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
-from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Select
+from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Element, Select
 from freshkeeper.maintenance.rsp.construct import MARK, Template
 from freshkeeper.maintenance.rsp.evaluator import OWN
 
@@ -16,7 +16,17 @@ NAMELESS = "freshkeeper:window/"
 
 
 class NotNativeError(Exception):
-    """Why a query is left to the snapshot evaluator."""
+    """Why a query is left to the snapshot evaluator, and what in it is to blame, where one element is."""
+
+    def __init__(self, reason: str, element: Element | None = None) -> None:
+        """Keep the element for its place."""
+        super().__init__(reason)
+        self.element = element
+
+    def within(self, query: Query) -> str:
+        """The reason with its place in the text of the query."""
+        found = None if self.element is None else query.place(self.element)
+        return str(self) if found is None else f"line {found[0]}, column {found[1]}: {self}"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from functools import cached_property
 from freshkeeper.maintenance.query.federation.context import Context, context_of, window_variables
 from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern, outermost, services_in
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
+from freshkeeper.maintenance.query.syntax.query_errors import place
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.rewrite import alias_edits, window_edits
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
@@ -133,6 +134,8 @@ class Query:
     operator: Operator = Operator.RSTREAM
     output: str | None = None
     dialect: str = field(default="RSP-QL", compare=False)
+    written: tuple[str, SourceMap] | None = field(default=None, compare=False, repr=False)
+    """the text that it was read from, and where each place of the expression is in it"""
 
     @cached_property
     def tree(self) -> Select:
@@ -160,6 +163,13 @@ class Query:
         if e.where:
             edits += [Edit(len(e.head), len(e.head), "\nWHERE "), *window_edits(tokens, names, opening, closing)]
         return [*edits, Edit(e.behind, e.behind, "\n")] if e.tail else edits
+
+    def place(self, element: Element) -> tuple[int, int] | None:
+        """The line and the column of an element in the text that the query was read from."""
+        if self.written is None:
+            return None
+        text, source_map = self.written
+        return place(text, source_map.origin(element.start))
 
     def rewrite(self, *edits: Edit) -> SourceMap:
         """The SPARQL 1.1 text with some edits made in its source, traced to that."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import DIALECTS
 from freshkeeper.maintenance.rsp.output import FORMATS
 from freshkeeper.maintenance.run.query_files import files_of, named
@@ -150,6 +151,10 @@ class RunConfig(BaseModel):
     drain: bool = Field(default=False, description="at the end go on until the windows are empty")
     speed: str = Field(default="max", description="pace of a replay: 1x, 10x or max")
     on_error: OnError = Field(default=OnError.FAIL, description="an element that cannot be read: fail or skip")
+    evaluator: EvaluatorKind = Field(
+        default=EvaluatorKind.AUTO,
+        description="auto: native where a query can be, which explain tells; native or snapshot: that one",
+    )
     policy: str = Field(default="", description="what chooses the refreshes; empty: plan, and bundle for aggregates")
     budget: Amount = Field(default=10, description="cost units per evaluation, for every SERVICE pattern")
     bank: Amount = Field(default=0, description="how much unspent budget is carried")

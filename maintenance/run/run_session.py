@@ -106,7 +106,7 @@ class Session:
             Registration(q.query, q.name, self._own(q, settings), q.own.weight, self._limits(q)) for q in self._running
         ]
         failed = (lambda one, error: self._fail(one.name, error)) if self._several else None
-        built = build_all(registrations, graphs, self.config.t0, self._opened, failed=failed)
+        built = build_all(registrations, graphs, self.config.t0, self._opened, self.config.evaluator, failed=failed)
         return {query.name: query for query in built}
 
     def _listen(self, done: int | None) -> None:

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property, partial
 from math import gcd
 from typing import TypeVar
@@ -16,6 +15,7 @@ from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.native_query import continuous, native_query, slot_contents
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
@@ -60,14 +60,6 @@ PATIENCE = 0.9
 """The share of a step that sources may take."""
 DEFAULTS = {Case.BGP: "plan", Case.AGGREGATE: "bundle"}
 """The policy where none is named."""
-
-
-class EvaluatorKind(StrEnum):
-    """Which evaluator runs a query."""
-
-    AUTO = "auto"
-    NATIVE = "native"
-    SNAPSHOT = "snapshot"
 
 
 Observer = Callable[[str, Manager, Evaluation], None]
@@ -164,7 +156,7 @@ def build_all(
 
     `failed` is told of a query that cannot be built, and the others are; without it that ends the building.
     """
-    views, ids = Views(sources or {}), dictionary or Dictionary()
+    views, ids = Views(sources or {}), Dictionary() if dictionary is None else dictionary
 
     def tried(registration: Registration, make: Callable[[], T]) -> T | None:
         try:
@@ -194,12 +186,14 @@ def _planned(
     """How a query is made when it is known what the others are."""
     query, name, settings = registration.query, registration.name, registration.settings
     made = partial(ContinuousQuery, query, graphs=graphs, start=start, name=name, limits=registration.limits)
+    if evaluator is EvaluatorKind.NATIVE and registration.limits:
+        raise ConfigError("the query cannot run natively: its evaluations have limits")
     if evaluator is not EvaluatorKind.SNAPSHOT and not registration.limits:
         try:
             return _native(registration, graphs, start, views, dictionary)
         except NotNativeError as reason:
             if evaluator is EvaluatorKind.NATIVE:
-                raise ConfigError(f"the query cannot run natively: {reason}") from None
+                raise ConfigError(f"the query cannot run natively: {reason.within(query)}") from None
     contents = [content_of(window, start) for window in query.windows]
     if settings is None or not query.services:
         return partial(made, contents=contents, answering=LocalQuery(query))
@@ -331,9 +325,10 @@ def _native(
     """How a query is made that runs by a plan; NotNativeError where there is none."""
     query, settings, name = registration.query, registration.settings, registration.name
     plan = plan_of(query, graphs)
+    if settings is not None and settings.state is not None and query.operator is not Operator.RSTREAM:
+        raise NotNativeError(f"the state keeps what {query.operator} compares with")
     if not plan.services:
-        kept = settings is not None and settings.state is not None
-        return partial(native_query, query, plan, graphs, start, name, dictionary, kept)
+        return partial(native_query, query, plan, graphs, start, name, dictionary)
     checked = _check_native(query, settings)
     contents = slot_contents(query, start, dictionary)
     services = _Services(registration, checked, contents, start, views).planned()
@@ -343,9 +338,7 @@ def _native(
         native = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
         names = joined.names([one.service.variables for one in native])
         static = StaticGraphs.of(graphs, dictionary)
-        answers = NativeServiceAnswers(
-            query, plan, contents, static, dictionary, query.operator, variables=names, services=native
-        )
+        answers = NativeServiceAnswers(query, plan, contents, static, dictionary, variables=names, services=native)
         return continuous(answers, graphs, start, name)
 
     return made
@@ -359,8 +352,6 @@ def _check_native(query: Query, settings: MaintenanceSettings | None) -> Mainten
         raise NotNativeError("edges are refreshed")
     if settings.audit:
         raise NotNativeError("answers are audited")
-    if settings.state is not None and query.operator is not Operator.RSTREAM:
-        raise NotNativeError(f"the state keeps what {query.operator} compares with")
     if trace(query).doubtful:
         raise NotNativeError("none of its answers is sure")
     return settings

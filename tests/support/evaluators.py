@@ -4,12 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import pytest
 from pyoxigraph import Quad, Triple
 
+from freshkeeper.maintenance.native import dictionary
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
+from freshkeeper.maintenance.service_join.build import build
 
 Elements = Sequence[tuple[int, Triple]]
 
@@ -36,6 +40,19 @@ def said(found: Iterable[Result]) -> list[tuple[Any, ...]]:
         )
         for one in found
     ]
+
+
+SWEEP = Dictionary.sweep
+
+
+def swept(ids: Dictionary) -> bool:
+    """Sweep also where it is not worth it; whether any id was freed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dictionary, "SMALL", -1)
+        ids._left = (-ids.spellings.count, -1)
+        before = len(ids)
+        SWEEP(ids)
+    return len(ids) < before
 
 
 def _fresh(one: Result) -> list[Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
@@ -113,7 +114,8 @@ class World:
             observe=lambda _, __, evaluation: self.seen.append(evaluation),
         )
         sources = {f"{E}blog": Source(AtOnce(self.blog), volatile, options.get("price", Price()))}
-        query = build(parse(f"PREFIX : <{E}> {text}"), sources=sources, settings=settings)
+        kind = EvaluatorKind(options.get("evaluator", "auto"))
+        query = build(parse(f"PREFIX : <{E}> {text}"), sources=sources, settings=settings, evaluator=kind)
         engine = Engine([query], drain=options.get("drain", False))
         engine.listen(f"{E}s", elements(options.get("posts", POSTS)))
         self.results: list[Result] = list(engine.run())

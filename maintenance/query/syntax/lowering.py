@@ -247,6 +247,7 @@ def assemble(draft: Draft) -> None:
         shell.operator or (shell.dialect.operator if draft.windows else Operator.RSTREAM),
         _resolve_output(draft),
         shell.dialect.name,
+        (draft.cursor.tokens.text, draft.source_map),
     )
 
 

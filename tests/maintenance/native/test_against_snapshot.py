@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
+from freshkeeper.maintenance.service_join.build import build
 
 NAMES = [NamedNode(f"urn:{name}") for name in "abc"]
 PREDICATES = [NamedNode(f"urn:{name}") for name in "pppq"]

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from freshkeeper.maintenance.native import dictionary as dictionaries
 from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.nesting import DEEPEST
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.stored_literals import stored_quads
-from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
+from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.background import Background
 from freshkeeper.maintenance.streams.batch import DEFAULT, Stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced

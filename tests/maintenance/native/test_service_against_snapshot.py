@@ -10,9 +10,10 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 from freshkeeper import BudgetRule, Source
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.service_join.build import EvaluatorKind, MaintenanceSettings, build
+from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.policies.registry import make
 
 SEEDS = range(40)

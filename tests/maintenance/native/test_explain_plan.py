@@ -1,0 +1,65 @@
+"""What runs a query, said as data and as text."""
+
+import pytest
+
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.native.explain_plan import explain_plan, plan_lines
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.policies.errors import ConfigError
+
+HEAD = """PREFIX : <urn:>
+SELECT ?post ?n
+FROM NAMED WINDOW :posts ON :stream [RANGE PT4S STEP PT1S]
+FROM NAMED WINDOW :likes ON :stream [RANGE PT10S STEP PT1S]
+FROM NAMED :g
+WHERE { WINDOW :posts { ?post :topic ?topic } WINDOW :likes { ?who :likes ?post }
+"""
+NATIVE = HEAD + "  GRAPH :g { ?topic :rank ?n } FILTER(?n > ?who) }"
+LEFT = HEAD + "  OPTIONAL { WINDOW :likes { ?who :likes ?more } } GRAPH :g { ?topic :rank ?n } }"
+
+
+def test_a_native_plan_says_its_inputs_by_what_they_are_asked_and_what_is_kept() -> None:
+    plan = explain_plan(parse(NATIVE))
+    assert plan == {
+        "kind": "native",
+        "inputs": [
+            {
+                "window": "urn:posts",
+                "pattern": ["?post", "<urn:topic>", "?topic"],
+                "indexes": [["subject", "predicate"]],
+            },
+            {"window": "urn:likes", "pattern": ["?who", "<urn:likes>", "?post"], "indexes": [["predicate", "object"]]},
+            {"static": "GRAPH :g { ?topic :rank ?n }", "variables": ["n", "topic"], "indexes": [["?topic"]]},
+        ],
+        "expressions": ["FILTER(?n > ?who)"],
+        "services": [],
+        "kept": ["post", "n"],
+    }
+    assert (
+        "\n".join(plan_lines(plan))
+        == """\
+EVALUATOR  native: what arrives is joined once, next with the input that has the least for it
+     1  window <urn:posts>  ?post <urn:topic> ?topic
+        asked by subject + predicate
+     2  window <urn:likes>  ?who <urn:likes> ?post
+        asked by predicate + object
+     3  static, solved once: ?n ?topic
+        GRAPH :g { ?topic :rank ?n }
+        asked by ?topic
+     then FILTER(?n > ?who)
+     kept of every solution: ?post ?n"""
+    )
+
+
+def test_where_there_is_no_plan_the_reason_and_the_place_of_what_is_to_blame_are_told() -> None:
+    plan = explain_plan(parse(LEFT))
+    assert (plan["kind"], plan["line"], plan["column"]) == ("snapshot", 7, 3)
+    because = list(plan_lines(plan))[1].strip()
+    assert because.startswith("because line 7, column 3: OPTIONAL { WINDOW :likes { ?who :likes ?more } } is more than")
+
+
+def test_one_that_insists_on_native_is_told_why_it_cannot_be() -> None:
+    with pytest.raises(ConfigError, match="cannot run natively: line 7, column 3: OPTIONAL"):
+        build(parse(LEFT), {"urn:g": []}, evaluator=EvaluatorKind.NATIVE)
+    assert explain_plan(parse(NATIVE), wanted=EvaluatorKind.SNAPSHOT)["reason"] == "--evaluator snapshot asks for it"
