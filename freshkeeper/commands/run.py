@@ -94,11 +94,13 @@ def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
 
 def _carry_out(config: "RunConfig") -> None:
     """Answers to standard output, everything else to standard error."""
+    from freshkeeper.maintenance.native.compiling import tell_when_compiling
     from freshkeeper.maintenance.observe import logs
     from freshkeeper.maintenance.observe.metrics import Metrics, address_of
 
     if config.journal and Path(config.journal).is_file():
         raise ConfigError(f"--journal {config.journal} is a file: name a directory")
+    tell_when_compiling(say)
     metrics = Metrics() if config.metrics else None
     observers = [*([metrics.observe] if metrics else []), *([logs.observe] if config.log else [])]
     if config.log:
