@@ -15,6 +15,9 @@ import pyoxigraph as ox
 import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.tokens import Tokens, tokenize
 from freshkeeper.maintenance.rsp.engine import Engine
@@ -23,6 +26,7 @@ from freshkeeper.maintenance.service.transport import AtOnce
 from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.policies.registry import make
 
 ROOT = Path(__file__).parents[3]
@@ -133,11 +137,11 @@ def plain(case: Case) -> ox.Dataset:
     return graph(found) if isinstance(found, ox.QueryTriples) else table(["ask"], [(ox.Literal(bool(found)),)])
 
 
-def ours(case: Case, endpoints: dict[str, Path] | None = None) -> ox.Dataset:
+def ours(case: Case, endpoints: dict[str, Path] | None = None, kind: EvaluatorKind = EvaluatorKind.AUTO) -> ox.Dataset:
     """What the engine answers when the window closes."""
     sources = {iri: Source(AtOnce(EmbeddedSource(triples(path)))) for iri, path in (endpoints or {}).items()}
     settings = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(1), fetch=Fetch.ALWAYS)
-    query = build(parse(over_window(case.text), base=BASE), sources=sources, settings=settings)
+    query = build(parse(over_window(case.text), base=BASE), sources=sources, settings=settings, evaluator=kind)
     engine = Engine([query])
     tick = ox.Quad(ox.NamedNode("urn:tick"), ox.NamedNode("urn:tick"), ox.Literal(1))
     items = [(1000, quad.triple) for quad in triples(case.data)]
@@ -229,6 +233,27 @@ def test_no_case_that_pyoxigraph_passes_is_lost() -> None:
     assert lost == {}
     assert failing.keys() == FAILURES.keys(), failing
     assert len(failing) <= 0.1 * len(found)
+
+
+def has_plan(case: Case) -> bool:
+    """Whether the native evaluator runs it."""
+    try:
+        plan_of(parse(over_window(case.text), base=BASE))
+    except (NotNativeError, FreshkeeperError):
+        return False
+    return True
+
+
+def test_both_evaluators_answer_alike_where_there_is_a_native_plan() -> None:
+    if not DATA.is_dir():
+        pytest.skip(f"no w3c-sparql11 under {DATA.parent}: set FRESHKEEPER_DATA")
+    found = list(cases())
+    native = [case for case in found if has_plan(case)]
+    print(f"\n{len(native)} of {len(found)} cases of SPARQL 1.1 have a native plan")
+    for case in native:
+        natively, by_snapshot = (ours(case, kind=kind) for kind in (EvaluatorKind.NATIVE, EvaluatorKind.SNAPSHOT))
+        assert natively == by_snapshot, case.name
+    assert native
 
 
 def test_the_service_cases_run_against_stub_sources() -> None:
