@@ -21,7 +21,7 @@ PLAINER = {
 
 def explained(error: ValidationError, model: type[BaseModel], grids: Collection[str] = ()) -> str:
     """The first mistake in the keys of a model; the values of `grids` are not numbered."""
-    places = [_place(each["loc"], grids) for each in error.errors()]
+    places = [_place(each["loc"], grids, each["type"] == "extra_forbidden") for each in error.errors()]
     alike = [n for n, place in enumerate(places) if place[: len(places[0])] == places[0]]
     best = max(alike, key=lambda n: len(error.errors()[n]["loc"]))  # of several kinds, the one that fits best
     place, found = places[best], error.errors()[best]
@@ -39,10 +39,12 @@ def explained(error: ValidationError, model: type[BaseModel], grids: Collection[
     return ": ".join(filter(None, [where, said])) + ("" if hidden else f", not {found['input']!r}")
 
 
-def _place(loc: Sequence[int | str], grids: Collection[str]) -> list[str]:
-    """Where a mistake is, as the file has it."""
+def _place(loc: Sequence[int | str], grids: Collection[str], unknown: bool) -> list[str]:
+    """Where a mistake is, as the file has it; an `unknown` key is the last part, whatever it is called."""
     numbered = loc[0] not in grids if loc else True
-    return [str(part) for part in loc if (numbered if isinstance(part, int) else not TAG.fullmatch(part))]
+    told = loc[:-1] if unknown else loc
+    found = [str(part) for part in told if (numbered if isinstance(part, int) else not TAG.fullmatch(part))]
+    return [*found, str(loc[-1])] if unknown else found
 
 
 def _advice(model: type[BaseModel], place: list[str]) -> str:

@@ -206,3 +206,11 @@ def test_audits_and_edges_that_change_do_not_go_together(place):
     done = freshkeeper(place, "run", "run.yaml", "--audit", "0.1", "--edges", "refreshed")
     assert done.returncode == 2
     assert "audits cannot check answers whose edges are refreshed" in done.stderr
+
+
+@pytest.mark.parametrize("key", ["int", "str", "list[x]", "function-x", "SourceConfig"])
+def test_an_unknown_key_is_told_whatever_it_is_called(key):
+    with pytest.raises(ConfigError, match=rf"^there is no key {re.escape(repr(key))}"):
+        config_of({"query": QUERY, key: 1})
+    with pytest.raises(ConfigError, match=rf"there is no key {re.escape(repr(f'sources.{E}x.{key}'))}"):
+        config_of({"query": QUERY, "sources": {f"{E}x": {"sparql": "http://localhost/", key: 1}}})
