@@ -10,7 +10,7 @@ from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
 
 E = "http://example.org/"
-QUERIES, TOPICS, USERS, BUDGET, INSTANTS = 1_000, 100, 200, 60, 4
+QUERIES, TOPICS, USERS, BUDGET, INSTANTS = 1_000, 100, 200, 60, 3
 
 
 def text(n):
@@ -21,6 +21,7 @@ def text(n):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_thousand_queries_spend_what_the_server_counts_and_never_more_than_was_paid(tmp_path):
     rng = random.Random(3)
     edges = " ".join(f":t{t} :discussedBy :u{u} ." for t in range(TOPICS) for u in rng.sample(range(USERS), 3))
