@@ -115,7 +115,9 @@ class ViewColumns:
         sn, sr, fresh = join.sn[held], join.sr[held], join.fresh[held]
         number, _ = self._edges.find([sn, sr.astype(np.int64)], sn.size)
         number = self._member(number)
-        edge_rows = np.where(number >= 0, self.edges.count[number], 0)
+        known = number >= 0  # what other queries have in their windows may not have been read yet
+        edge_rows = np.zeros(number.size, np.int64)
+        edge_rows[known] = self.edges.count[number[known]]
         copy_rows = self.copies.count[sr]
         width = max(int(sns.max(initial=0)), int(sn.max(initial=0))) + 1
         degree = np.bincount(sn, minlength=width)

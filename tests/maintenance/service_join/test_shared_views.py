@@ -26,6 +26,7 @@ SELECT ?a ?z ?m FROM NAMED WINDOW :v ON :s [RANGE PT3S STEP PT1S]
 { WINDOW :v { ?p :topic ?z } SERVICE ex:blog {
   ?z <http://e/discussedBy> ?a .  ?a ex:followers ?m } }"""
 SLOW = TEXT.replace("RANGE PT2S STEP PT1S", "RANGE PT4S STEP PT2S")
+RARE = TEXT.replace("?topic }", "?topic, :rock }", 1)
 FILTERED = TEXT.replace("?n } }", "?n FILTER(?n > 15) } }")
 SUMMED = TEXT.replace("SELECT ?topic ?user ?n", "SELECT ?topic (SUM(?n) AS ?sum)") + " GROUP BY ?topic"
 TWO = """SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT3S STEP PT1S]
@@ -88,10 +89,18 @@ def test_queries_that_share_a_view_ask_for_each_entry_once():
     assert blog.requests == lonely.requests, "the longest window needs all that the others need"
 
 
+@pytest.mark.parametrize("evaluator", ["auto", "snapshot"])
+def test_a_query_that_has_nothing_in_its_windows_yet_shares_a_view_with_one_that_has(evaluator):
+    queries, _ = registered([RARE, TEXT], evaluator=evaluator)
+    assert len(views(queries)) == 1
+    found = answers(queries, POSTS[:2])
+    assert [found["q0", t] for t in (1000, 2000)] == [[], ["rock bob 21", "rock cyd 30"]]
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(["auto", "snapshot"]),
-    st.lists(st.sampled_from([TEXT, RENAMED, SLOW, FILTERED, SUMMED, TWO, SWAPPED]), min_size=1, max_size=4),
+    st.lists(st.sampled_from([TEXT, RENAMED, SLOW, RARE, FILTERED, SUMMED, TWO, SWAPPED]), min_size=1, max_size=4),
     st.lists(
         st.tuples(st.integers(1, 9000), st.integers(1, 6), st.sampled_from(["jazz", "rock", "folk", "none"]),
                   st.sampled_from(["ann", "bob", "cyd"])), max_size=12),
