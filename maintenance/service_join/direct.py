@@ -9,7 +9,7 @@ from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Row
 from freshkeeper.maintenance.rsp.r2s import CERTAIN, Freshness
 from freshkeeper.maintenance.service.asking import Waiting
-from freshkeeper.maintenance.service.endpoint import Copy, Order
+from freshkeeper.maintenance.service.endpoint import Copy, Key, Order
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.transport import Request, Transport, sending
 from freshkeeper.maintenance.service_join.values import ServiceRows
@@ -20,7 +20,7 @@ FAILED = Freshness(0.0)
 
 @dataclass(eq=False)
 class Directly:
-    """A pattern with a split: one request per SN."""
+    """A pattern with a split: one request per SN, and one per SR that its answer leads to and does not hold."""
 
     part: WindowPart
     endpoint: PatternEndpoint
@@ -46,14 +46,10 @@ class Directly:
     def asking(self, now: int) -> Waiting[None]:
         """One request for each SN that is not held."""
         self._held = self._held if self.keep else {}
-        self.errors = 0
         wanted = [sn for sn in self._sns if sn not in self._held]
-        delivery = yield from self.endpoint.delivering(Order(now, [], wanted))
-        for sn, expanded in zip(wanted, delivery.expanded, strict=True):
-            if expanded.error is None:
-                self._held[sn] = now, list(self._rows(sn, expanded.copies))
-            else:
-                self.errors += 1
+        found = yield from self._read(now, wanted)
+        self._held |= {sn: (now, list(self._rows(sn, copies))) for sn, copies in found.items()}
+        self.errors = len(wanted) - len(found)
         self.failed += self.errors
 
     def rows(self, now: int) -> ServiceRows:
@@ -82,7 +78,18 @@ class Directly:
     def _sns(self) -> list[Row]:
         return list(dict.fromkeys(mapping.sn for mapping in self._mappings.joined))
 
-    def _rows(self, sn: Row, copies: Mapping[object, Copy]) -> Iterable[Row]:
+    def _read(self, now: int, sns: list[Row]) -> Waiting[dict[Row, dict[Key, Copy]]]:
+        """The SRs of these SNs, where all could be read; those that an expansion only leads to are asked for too."""
+        delivery = yield from self.endpoint.delivering(Order(now, [], sns))
+        found = {sn: one.copies for sn, one in zip(sns, delivery.expanded, strict=True) if one.error is None}
+        unread = {key: None for copies in found.values() for key, copy in copies.items() if copy.error is not None}
+        if unread:
+            more = yield from self.endpoint.delivering(Order(now, list(unread)))
+            read = dict(zip(unread, more.copies, strict=True))
+            found = {sn: {key: read.get(key, copy) for key, copy in copies.items()} for sn, copies in found.items()}
+        return {sn: copies for sn, copies in found.items() if all(copy.error is None for copy in copies.values())}
+
+    def _rows(self, sn: Row, copies: Mapping[Key, Copy]) -> Iterable[Row]:
         for key, copy in copies.items():
             assert isinstance(key, tuple)
             yield from self.endpoint.rows(sn, key, copy.value)

@@ -5,12 +5,13 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import Literal, NamedNode, Quad
 from servers import eventually
 
 from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
+from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.endpoint import Order
 from freshkeeper.maintenance.service.json_documents import Template
@@ -18,6 +19,7 @@ from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import source_of
 from freshkeeper.maintenance.service.transport import Request
+from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.maintenance.view.changes import UNKNOWN
 
 E = "http://example.org/"
@@ -45,9 +47,10 @@ class Site:
         users = {f"{E}discussedBy": {"path": "users.id", "iri": f"{E}user/{{id}}"}}
         topic = {"subject": f"{E}topic/{{id}}", "url": f"{server.url}/topics/{{id}}", "predicates": users}
         self.server = server
-        source = source_of(config_of({"resources": [user, topic], "retries": 0, **more}, "test"))
+        self.source = source = source_of(config_of({"resources": [user, topic], "retries": 0, **more}, "test"))
         text = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
             WHERE {{ WINDOW :w {{ ?post :about ?{gives} }} SERVICE :site {{ {pattern} }} }}"""
+        self.text = text
         (service,) = parse(text).services
         volatile = [f"{E}{name}" for name in ("followers", "tag", "score")]
         self.endpoint = PatternEndpoint(split(service, volatile, ["post", gives]), source.transport, source.price)
@@ -204,3 +207,14 @@ def test_a_pattern_that_no_key_parts_is_refused_where_documents_are_about_one_ke
     with pytest.raises(SplitError, match="its documents are about one key each"):
         continuous_query(text, {f"{E}site": source})
     source.transport.close()
+
+
+@pytest.mark.parametrize(("bob", "answers"), [(USERS["/users/bob"], ["10", "20"]), ({"boss": "\ud83d"}, [])])
+def test_asked_always_documents_that_others_lead_to_are_read_too_and_a_bad_one_fails_its_topic(bob, answers, site):
+    blog = site(volatile=f"{E}followers")
+    blog.server.documents["/users/bob"] = bob
+    query = continuous_query(blog.text, {f"{E}site": blog.source}, fetch="always")
+    post = Quad(*(NamedNode(E + name) for name in ("post", "about", "topic/jazz")))
+    _, result, *_ = run(query, {f"{E}s": Elements([(1000, post), (3000, post)])})
+    assert sorted(row[result.variables.index("n")].value for row in result.answers) == answers
+    assert result.errors == (not answers)
