@@ -37,11 +37,12 @@ def _listed(value: object) -> object:
 
 Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Seed = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Grid = BeforeValidator(_listed)
 GRID_KEYS = ("case", "knowledge", "budget", "bank")
 NOT_SWEPT = ("title", "seeds", "sweep", "spark")
 """What is one for a whole experiment."""
+MOST_SEEDS = 100_000
 
 
 class PolicySettings(BaseModel):
@@ -136,8 +137,11 @@ class Experiment(BaseModel):
         for title in titles:
             if titles.count(title) > 1:
                 raise ValueError(f"two policies are called {title!r}; give one of them another label")
-        if not self.seed_list or len(set(self.seed_list)) < len(self.seed_list):
-            raise ValueError(f"seeds must be a number from 1 up, or a list of different seeds, not {self.seeds}")
+        many = self.seeds if isinstance(self.seeds, int) else len(self.seeds)
+        if not 1 <= many <= MOST_SEEDS or len(set(self.seed_list)) < many:
+            raise ValueError(
+                f"seeds must be a number from 1 to {MOST_SEEDS:,}, or a list of different seeds, not {self.seeds}"
+            )
         if self.trace is not None and "workload" in self.model_fields_set:
             raise ValueError("give a workload or a trace, not both")
         for key, values in self.sweep.items():

@@ -188,8 +188,19 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"policies": "lru,lru"},
         "two policies are called 'lru'; give one of them another label",
     ),
-    "no seeds": ({"seeds": 0}, "seeds must be a number from 1 up, or a list of different seeds, not 0"),
-    "a seed twice": ({"seeds": [1, 1]}, "seeds must be a number from 1 up, or a list of different seeds, not [1, 1]"),
+    "no seeds": ({"seeds": 0}, "seeds must be a number from 1 to 100,000, or a list of different seeds, not 0"),
+    "more seeds than a list can hold": (
+        {"seeds": 2**64},
+        f"seeds must be a number from 1 to 100,000, or a list of different seeds, not {2**64}",
+    ),
+    "a seed beyond a journal's column": (
+        {"seeds": [2**63]},
+        "seeds.0: it must be less than 9223372036854775808, not 9223372036854775808",
+    ),
+    "a seed twice": (
+        {"seeds": [1, 1]},
+        "seeds must be a number from 1 to 100,000, or a list of different seeds, not [1, 1]",
+    ),
     "a negative seed": ({"seeds": [-1]}, "seeds.0: it must be greater than or equal to 0, not -1"),
     "seeds in words": ({"seeds": "five"}, "seeds: it must be a valid integer, not 'five'"),
     "workload and trace": (
