@@ -34,7 +34,7 @@ from freshkeeper.maintenance.native.pattern_set import PatternSet
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import NdJson
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.report.charts import VEGA_LITE
 from freshkeeper.simulator.trace.building import STREAM, Building, queries, readings

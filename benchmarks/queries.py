@@ -21,7 +21,7 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.terms import term_json
 from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.rsp.output import writer
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.batch import Batch
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 

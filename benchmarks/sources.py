@@ -20,9 +20,10 @@ from SPARQLWrapper import JSON, SPARQLWrapper
 from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.query.federation.split import Split, split
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.service_split import Split, split
 from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.dispatcher import Dispatcher
 from freshkeeper.maintenance.service.endpoint import Order
 from freshkeeper.maintenance.service.http.exchange import Deadline
@@ -31,7 +32,7 @@ from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import Source, source_of
 from freshkeeper.maintenance.service.transport import Request
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make

@@ -23,8 +23,9 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.sources import load_source
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.trace.trace import Trace

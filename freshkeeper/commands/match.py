@@ -13,7 +13,7 @@ from freshkeeper.policies.errors import ConfigError, InputError, nearest
 if TYPE_CHECKING:
     from freshkeeper.maintenance.native.pattern_set import PatternSet
     from freshkeeper.maintenance.query.model import Query
-    from freshkeeper.maintenance.rsp.watermark import Inputs
+    from freshkeeper.maintenance.streams.watermark import Inputs
 
 
 def match(
@@ -66,9 +66,9 @@ def _parsed(file: str, streams: list[str]) -> "Query":
 def _inputs(patterns: "PatternSet", files: dict[str, str], delay: int, on_error: str) -> "Inputs":
     """What feeds the streams that the queries read."""
     from freshkeeper.maintenance.native.column_lines import ColumnLines
-    from freshkeeper.maintenance.rsp.watermark import Inputs
     from freshkeeper.maintenance.streams.opening import open_stream
     from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
+    from freshkeeper.maintenance.streams.watermark import Inputs
 
     if on_error not in [each.value for each in OnError]:
         raise ConfigError(f"--on-error {on_error}: {nearest(on_error, [each.value for each in OnError])}")

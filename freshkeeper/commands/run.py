@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
     from freshkeeper.maintenance.run.run_config import RunConfig
     from freshkeeper.maintenance.run.run_session import Session
-    from freshkeeper.maintenance.service_join.build import Observer
+    from freshkeeper.maintenance.service_join.maintenance_settings import Observer
 
 
 GIVEN = ("query", "queries", "templates")

@@ -18,8 +18,8 @@ from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.streams.batch import Batch, Elements, Timed
+from freshkeeper.maintenance.streams.watermark import Inputs
 from freshkeeper.policies.errors import ConfigError, TimeError, nearest
 
 MOST = 1_000_000

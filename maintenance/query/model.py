@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from freshkeeper.maintenance.query.federation.context import Context, context_of, window_variables
-from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern, outermost, services_in
+from freshkeeper.maintenance.query.service_context import Context, context_of, window_variables
+from freshkeeper.maintenance.query.service_patterns import ServicePattern, outermost, services_in
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.query_errors import place
 from freshkeeper.maintenance.query.syntax.reading import read_query

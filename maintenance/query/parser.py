@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from freshkeeper.maintenance.query.dialects import cqels, csparql, rspql, sparqlstream
-from freshkeeper.maintenance.query.dialects.dialect import Dialect
+from freshkeeper.maintenance.query import cqels, csparql, rspql, sparqlstream
+from freshkeeper.maintenance.query.dialect import Dialect
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.lowering import lower

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from freshkeeper.maintenance.query.dialects.dialect import (
+from freshkeeper.maintenance.query.dialect import (
     CQELS,
     CSPARQL,
     RSPQL,
@@ -12,9 +12,9 @@ from freshkeeper.maintenance.query.dialects.dialect import (
     cannot,
     fitted_report,
 )
-from freshkeeper.maintenance.query.dialects.rspql import write, write_extent
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.parser import DIALECTS, dialect_of
+from freshkeeper.maintenance.query.rspql import write, write_extent
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
 from freshkeeper.maintenance.query.syntax.tree import WindowBlock

@@ -12,7 +12,7 @@ from typing import Protocol
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.query.federation.free_graphs import check_free_graphs
+from freshkeeper.maintenance.query.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot

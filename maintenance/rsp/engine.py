@@ -11,12 +11,12 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.stored_literals import as_stored
-from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.service.asking import ask
 from freshkeeper.maintenance.streams.batch import Elements, Stream, Timed
 from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
+from freshkeeper.maintenance.streams.watermark import Inputs
 from freshkeeper.policies.errors import ConfigError, nearest
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from pyoxigraph import Quad, Triple
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.streams.batch import Batch, Elements, checked
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
+from freshkeeper.maintenance.streams.watermark import Inputs
 
 Coming = AsyncIterable[tuple[int, Triple | Quad]]
 Came = Batch | Exception | None

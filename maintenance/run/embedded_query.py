@@ -7,14 +7,13 @@ from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
+from freshkeeper.maintenance.run.build import build, build_all
 from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.maintenance.service_join.build import (
+from freshkeeper.maintenance.service_join.maintenance_settings import (
     MaintenanceSettings,
     PolicyName,
     Registration,
     Shares,
-    build,
-    build_all,
 )
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.errors import ConfigError, nearest

@@ -17,20 +17,19 @@ from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
+from freshkeeper.maintenance.run.build import build_all
 from freshkeeper.maintenance.run.input_checks import check_inputs, unused
 from freshkeeper.maintenance.run.query_set import RunQuery
 from freshkeeper.maintenance.run.run_config import RunConfig
 from freshkeeper.maintenance.service.source_config import SourceConfig, read_config
 from freshkeeper.maintenance.service.sources import Source, load_source, source_of
-from freshkeeper.maintenance.service_join.build import (
+from freshkeeper.maintenance.service_join.maintenance_settings import (
     MaintenanceSettings,
     Observer,
     PolicyName,
     Registration,
     Shares,
-    build_all,
 )
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.settings.addresses import shown
@@ -39,6 +38,7 @@ from freshkeeper.maintenance.streams.opening import is_live, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.watermark import Inputs
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from pyoxigraph import Literal
 
-from freshkeeper.maintenance.query.federation.split import Split, body_of, is_open
+from freshkeeper.maintenance.query.service_split import Split, body_of, is_open
 from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, Select, TriplePattern
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 from freshkeeper.maintenance.service.transport import Bound

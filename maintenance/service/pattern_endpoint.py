@@ -12,7 +12,7 @@ from typing import cast
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
-from freshkeeper.maintenance.query.federation.split import THERE, TIMES, Split
+from freshkeeper.maintenance.query.service_split import THERE, TIMES, Split
 from freshkeeper.maintenance.service.annotations import valid
 from freshkeeper.maintenance.service.asking import Waiting, finished
 from freshkeeper.maintenance.service.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price

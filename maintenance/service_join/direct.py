@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern, outermost, services_in
+from freshkeeper.maintenance.query.service_patterns import ServicePattern, outermost, services_in
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Row
 from freshkeeper.maintenance.rsp.r2s import CERTAIN, Freshness

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.query.federation.service_patterns import outermost, services_in
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.service_patterns import outermost, services_in
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit

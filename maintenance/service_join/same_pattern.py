@@ -4,8 +4,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.federation.split import Split
+from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.service_split import Split
 from freshkeeper.maintenance.query.syntax.tokens import Kind
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
-from freshkeeper.maintenance.query.federation.split import Split, split_of
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.service_split import Split, split_of
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, bound_variables
 from freshkeeper.maintenance.service.annotations import with_validity

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from freshkeeper.maintenance.query.federation.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.syntax.tree import (
     Element,

@@ -19,10 +19,10 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import FORMATS, writer
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.run.run_config import config_of, read_config
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.source_config import read_config as read_source
-from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.live_streams import Events
 from freshkeeper.maintenance.streams.opening import open_stream

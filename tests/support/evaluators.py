@@ -13,7 +13,7 @@ from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 
 Elements = Sequence[tuple[int, Triple]]
 

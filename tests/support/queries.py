@@ -10,10 +10,11 @@ from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce, Bound
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.errors import EndpointError

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.query.dialects.dialect import Declared, Feature, cannot, fitted_report
+from freshkeeper.maintenance.query.dialect import Declared, Feature, cannot, fitted_report
 from freshkeeper.maintenance.query.model import (
     Dataset,
     EvaluationTimes,

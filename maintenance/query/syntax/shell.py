@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from freshkeeper.maintenance.query.dialects.dialect import CQELS, RSPQL, Declared, Dialect, Feature, cannot
+from freshkeeper.maintenance.query.dialect import CQELS, RSPQL, Declared, Dialect, Feature, cannot
 from freshkeeper.maintenance.query.model import Form, Operator, Report
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, shown
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, read_prologue

@@ -15,9 +15,10 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.sound import inseparable
 from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce, Bound
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, build
+from freshkeeper.maintenance.service_join.maintenance_settings import DEFAULTS, MaintenanceSettings
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.policies.registry import make

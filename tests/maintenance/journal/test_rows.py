@@ -17,8 +17,8 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About, RunError
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Fetched, Order, Price, deliver
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.transport import AtOnce

@@ -14,7 +14,7 @@ from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 
 NAMES = [NamedNode(f"urn:{name}") for name in "abc"]
 PREDICATES = [NamedNode(f"urn:{name}") for name in "pppq"]

@@ -4,10 +4,11 @@ import pytest
 from pyoxigraph import NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.batch import Batch
 
 A, B, C, AT, DOOR, X, Y = (NamedNode(f"urn:{name}") for name in ("a", "b", "c", "at", "door", "x", "y"))

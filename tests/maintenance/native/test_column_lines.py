@@ -17,7 +17,7 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.nesting import DEEPEST
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.stored_literals import stored_quads
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.background import Background
 from freshkeeper.maintenance.streams.batch import DEFAULT, Stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced

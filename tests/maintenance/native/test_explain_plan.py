@@ -5,7 +5,7 @@ import pytest
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.explain_plan import explain_plan, plan_lines
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.policies.errors import ConfigError
 
 HEAD = """PREFIX : <urn:>

@@ -8,7 +8,7 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 TEXT = """REGISTER ISTREAM <urn:o> AS SELECT ?s ?t FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S]

@@ -17,8 +17,9 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.tree import Element, TriplePattern, WindowBlock
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, build
+from freshkeeper.maintenance.service_join.maintenance_settings import DEFAULTS, MaintenanceSettings
 from freshkeeper.policies.registry import make
 
 CASES = Path(__file__).parents[2] / "cases" / "query" / "accepted"

@@ -13,7 +13,8 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
+from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.policies.registry import make
 
 SEEDS = range(40)

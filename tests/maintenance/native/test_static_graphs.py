@@ -10,11 +10,12 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.native.delta_join import DeltaJoin
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.graph_columns import StaticPattern
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.policies.errors import ConfigError, InputError
 
 TEXT = """<urn:a> <urn:p> <urn:b> .

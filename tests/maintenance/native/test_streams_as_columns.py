@@ -21,7 +21,7 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams import timed_lines
 from freshkeeper.maintenance.streams.live_streams import Directory
 from freshkeeper.maintenance.streams.pace import Paced

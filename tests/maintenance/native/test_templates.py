@@ -6,12 +6,13 @@ import pytest
 from evaluators import said
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.native_query import shown
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.templates import template_query, templates_of
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.service_join.build import EvaluatorKind, build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.trace.conference import Conference, author_name, query_texts, write_conference
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, STREAM

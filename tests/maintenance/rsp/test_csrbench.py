@@ -14,7 +14,7 @@ from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.batch import Elements
 
 ROOT = Path(__file__).parents[3]

@@ -11,9 +11,9 @@ from pyoxigraph import Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine, run
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.errors import InputError
 

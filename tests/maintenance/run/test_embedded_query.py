@@ -10,7 +10,7 @@ from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
 from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.maintenance.service_join.build import Shares
+from freshkeeper.maintenance.service_join.maintenance_settings import Shares
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.errors import ConfigError
 

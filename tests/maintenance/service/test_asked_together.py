@@ -11,9 +11,10 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import source_of
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.registry import make
 

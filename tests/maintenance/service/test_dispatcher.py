@@ -19,8 +19,8 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.service.dispatcher import PATIENCE, Dispatcher, RequestOptions
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.service.fetch_errors import kind_of

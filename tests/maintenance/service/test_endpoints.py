@@ -4,8 +4,8 @@ import pytest
 from pyoxigraph import Literal, NamedNode, Quad
 from servers import Documents, Oxigraph
 
-from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.service.endpoint import Order, Price, deliver
 from freshkeeper.maintenance.service.memory import InMemory
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint

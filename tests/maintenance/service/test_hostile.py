@@ -7,8 +7,8 @@ from urllib.parse import unquote_plus
 import pytest
 from pyoxigraph import Literal, NamedNode, Triple
 
-from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.bounds import LONGEST

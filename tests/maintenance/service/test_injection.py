@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, QuerySolutions, RdfFormat, Store, parse
 
-from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse as read_query
+from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.service.endpoint import Order, Price
 from freshkeeper.maintenance.service.http.sparql_over_http import Method, SparqlOverHttp
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint

@@ -9,10 +9,11 @@ from servers import BLOG, Oxigraph
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query.parser import parse as read_query
 from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, source_of
 from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.maintenance.service_join.build import MaintenanceSettings, build
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make

@@ -11,8 +11,8 @@ from servers import Oxigraph
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.service.endpoint import Order, Price
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.exchange import Answer

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
 from servers import eventually
 
-from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.run.embedded_query import continuous_query

@@ -8,8 +8,8 @@ from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.query.federation.split import split
 from freshkeeper.maintenance.query.parser import parse as read_query
+from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.annotations import Annotation, Told, instant_of, with_validity

@@ -13,9 +13,9 @@ from freshkeeper.maintenance.rdf.nesting import DEEPEST, depth_of, depth_of_trip
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import writer
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
-from freshkeeper.maintenance.service_join.build import build
 from freshkeeper.maintenance.service_join.values import ServiceRows, unskolem
 from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.maintenance.streams.live_streams import Events

@@ -16,7 +16,8 @@ from freshkeeper import Source, continuous_query, run
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.service_join.build import DEFAULTS, MaintenanceSettings, build
+from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.service_join.maintenance_settings import DEFAULTS, MaintenanceSettings
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.registry import make
 

@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 from queries import BLOG, CHANGES, Blog, E, elements, quads, written
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine, run
+from freshkeeper.maintenance.run.build import build_all
 from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.maintenance.service_join.build import (
-    EvaluatorKind,
+from freshkeeper.maintenance.service_join.maintenance_settings import (
     MaintenanceSettings,
     PolicyName,
     Registration,
     Shares,
-    build_all,
 )
 
 TEXT = """SELECT ?topic ?user ?n FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]

@@ -14,7 +14,7 @@ import pytest
 
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.run.asynchronous import run_async
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.maintenance.streams.live_streams import Directory, Events
 from freshkeeper.maintenance.streams.opening import open_stream

@@ -7,8 +7,8 @@ from pyoxigraph import Literal, NamedNode
 
 from freshkeeper import PatternSet, parse_query
 from freshkeeper.maintenance.native.column_lines import ColumnLines
-from freshkeeper.maintenance.rsp.watermark import Inputs
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
+from freshkeeper.maintenance.streams.watermark import Inputs
 from freshkeeper.policies.errors import InputError
 from freshkeeper.simulator.trace.building import BASE, STREAM, Building, queries, readings, walk, write_building
 

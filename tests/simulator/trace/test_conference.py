@@ -10,7 +10,7 @@ from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.service_join.build import build
+from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.errors import InputError
 from freshkeeper.simulator.trace.conference import Conference, floor_plan, papers, query_texts, write_conference

@@ -7,7 +7,8 @@ import pytest
 
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.service_join.build import build, grid_of, spec_of
+from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.service_join.evaluation_grid import grid_of, spec_of
 from freshkeeper.policies.base import Budget, Round, Selection
 from freshkeeper.policies.registry import make
 

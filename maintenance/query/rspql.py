@@ -6,7 +6,7 @@ Seeds/001 leaves the report policy and t0 open: the extensions REPORT and STARTI
 reports when a window closes, t0 is the run's default, and the operator is RSTREAM, SPARQL's own answer.
 """
 
-from freshkeeper.maintenance.query.dialects.dialect import RSPQL, Declared, Dialect
+from freshkeeper.maintenance.query.dialect import RSPQL, Declared, Dialect
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, shown
 from freshkeeper.maintenance.query.syntax.tokens import Token

@@ -8,7 +8,7 @@ before the stream's name and its five queries behind it: both are read.
 
 from collections.abc import Sequence
 
-from freshkeeper.maintenance.query.dialects.dialect import CQELS, Declared, Dialect
+from freshkeeper.maintenance.query.dialect import CQELS, Declared, Dialect
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Tokens

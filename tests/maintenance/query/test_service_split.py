@@ -3,8 +3,8 @@
 import pyoxigraph as ox
 import pytest
 
-from freshkeeper.maintenance.query.federation.split import Split, split
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.query.service_split import Split, split
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 
 E = "http://e/"

@@ -5,7 +5,7 @@ window closes and is not empty; NAMED is accepted, but the name cannot be used i
 moves with every element, as TRIPLES n does. Windows are right-open, as C-SPARQL's: both run on the same kind of engine.
 """
 
-from freshkeeper.maintenance.query.dialects.dialect import SPARQLSTREAM, Declared, Dialect, Feature, cannot
+from freshkeeper.maintenance.query.dialect import SPARQLSTREAM, Declared, Dialect, Feature, cannot
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_span

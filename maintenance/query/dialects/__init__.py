@@ -1,1 +1,0 @@
-"""RSP-QL and its relatives: what each can say, and how it reads and writes its windows."""

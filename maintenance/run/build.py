@@ -1,0 +1,142 @@
+"""From a query, its graphs and its sources to one that runs: by a native plan, or by the snapshot evaluator."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.native.native_query import continuous, native_query, slot_contents
+from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.plan_head import NotNativeError
+from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.query.model import Operator, Query
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.local_query import LocalQuery
+from freshkeeper.maintenance.rsp.window_dataset import Graphs
+from freshkeeper.maintenance.rsp.window_kinds import content_of
+from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service_join.federated_query import FederatedQuery
+from freshkeeper.maintenance.service_join.from_view import FromView
+from freshkeeper.maintenance.service_join.lineage import trace
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Registration
+from freshkeeper.maintenance.service_join.query_services import QueryServices
+from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.service_join.shared_views import Views
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError
+
+T = TypeVar("T")
+
+
+def build(
+    query: Query,
+    graphs: Graphs | None = None,
+    start: int = 0,
+    name: str = "",
+    sources: Mapping[str, Source] | None = None,
+    settings: MaintenanceSettings | None = None,
+    evaluator: EvaluatorKind = EvaluatorKind.AUTO,
+    dictionary: Dictionary | None = None,
+) -> ContinuousQuery:
+    """A query that runs over its graphs; its SERVICE patterns are answered from `sources` as `settings` say.
+
+    `start` is t0 of windows that do not say theirs. Native plans have their ids from `dictionary`.
+    """
+    return build_all([Registration(query, name, settings)], graphs, start, sources, evaluator, dictionary)[0]
+
+
+def build_all(
+    registrations: Sequence[Registration],
+    graphs: Graphs | None = None,
+    start: int = 0,
+    sources: Mapping[str, Source] | None = None,
+    evaluator: EvaluatorKind = EvaluatorKind.AUTO,
+    dictionary: Dictionary | None = None,
+    failed: Callable[[Registration, FreshkeeperError], None] | None = None,
+) -> list[ContinuousQuery]:
+    """The queries of one run: SERVICE patterns that are the same have one view, and a shared budget is all theirs.
+
+    `failed` is told of a query that cannot be built, and the others are; without it that ends the building.
+    """
+    views, ids = Views(sources or {}), Dictionary() if dictionary is None else dictionary
+
+    def tried(registration: Registration, make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except FreshkeeperError as error:
+            if failed is None:
+                raise
+            failed(registration, error)
+            return None
+
+    planned = [
+        (each, tried(each, partial(_planned, each, graphs or {}, start, views, evaluator, ids)))
+        for each in registrations
+    ]
+    built = [tried(each, make) for each, make in planned if make is not None]
+    return [query for query in built if query is not None]
+
+
+def _planned(
+    registration: Registration,
+    graphs: Graphs,
+    start: int,
+    views: "Views",
+    evaluator: EvaluatorKind,
+    dictionary: Dictionary,
+) -> Callable[[], ContinuousQuery]:
+    """How a query is made when it is known what the others are."""
+    query, name, settings = registration.query, registration.name, registration.settings
+    made = partial(ContinuousQuery, query, graphs=graphs, start=start, name=name, limits=registration.limits)
+    if evaluator is EvaluatorKind.NATIVE and registration.limits:
+        raise ConfigError("the query cannot run natively: its evaluations have limits")
+    if evaluator is not EvaluatorKind.SNAPSHOT and not registration.limits:
+        try:
+            return _native(registration, graphs, start, views, dictionary)
+        except NotNativeError as reason:
+            if evaluator is EvaluatorKind.NATIVE:
+                raise ConfigError(f"the query cannot run natively: {reason.within(query)}") from None
+    contents = [content_of(window, start) for window in query.windows]
+    if settings is None or not query.services:
+        return partial(made, contents=contents, answering=LocalQuery(query))
+    services = QueryServices(registration, settings, contents, start, views).planned()
+    return lambda: made(contents=contents, answering=FederatedQuery(query, [make() for make in services]))
+
+
+def _native(
+    registration: Registration, graphs: Graphs, start: int, views: "Views", dictionary: Dictionary
+) -> Callable[[], ContinuousQuery]:
+    """How a query is made that runs by a plan; NotNativeError where there is none."""
+    query, settings, name = registration.query, registration.settings, registration.name
+    plan = plan_of(query, graphs)
+    if settings is not None and settings.state is not None and query.operator is not Operator.RSTREAM:
+        raise NotNativeError(f"the state keeps what {query.operator} compares with")
+    if not plan.services:
+        return partial(native_query, query, plan, graphs, start, name, dictionary)
+    checked = _check_native(query, settings)
+    contents = slot_contents(query, start, dictionary)
+    services = QueryServices(registration, checked, contents, start, views).planned()
+
+    def made() -> ContinuousQuery:
+        joined = FederatedQuery(query, [make() for make in services])
+        native = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
+        names = joined.names([one.service.variables for one in native])
+        static = StaticGraphs.of(graphs, dictionary)
+        answers = NativeServiceAnswers(query, plan, contents, static, dictionary, variables=names, services=native)
+        return continuous(answers, graphs, start, name)
+
+    return made
+
+
+def _check_native(query: Query, settings: MaintenanceSettings | None) -> MaintenanceSettings:
+    """Whether views alone answer the SERVICE patterns, each answer with copies of its own."""
+    if settings is None or settings.fetch is not Fetch.VIEW:
+        raise NotNativeError("its SERVICE patterns are asked without a view")
+    if settings.edges:
+        raise NotNativeError("edges are refreshed")
+    if settings.audit:
+        raise NotNativeError("answers are audited")
+    if trace(query).doubtful:
+        raise NotNativeError("none of its answers is sure")
+    return settings
