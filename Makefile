@@ -1,7 +1,9 @@
 # Two commands do all the set-up: `make run` and `make test`. The rest is for those who work on the project.
 PYTHON ?= python3.11
+PROCESSES ?= 2
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
+TOGETHER := -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium clean
 
@@ -9,10 +11,10 @@ run: .venv/ready            ## the main job: policies side by side under one bud
 	@$(BIN)/freshkeeper demo
 
 test: .venv/ready java chromium  ## everything that is tested
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(TOGETHER) $(ARGS)
 
 test-fast: .venv/ready      ## what is tested in some two minutes: no Spark, kills, commands in processes of their own, browser or notebooks
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest $(TOGETHER) -m "not slow" $(ARGS)
 
 check: .venv/ready          ## lint, format, types and import rules
 	$(BIN)/ruff check $(PACKAGES) tests benchmarks
