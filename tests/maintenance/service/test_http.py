@@ -172,6 +172,7 @@ def test_packed_answers_that_hold_nothing_have_an_end_too(webs):
         ("deflate", zlib.compress(TEXT)[:-9], "malformed: the answer ends before its deflate does"),
         ("gzip", gzip.compress(TEXT) + b"more", "malformed: the answer is no gzip"),
     ],
+    ids=["another", "twice", "no gzip", "cut gzip", "cut deflate", "more behind it"],  # gzip holds the time
 )
 def test_a_packed_answer_that_is_none_is_malformed(coding, body, said, webs):
     web, pool = webs(), webs.pool()
