@@ -7,7 +7,6 @@ import typer
 
 from freshkeeper.commands.options import assignments
 from freshkeeper.commands.screen import print_json, say, show, table
-from freshkeeper.policies.errors import ConfigError
 
 app = typer.Typer(help="Traces: who arrived, who needs whom, what changed.", no_args_is_help=True)
 
@@ -55,15 +54,10 @@ def building(
     Example: `freshkeeper trace building out/building --queries 2000 --set window=500`, and then
     `freshkeeper match out/building/queries --stream http://example.org/building/readings=out/building/readings.nq`
     """
-    from pydantic import ValidationError
-
-    from freshkeeper.maintenance.settings.validation import explained
+    from freshkeeper.maintenance.settings.validation import validated
     from freshkeeper.simulator.trace.building import Building, write_building
 
-    try:
-        wanted = Building.model_validate(assignments(change))
-    except ValidationError as error:
-        raise ConfigError(f"--set {explained(error, Building)}") from None
+    wanted = validated(Building, assignments(change), "--set ")
     write_building(wanted, seed, triples, queries, out, overwrite)
     say(f"{out}: {triples:,} triples in readings.nq, {queries:,} queries in queries/")
 
@@ -84,15 +78,10 @@ def conference(
     `freshkeeper run out/iswc/q3.cqels --stream http://deri.org/streams/rfid=out/iswc/rfid.nq
     --graph http://deri.org/floorplan/=out/iswc/floorplan.nt --default out/iswc/dblp.nt`
     """
-    from pydantic import ValidationError
-
-    from freshkeeper.maintenance.settings.validation import explained
+    from freshkeeper.maintenance.settings.validation import validated
     from freshkeeper.simulator.trace.conference import Conference, write_conference
 
-    try:
-        wanted = Conference.model_validate(assignments(change))
-    except ValidationError as error:
-        raise ConfigError(f"--set {explained(error, Conference)}") from None
+    wanted = validated(Conference, assignments(change), "--set ")
     write_conference(wanted, seed, sightings, out, overwrite)
     say(f"{out}: {wanted.triples:,} triples in dblp.nt, {sightings:,} sightings in rfid.nq, q1.cqels to q5.cqels")
 
@@ -133,18 +122,12 @@ def convert(
     `{arrivals: {file: posts.csv, time: at, unit: iso, sn: topic}, edges: {file: members.csv, sn: topic, sr: user},
     changes: {file: polls.csv, time: at, unit: iso, sr: user, value: followers, observations: true}}`
     """
-    from pydantic import ValidationError
-
-    from freshkeeper.maintenance.settings.validation import explained
+    from freshkeeper.maintenance.settings.validation import validated
     from freshkeeper.maintenance.settings.yaml_file import read_yaml
     from freshkeeper.simulator.trace.convert import Conversion
     from freshkeeper.simulator.trace.convert import convert as translate
     from freshkeeper.simulator.trace.trace import write_trace
 
-    try:
-        wanted = Conversion.model_validate(read_yaml(mapping))
-    except ValidationError as error:
-        raise ConfigError(f"{mapping}: {explained(error, Conversion)}") from None
-    trace = translate(wanted, mapping.parent)
+    trace = translate(validated(Conversion, read_yaml(mapping), f"{mapping}: "), mapping.parent)
     write_trace(trace, out, form, overwrite)
     say(f"{out}: {len(trace.arrivals):,} arrivals, {len(trace.edges):,} edges, {len(trace.changes):,} changes")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import DIALECTS
@@ -14,11 +14,11 @@ from freshkeeper.maintenance.service.source_config import SourceConfig
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.settings.durations import as_ms, to_delay
 from freshkeeper.maintenance.settings.reference import option, reference
-from freshkeeper.maintenance.settings.validation import explained
+from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP
 from freshkeeper.maintenance.streams.timed_lines import OnError
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.policies.errors import nearest
 
 PATHS = ("query", "default", "journal", "state", "out")
 """Keys whose values are files beside the config."""
@@ -264,10 +264,7 @@ def read_config(path: Path, changes: Mapping[str, Any]) -> RunConfig:
 
 def config_of(plain: Mapping[str, Any], where: str = "") -> RunConfig:
     """A run from keys and values."""
-    try:
-        return RunConfig.model_validate(plain)
-    except ValidationError as error:
-        raise ConfigError(where + explained(error, RunConfig)) from None
+    return validated(RunConfig, plain, where)
 
 
 def _beside(place: Path, plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.service.annotations import Annotation
@@ -22,7 +22,7 @@ from freshkeeper.maintenance.service.limits.rate import Rate
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference
-from freshkeeper.maintenance.settings.validation import explained
+from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.errors import ConfigError
 
@@ -322,7 +322,4 @@ def read_config(path: Path) -> SourceConfig:
 
 def config_of(plain: Mapping[str, object], where: str) -> SourceConfig:
     """A source from keys and values; an error says where they come from."""
-    try:
-        return SourceConfig.model_validate(plain)
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {explained(error, SourceConfig)}") from None
+    return validated(SourceConfig, plain, f"{where}: ")

@@ -3,10 +3,13 @@
 import difflib
 import re
 from collections.abc import Collection, Sequence
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from freshkeeper.policies.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
 TAG = re.compile(r"str|int|float|Place|SourceConfig|constrained-.*|function-.*|\w+\[.*", re.DOTALL)
 """What pydantic puts into a place where a value may be of several kinds."""
 PLAINER = {
@@ -17,6 +20,14 @@ PLAINER = {
     "tuple_type": "it must be a list",
 }
 """What pydantic says in its own terms."""
+
+
+def validated(model: type[Model], plain: object, where: str = "", grids: Collection[str] = ()) -> Model:
+    """A model of keys and values; a mistake is told behind `where` they come from."""
+    try:
+        return model.model_validate(plain)
+    except ValidationError as error:
+        raise ConfigError(where + explained(error, model, grids)) from None
 
 
 def explained(error: ValidationError, model: type[BaseModel], grids: Collection[str] = ()) -> str:

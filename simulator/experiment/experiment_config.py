@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
@@ -21,7 +21,7 @@ from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import option
 from freshkeeper.maintenance.settings.reference import reference as written
 from freshkeeper.maintenance.settings.shipped_configs import or_named
-from freshkeeper.maintenance.settings.validation import explained
+from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.base import Case, Knowledge, Policy
 from freshkeeper.policies.errors import ConfigError
@@ -226,19 +226,11 @@ def resolve(data: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -
             if not isinstance(place, dict):
                 raise ConfigError(f"{key}: {part} has no keys of its own")
         place[last] = value
-    _swept_too(plain.get("sweep"), changes or {})
-    try:
-        return Experiment.model_validate(plain)
-    except ValidationError as error:
-        raise ConfigError(explained(error, Experiment, GRID_KEYS)) from None
-
-
-def _swept_too(sweep: object, changes: Mapping[str, Any]) -> None:
-    """A key that is changed and swept would have the swept values alone."""
-    for swept in sweep if isinstance(sweep, dict) else {}:
-        for key in changes:
-            if f"{key}.".startswith(f"{swept}."):
-                raise ConfigError(f"{key} and sweep.{swept} are both given; leave one of them out")
+    swept = plain.get("sweep")
+    for key, other in product(changes or {}, swept if isinstance(swept, dict) else {}):
+        if f"{key}.".startswith(f"{other}."):  # it would have the swept values alone
+            raise ConfigError(f"{key} and sweep.{other} are both given; leave one of them out")
+    return validated(Experiment, plain, grids=GRID_KEYS)
 
 
 def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
