@@ -162,13 +162,8 @@ def split_of(query: Query, service: ServicePattern, volatile_predicates: Iterabl
             "SERVICE; a sub-query that holds it must show it, group by it, and have no LIMIT"
         )
     if volatile_predicates is None:
-        return unsplit(service, windows)
+        return _Splitter(service, frozenset(), frozenset(windows)).whole()  # keyed by what the windows give it
     return split(service, volatile_predicates, windows)
-
-
-def unsplit(service: ServicePattern, window_variables: Iterable[str]) -> Split:
-    """A SERVICE pattern as one dynamic part, keyed by what the windows give it."""
-    return _Splitter(service, frozenset(), frozenset(window_variables)).whole()
 
 
 def split(service: ServicePattern, volatile_predicates: Iterable[str], window_variables: Iterable[str]) -> Split:

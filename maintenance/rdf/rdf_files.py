@@ -1,6 +1,5 @@
 """Static graphs from files: any format that pyoxigraph reads, by the file's ending, or a directory of such files."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from pyoxigraph import Quad, RdfFormat, parse
@@ -13,14 +12,12 @@ def load_graph(path: Path, named: bool = False) -> list[Quad]:
     """The triples of a file, or of all RDF files of a directory; all in one graph, or with `named` in their own."""
     if not path.exists():
         raise ConfigError(f"there is no file {path} to load a graph from")
-    files = sorted(_rdf_files(path)) if path.is_dir() else [path]
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if RdfFormat.from_extension(file.suffix[1:]) is not None)
     if not files:
         raise ConfigError(f"the directory {path} holds no RDF file: .ttl, .nt, .nq, .trig, .jsonld, .rdf")
     return [quad for file in files for quad in _load(file, named)]
-
-
-def _rdf_files(directory: Path) -> Iterator[Path]:
-    return (path for path in directory.iterdir() if RdfFormat.from_extension(path.suffix[1:]) is not None)
 
 
 def _load(path: Path, named: bool) -> list[Quad]:

@@ -140,7 +140,8 @@ class ContinuousQuery:
 
     def emptying(self) -> int | None:
         """The next one, if time alone will empty a window."""
-        return self.due() if any(_drains(content) for content in self.contents) else None
+        timed = (c for c in self.contents if c.window.kind is WindowKind.TIME and c.window.step is not None)
+        return None if all(content.empty for content in timed) else self.due()
 
     def advance(self, watermark: int) -> Iterator[Result]:
         """Every evaluation before the watermark, in order."""
@@ -206,8 +207,3 @@ class ContinuousQuery:
             self.name,
             errors=self.answering.errors,
         )
-
-
-def _drains(content: Content) -> bool:
-    """Whether time alone will empty the window."""
-    return content.window.kind is WindowKind.TIME and content.window.step is not None and not content.empty

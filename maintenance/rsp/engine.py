@@ -49,7 +49,9 @@ class Engine:
         """Read everything; results come as soon as the watermark allows."""
         self._check()
         self._aim()
-        yield from self._without_windows()
+        for query in [query for query in self.queries if not query.query.windows]:
+            if (result := self._of(query, query.once, 0)) is not None:
+                yield result
         while (behind := self.inputs.next()) is not None:
             self._hand_on(behind.name, behind.read())
             yield from self.advance(self.inputs.watermark())
@@ -134,11 +136,6 @@ class Engine:
         if now is None:
             return None
         return now, [query for query, t in zip(self.queries, instants, strict=True) if t == now]
-
-    def _without_windows(self) -> Iterator[Result]:
-        for query in [query for query in self.queries if not query.query.windows]:
-            if (result := self._of(query, query.once, 0)) is not None:
-                yield result
 
     def _of(self, query: ContinuousQuery, step: Callable[[int], T], now: int) -> T | None:
         """What a query's step gives; a query that fails is out."""

@@ -118,7 +118,8 @@ class Snapshot:
             self.store.extend(added)
         self._churn += len(removed)
         if self._churn > CHURN and self._churn > 2 * len(self.store):
-            self._renew()
+            seen, self.store, self._churn = self.store, Store(), 0  # one never forgets a term that it has seen
+            self.store.extend(seen)
 
     def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
         """Evaluate the whole query on the dataset as it is now."""
@@ -134,9 +135,3 @@ class Snapshot:
         if isinstance(found, QueryBoolean):
             return bool(found)
         return list(dict.fromkeys(self.limits.counted(found)))  # the library repeats those with blank nodes
-
-    def _renew(self) -> None:
-        """A store never forgets a term that it has seen; a new one holds those of the present content alone."""
-        fresh = Store()
-        fresh.extend(self.store)
-        self.store, self._churn = fresh, 0

@@ -28,27 +28,16 @@ TORN_ROW = '#"\n'
 """Ends a row of CSV that was cut off, also within quotes, and marks it: a number that lost its last digits is none."""
 
 
-@dataclass(eq=False)
-class Terms:
-    """Terms as SPARQL-JSON text; the same terms come again and again."""
-
-    known: dict[Term, str] = field(default_factory=dict)
-
-    def text(self, term: Term) -> str:
-        """A term as JSON, remembered for the next time."""
-        found = self.known.get(term)
-        if found is None:
-            if len(self.known) >= REMEMBERED:
-                self.known.clear()
-            found = self.known[term] = json.dumps(term_json(term), ensure_ascii=False)
-        return found
+@lru_cache(maxsize=REMEMBERED)
+def _term(term: Term) -> str:
+    """A term as SPARQL-JSON text; the same terms come again and again."""
+    return json.dumps(term_json(term), ensure_ascii=False)
 
 
 @dataclass(eq=False)
 class NdJson:
     """One line of JSON per evaluation, each answer with its freshness."""
 
-    terms: Terms = field(default_factory=Terms)
     empty: bool = True
     """whether an evaluation without answers has a line"""
     of_columns: dict[Dictionary, JsonAnswers] = field(default_factory=dict)
@@ -77,12 +66,9 @@ class NdJson:
 
     def _solutions(self, result: Result) -> Iterator[str]:
         names = [f"{json.dumps(name)}: " for name in result.variables]
-        text, known = self.terms.text, self.terms.known
         for number, row in enumerate(result.answers):
             assert isinstance(row, tuple)
-            bindings = ", ".join(
-                [n + (known.get(t) or text(t)) for n, t in zip(names, row, strict=True) if t is not None]
-            )
+            bindings = ", ".join([n + _term(t) for n, t in zip(names, row, strict=True) if t is not None])
             yield f'{{"bindings": {{{bindings}}}, {_freshness(result, number)}}}'
 
 
@@ -142,7 +128,6 @@ def _freshness(result: Result, number: int) -> str:
 class SparqlJson:
     """One SPARQL-JSON document per line, with the instant as `t`; SELECT and ASK alone have one."""
 
-    terms: Terms = field(default_factory=Terms)
     empty: bool = True
 
     def lines(self, result: Result) -> Iterator[str]:
@@ -158,7 +143,7 @@ class SparqlJson:
         for row in result.answers:
             assert isinstance(row, tuple)
             pairs = zip(result.variables, row, strict=True)
-            rows.append("{" + ", ".join(f"{json.dumps(n)}: {self.terms.text(t)}" for n, t in pairs if t) + "}")
+            rows.append("{" + ", ".join(f"{json.dumps(n)}: {_term(t)}" for n, t in pairs if t) + "}")
         if not rows and not self.empty:
             return
         head = json.dumps(own | {"head": {"vars": list(result.variables)}})[:-1]

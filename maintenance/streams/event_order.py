@@ -48,7 +48,10 @@ class Order:
             self._begin(int(batch.times[0]))
             self.latest = _reckoned(int(batch.times[-1]))
             return batch
-        return self._release(self._sorted(batch))
+        waiting = self._sorted(batch)
+        cut = bisect_right(waiting.times, self.watermark)
+        self._waiting = waiting.part(cut, len(waiting))
+        return waiting.part(0, cut)
 
     def rest(self) -> Timed:
         """At the end of the stream: all that waits."""
@@ -73,12 +76,6 @@ class Order:
         if len(self._waiting):
             waiting = self._waiting.followed_by(waiting)
         return waiting if waiting.ordered else waiting.take(np.argsort(np.asarray(waiting.times), kind="stable"))
-
-    def _release(self, waiting: Timed) -> Timed:
-        """Hand on what the watermark has reached."""
-        cut = bisect_right(waiting.times, self.watermark)
-        self._waiting = waiting.part(cut, len(waiting))
-        return waiting.part(0, cut)
 
 
 def _reckoned(time: int) -> int:

@@ -8,10 +8,11 @@ the default graph says of a graph is no element. A graph without a time, and oth
 have been some: each counts as one that cannot be read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
@@ -26,6 +27,7 @@ from freshkeeper.policies.errors import InputError
 GENERATED = NamedNode("http://www.w3.org/ns/prov#generatedAtTime")
 Name: TypeAlias = NamedNode | BlankNode | Triple | DefaultGraph
 Graphs: TypeAlias = dict[Name, list[Quad]]
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -39,9 +41,12 @@ class TimedGraphs:
     def batches(self) -> Iterator[Batch]:
         """One batch: the graphs by time, and by the order in which they stand."""
         graphs, dates, loose = _parted(self._quads())
-        dated = sorted(self._dated(graphs, dates), key=lambda item: item[1])
-        found = [(at, quad) for name, at in self._plausible(dated) for quad in graphs[name]]
-        self._without_a_graph(loose)
+        made = self._read(((name, name) for name in graphs), lambda name: _instant(dates.get(name, [])))
+        plausible = self._read(sorted(made, key=itemgetter(1)), self.steps.check)
+        found = [(at, quad) for name, at in plausible for quad in graphs[name]]
+        for quad in loose:
+            problem = f"{quad.triple} is in no graph, and dates none that is here, so it has no time"
+            self.mistakes.found(StreamError(str(self.path), "default graph", problem))
         triples = [Quad(quad.subject, quad.predicate, quad.object) for _, quad in found]
         yield Batch([time for time, _ in found], triples)
 
@@ -56,26 +61,13 @@ class TimedGraphs:
             raise InputError(f"the stream {self.path} cannot be read: {error}") from None
         return []
 
-    def _dated(self, graphs: Graphs, dates: Graphs) -> Iterator[tuple[Name, int]]:
-        """The graphs with the time at which each was made."""
-        for name in graphs:
+    def _read(self, graphs: Iterable[tuple[Name, T]], instant: Callable[[T], int]) -> Iterator[tuple[Name, int]]:
+        """The graphs with their instants; one that has none, or to which time cannot have passed, is a mistake."""
+        for name, told in graphs:
             try:
-                yield name, _instant(dates.get(name, []))
+                yield name, instant(told)
             except ValueError as error:
                 self.mistakes.found(StreamError(str(self.path), f"graph {name}", str(error)))
-
-    def _plausible(self, dated: list[tuple[Name, int]]) -> Iterator[tuple[Name, int]]:
-        """The graphs up to which time could have passed."""
-        for name, at in dated:
-            try:
-                yield name, self.steps.check(at)
-            except ValueError as error:
-                self.mistakes.found(StreamError(str(self.path), f"graph {name}", str(error)))
-
-    def _without_a_graph(self, quads: list[Quad]) -> None:
-        for quad in quads:
-            problem = f"{quad.triple} is in no graph, and dates none that is here, so it has no time"
-            self.mistakes.found(StreamError(str(self.path), "default graph", problem))
 
 
 def _parted(quads: list[Quad]) -> tuple[Graphs, Graphs, list[Quad]]:

@@ -137,14 +137,9 @@ class Inputs:
         for first, latest, name in sorted(begun):
             if reached is None or first - reached <= self.gap:
                 reached = latest if reached is None else max(reached, latest)
-            elif wanted > reached:
-                self._too_far(name, first, reached)
+            elif wanted > reached and name not in self.unreached:
+                self.unreached.append(name)
+                ahead = f"at {first}, {to_iso(first - reached)} after all that other streams have"
+                problem = f"it is {ahead}; at most {to_iso(self.gap)} is plausible, which --gap says"
+                self.mistakes.found(StreamError(f"the stream <{name}>", "its first element", problem))
         return wanted if reached is None else min(wanted, reached)
-
-    def _too_far(self, name: str, first: int, reached: int) -> None:
-        """A stream begins where no other leads to; told once."""
-        if name not in self.unreached:
-            self.unreached.append(name)
-            ahead = f"at {first}, {to_iso(first - reached)} after all that other streams have"
-            problem = f"it is {ahead}; at most {to_iso(self.gap)} is plausible, which --gap says"
-            self.mistakes.found(StreamError(f"the stream <{name}>", "its first element", problem))

@@ -6,6 +6,9 @@ from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens
 from freshkeeper.maintenance.settings import durations
 
+UNITS = {*durations.UNITS, "month", "months", "year", "years"}
+"""Words behind a number; the last ones are refused."""
+
 
 class Cursor:
     """Walks over tokens from left to right; it stops at the END token and never walks past it."""
@@ -74,7 +77,7 @@ class Cursor:
     def duration(self, what: str, least: int = 1) -> int:
         """A duration in milliseconds, positive unless `least` is 0; a unit may stand apart, as in 10 MINUTES."""
         text, first = self.written()
-        if text.isdigit() and self.now.kind is Kind.WORD and self._is_unit(self.now.text):
+        if text.isdigit() and self.now.kind is Kind.WORD and self.now.text.lower() in UNITS:
             text += self.take().text
         if not text:
             self.fail(f"the duration of {what} is missing before {shown(self.now)}", durations.HOW)
@@ -109,10 +112,6 @@ class Cursor:
         place = token or self.now
         start = len(self.tokens.text.rstrip()) if place.kind is Kind.END else place.start
         raise QuerySyntaxError(problem, self.tokens.text, start, remedy)
-
-    @staticmethod
-    def _is_unit(word: str) -> bool:
-        return word.lower() in durations.UNITS or word.lower() in ("month", "months", "year", "years")
 
 
 def shown(token: Token) -> str:

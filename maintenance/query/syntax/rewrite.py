@@ -22,7 +22,7 @@ def alias_edits(tokens: Tokens, stop: int) -> list[Edit]:
     is aggregated. Calls that answer differently each time are left alone.
     """
     computed = [(name, made) for name, made in columns(tokens, 0, stop) if made]
-    if not any(_is_aggregate(made) for _, made in computed[:-1]):
+    if not any(t.is_word(*AGGREGATES) for _, made in computed[:-1] for t in made):
         return []
     edits: list[Edit] = []
     meaning: dict[str, str] = {}
@@ -32,19 +32,10 @@ def alias_edits(tokens: Tokens, stop: int) -> list[Edit]:
             break
         edits += own
         if not any(t.is_word(*CHANGEFUL) for t in made):
-            meaning[name] = f"({_applied(tokens.text, made, own)})"
+            weaver = Weaver(tokens.text)
+            weaver.copy(made[0].start, made[-1].end, own)
+            meaning[name] = f"({weaver.done().text})"
     return edits
-
-
-def _is_aggregate(made: Sequence[Token]) -> bool:
-    return any(t.is_word(*AGGREGATES) for t in made)
-
-
-def _applied(text: str, tokens: Sequence[Token], edits: list[Edit]) -> str:
-    """The text of these tokens with the edits made."""
-    weaver = Weaver(text)
-    weaver.copy(tokens[0].start, tokens[-1].end, edits)
-    return weaver.done().text
 
 
 def window_edits(tokens: Tokens, windows: Sequence[str], first: int = 0, stop: int | None = None) -> list[Edit]:

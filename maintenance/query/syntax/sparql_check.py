@@ -72,7 +72,7 @@ def _find(tokens: Tokens, complaint: str) -> tuple[Token, list[str]]:
     if match is None:
         return tokens.items[0], [again]
     line, column = int(match[1]), int(match[2])
-    start = _line_start(wide.text, line)
+    start = sum(len(each) + 1 for each in wide.text.split("\n")[: line - 1])
     before = wide.text[start:].encode()[: column - 1].decode(errors="ignore")
     expected = _expected(match[3])
     offset = wide.origin(start + len(before))
@@ -90,13 +90,6 @@ def _widened(tokens: Tokens) -> SourceMap:
         if after.start > token.end or token.is_mark("{", "}") or after.is_mark("{", "}"):
             weaver.add(_GAP, token.start)
     return weaver.done()
-
-
-def _line_start(text: str, line: int) -> int:
-    position = 0
-    for _ in range(line - 1):
-        position = text.find("\n", position) + 1
-    return position
 
 
 def _expected(listed: str) -> list[str]:
