@@ -3,7 +3,7 @@ which SR at which evaluation.
 """
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -125,7 +125,7 @@ def in_requests(steps: Steps, allowance: Allowance) -> tuple[Steps, Allowance]:
     """Count in requests where all cost the same, so that parts of a request are seen to be useless."""
     price = float(steps.cost[0])
     if price > 0 and (steps.cost == price).all():
-        return steps.priced(price), allowance.whole(price)
+        return replace(steps, cost=steps.cost / price), allowance.whole(price)
     return steps, allowance
 
 

@@ -87,10 +87,6 @@ class Steps:
             self.evaluations,
         )
 
-    def priced(self, unit: float) -> "Steps":
-        """The same steps with costs counted in units of `unit`."""
-        return replace(self, cost=self.cost / unit)
-
 
 def steps_of(future: Future) -> tuple[Steps, float]:
     """The steps of case 1, and what is fresh for certain without any refresh."""

@@ -88,7 +88,7 @@ def lines(
         *([rows.mark_area(opacity=0.14).encode(y=alt.Y("low:Q", **y), y2="high:Q")] if bands else []),
         rows.mark_line(strokeWidth=2).encode(y=alt.Y("mid:Q", **y), strokeDash=_dash(styles)),
         marks.mark_point(size=35, strokeWidth=1.5, opacity=1, fill=css("paper")).encode(shape=_shape(styles)),
-        *([_rule(y)] if rules else []),
+        *([_unnamed("rules", y).mark_rule(strokeDash=[2, 3], color=css("ink"))] if rules else []),
         *_names(styles, x, y),
         _framed(y),
     )
@@ -151,8 +151,14 @@ def _value(title: str, form: str) -> dict[str, Any]:
 
 def _framed(y: Mapping[str, Any]) -> alt.Chart:
     """What cannot be seen but holds the ends of the axis."""
-    unseen: alt.Chart = alt.Chart(alt.NamedData("frame")).mark_point(opacity=0).encode(y=alt.Y("y:Q", **y))
-    return unseen
+    framed: alt.Chart = _unnamed("frame", y).mark_point(opacity=0)
+    return framed
+
+
+def _unnamed(rows: str, y: Mapping[str, Any]) -> alt.Chart:
+    """Rows that have no policy, such as the budget γ, whose words are among the names."""
+    chart: alt.Chart = alt.Chart(alt.NamedData(rows)).encode(y=alt.Y("y:Q", **y))
+    return chart
 
 
 def _warmup(x: Mapping[str, Any]) -> list[alt.Chart]:
@@ -173,13 +179,6 @@ def _names(styles: Mapping[str, Style], x: Mapping[str, Any], y: Mapping[str, An
         mark.encode(color=_colour(styles), shape=_shape(styles)),
         base.mark_text(align="left", dx=20).encode(text="text:N"),
     ]
-
-
-def _rule(y: Mapping[str, Any]) -> alt.Chart:
-    """A horizontal rule, such as the budget γ; its words are among the names."""
-    base = alt.Chart(alt.NamedData("rules"))
-    rule: alt.Chart = base.mark_rule(strokeDash=[2, 3], color=css("ink")).encode(y=alt.Y("y:Q", **y))
-    return rule
 
 
 def _colour(styles: Mapping[str, Style]) -> alt.Color:

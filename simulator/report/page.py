@@ -169,7 +169,12 @@ class Picture:
 def pictures(run: Path, *keys: str, choice: str = "") -> list[Picture]:
     """The figures of a run with these keys, all of them without any; of some choice alone, as `budget=5`."""
     return [
-        Picture(figure.key, named, view.words, _svg(figure, named, view))
+        Picture(
+            figure.key,
+            named,
+            view.words,
+            vl_convert.vegalite_to_svg(_titled(figure, named, view), vl_version=VEGA_LITE),
+        )
         for section in _sections(run_directory.read(run))[0]
         for figure in section.figures
         if not keys or figure.key in keys
@@ -178,29 +183,17 @@ def pictures(run: Path, *keys: str, choice: str = "") -> list[Picture]:
     ]
 
 
-def _write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> list[Path]:
+def _write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> None:
     """One file per figure and choice."""
     if directory.is_file():
         raise ConfigError(f"{directory} is a file; the plots need a directory")
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    return [
-        _write(directory / f"{prefix}{figure.key}{_suffix(choice, figure)}.png", figure, choice, view)
-        for figure in figures
-        for choice, view in figure.views.items()
-    ]
-
-
-def _write(file: Path, figure: Figure, choice: str, view: View) -> Path:
-    picture = vl_convert.vegalite_to_png(_titled(figure, choice, view), vl_version=VEGA_LITE, scale=2)
-    with writing(file):
-        file.write_bytes(picture)
-    return file
-
-
-def _svg(figure: Figure, choice: str, view: View) -> str:
-    """One choice of a figure, in a quarter of a PNG's bytes."""
-    return vl_convert.vegalite_to_svg(_titled(figure, choice, view), vl_version=VEGA_LITE)
+    for figure, (choice, view) in ((each, one) for each in figures for one in each.views.items()):
+        named = "-" + re.sub(r"[^\w.=]+", "-", choice).strip("-") if figure.chooser else ""
+        picture = vl_convert.vegalite_to_png(_titled(figure, choice, view), vl_version=VEGA_LITE, scale=2)
+        with writing(file := directory / f"{prefix}{figure.key}{named}.png"):
+            file.write_bytes(picture)
 
 
 def _titled(figure: Figure, choice: str, view: View) -> str:
@@ -214,7 +207,3 @@ def _titled(figure: Figure, choice: str, view: View) -> str:
     }
     # There is no style sheet in a PNG: colours become values.
     return re.sub(r"var\(--([a-z]+)\)", lambda name: LIGHT[name[1]], json.dumps(spec))
-
-
-def _suffix(choice: str, figure: Figure) -> str:
-    return "-" + re.sub(r"[^\w.=]+", "-", choice).strip("-") if figure.chooser else ""

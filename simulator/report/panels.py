@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from json import dumps
 from math import isnan
+from operator import itemgetter
 from typing import Any
 
 from freshkeeper.simulator.report import charts
@@ -69,12 +70,8 @@ def _along(key: str, varied: dict[str, dict[str, Any]]) -> list[Panel]:
             others = " · ".join(f"{last_part(k)} {value(v)}" for k, v in values.items() if k != key)
             together.setdefault(others, []).append((values[key], setting))
     sizes = {held: len({dumps(what) for what, _ in at}) for held, at in together.items()}
-    return [_panel(key, held, at) for held, at in together.items() if sizes[held] > 1]
-
-
-def _panel(key: str, held: str, at: list[tuple[Any, str]]) -> Panel:
-    panel = Panel(key, held, tuple(at))
-    return Panel(key, held, tuple(sorted(at, key=lambda pair: float(pair[0])))) if panel.numeric else panel
+    found = [Panel(key, held, tuple(at)) for held, at in together.items() if sizes[held] > 1]
+    return [replace(one, at=tuple(sorted(one.at, key=itemgetter(0)))) if one.numeric else one for one in found]
 
 
 def reach(budgets: Sequence[float], freshness: Sequence[float], target: float) -> Reach:

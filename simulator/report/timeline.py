@@ -59,7 +59,8 @@ def line(evaluations: Evaluations, series: int, measure: Measure, points: int, d
     grid = Grid.of(evaluations, rows, dates)
     values = grid.spread(_values(evaluations, rows, measure))
     if measure is Measure.STALE:
-        values = _accumulated(values)
+        begun = np.maximum.accumulate(~np.isnan(values), axis=1)  # the first evaluation that counts, and all later ones
+        values = np.where(begun, np.nancumsum(values, axis=1), np.nan)
     each = -(-grid.x.size // points)
     starts = np.arange(0, grid.x.size, each)
     last = np.minimum(starts + each, grid.x.size) - 1
@@ -98,13 +99,6 @@ def _values(evaluations: Evaluations, rows: slice, measure: Measure) -> Floats:
         freshness: Floats = np.divide(fresh, results, out=np.full(results.size, np.nan), where=results > 0)
         return freshness
     return np.where(evaluations.counted[rows], results - fresh, np.nan)
-
-
-def _accumulated(values: Floats) -> Floats:
-    """Sums from the first evaluation that counts; nothing before it."""
-    total = np.nancumsum(values, axis=1)
-    begun = np.maximum.accumulate(~np.isnan(values), axis=1)
-    return np.where(begun, total, np.nan)
 
 
 def _means(values: Floats, starts: Ints) -> Floats:

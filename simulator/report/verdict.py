@@ -37,17 +37,21 @@ class Verdict:
 
 def verdict(group: Group) -> Verdict:
     """What to say about a group, the most important first."""
+    over_budget = [_overspent(group, policy) for policy in group.overspent]
     if not group.ranked:
-        return Verdict(_nobody(group), [], [_overspent(group, policy) for policy in group.overspent])
+        return Verdict(_nobody(group), [], over_budget)
     winner = group.ranked[0]
     sentences = [
         *_audits(group, winner),
         *_runner_up(group, winner),
         *_where_others_win(group, winner),
         *_bound(group, winner),
-        *(_overspent(group, policy) for policy in group.overspent),
+        *over_budget,
+        *_budgets(group, winner),
     ]
-    return Verdict(_lead(group, winner), _lifts(group, winner), [*sentences, *_budgets(group, winner), *_seeds(group)])
+    if group.seeds.size < 2 and len(group.policies) > 1:
+        sentences.append(Markup("One seed was run: there are no intervals, and small differences may be chance."))
+    return Verdict(_lead(group, winner), _lifts(group, winner), sentences)
 
 
 def _lead(group: Group, winner: str) -> Markup:
@@ -173,12 +177,6 @@ def _needed_each(group: Group, found: Sequence[Panel], winner: str) -> Markup:
     others = f", and more than was run with {listing(never)}" if never else ""
     words = "For {} fresh, {} needs these cost units per evaluation: {}{}."
     return Markup(words).format(percent(TARGET, 0), _name(winner), "; ".join(told), others)
-
-
-def _seeds(group: Group) -> list[Markup]:
-    if group.seeds.size > 1 or len(group.policies) < 2:
-        return []
-    return [Markup("One seed was run: there are no intervals, and small differences may be chance.")]
 
 
 def _name(policy: str) -> Markup:
