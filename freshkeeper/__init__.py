@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.budget.shared_budget import SharedBudget
     from freshkeeper.maintenance.demand.inspection import to_networkx
     from freshkeeper.maintenance.demand.window import WindowSpec
+    from freshkeeper.maintenance.enricher.async_enricher import AsyncEnricher
+    from freshkeeper.maintenance.enricher.cached_row import CachedRow
+    from freshkeeper.maintenance.enricher.enricher import Enricher
     from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
     from freshkeeper.maintenance.manager import Manager
     from freshkeeper.maintenance.native.pattern_set import PatternSet
@@ -45,15 +48,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Answers",
+    "AsyncEnricher",
     "BasePolicy",
     "Budget",
     "BudgetRule",
+    "CachedRow",
     "Case",
     "ChangeModel",
     "Closure",
     "Copy",
     "EmbeddedSource",
     "Endpoint",
+    "Enricher",
     "Evaluation",
     "Expanded",
     "Fetched",

@@ -171,6 +171,17 @@ class Window:
         """Mappings without identity that came at these positions are gone; they leave at the next evaluation."""
         self._withdrawn.append((self.spec.last(at), sns))
 
+    def forget(self, sns: Ints) -> None:
+        """Nothing of these SNs is in the window any more, nor waits for it; for mappings without identity."""
+        for due, parts in self._waiting.items():
+            kept = [~np.isin(part, sns) for _, part in parts]
+            self._waiting[due] = [(last[k], part[k]) for (last, part), k in zip(parts, kept, strict=True)]
+        for due, beyond in self._beyond.items():
+            self._beyond[due] = [part[~np.isin(part, sns)] for part in beyond]
+        self.size -= int(self.tallies.total[sns].sum())
+        self.tallies.rows[:, sns] = 0
+        self.tallies.total[sns] = 0
+
     def due(self) -> int:
         """The latest evaluation of a count window whose last element has arrived."""
         return (self.seen - self.spec.start) // self.spec.step

@@ -39,6 +39,7 @@ class Metrics:
         self.spent = self._counter("spent", "cost units spent")
         self.refreshes = self._counter("refreshes", "copies fetched again", "outcome")
         self.errors = self._counter("errors", "entries that could not be fetched", "kind")
+        self.lookups = self._gauge("lookups", "rows asked for, by whether they were there", "outcome")
         self.measured = self._gauge("measured_fresh_ratio", "share of audited answers that were fresh")
         self.low = self._gauge("measured_fresh_ratio_low", "lower end of its 95 % interval")
         self.high = self._gauge("measured_fresh_ratio_high", "upper end of its 95 % interval")
@@ -77,6 +78,11 @@ class Metrics:
         self.fetch.labels(source).observe(record.fetch_ms / 1e3)
         self._clocks(source, manager)
         self._audits(source, manager, evaluation)
+
+    def looked_up(self, source: str, hits: int, misses: int) -> None:
+        """How many rows an enricher was asked for so far."""
+        self.lookups.labels(source, "hit").set(hits)
+        self.lookups.labels(source, "miss").set(misses)
 
     def serve(self, port: int, address: str = LOOPBACK) -> int:
         """Answer at http://ADDRESS:PORT/metrics until `close`; port 0 is any free one. Returns the port."""
@@ -123,8 +129,8 @@ class Metrics:
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(name, help, ("source", *labels), "freshkeeper", registry=self.registry)
 
-    def _gauge(self, name: str, help: str) -> Gauge:
-        return Gauge(name, help, ("source",), "freshkeeper", registry=self.registry)
+    def _gauge(self, name: str, help: str, *labels: str) -> Gauge:
+        return Gauge(name, help, ("source", *labels), "freshkeeper", registry=self.registry)
 
     def _histogram(self, name: str, help: str) -> Histogram:
         return Histogram(name, help, ("source",), "freshkeeper", registry=self.registry, buckets=SECONDS)

@@ -119,6 +119,12 @@ class View:
         if not self.graph.by_sr.of(sr).size:
             self._release_sr(sr)
 
+    def release(self, sns: Ints) -> None:
+        """Let go of these SNs, though the window may need them: what it holds of them is forgotten."""
+        for slot in sns.tolist():
+            self._release_sn(slot)
+        self.graph.window.forget(sns)
+
     def watch(self) -> None:
         """From now on note what changes, for `changed`."""
         self.sns.changed, self.srs.changed = {}, {}

@@ -1,0 +1,76 @@
+"""A ledger of which a part is held back between rounds, for keys that nobody has asked for yet.
+
+A round opens it, pays for its refreshes, and leaves the reserve, which misses take one request at a time from any
+thread. What they leave is there for the next round: the bank is as large as the reserve.
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from threading import Lock
+from typing import Any
+
+from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger, exact
+from freshkeeper.policies.base import Budget
+
+
+@dataclass(eq=False)
+class Reserve(Ledger):
+    """γ per round, of which `held` is kept back for misses.
+
+    >>> from freshkeeper.maintenance.budget.ledger import BudgetRule
+    >>> ledger = Reserve.of(BudgetRule.of(4, bank=2), 2)
+    >>> ledger.open().available, ledger.take(1), ledger.take(2)
+    (2.0, True, False)
+    >>> ledger.spend(2)
+    >>> ledger.open().available
+    3.0
+    """
+
+    share: Fraction = Fraction(0)
+    """of a round, in cost units"""
+    held: Fraction = Fraction(0)
+    """what misses may still take before the next round"""
+    taken: Fraction = Fraction(0)
+    """what misses took in all"""
+    lock: Lock = field(default_factory=Lock)
+
+    @classmethod
+    def of(cls, rule: BudgetRule, share: Amount) -> "Reserve":
+        """Hold back so much of every round."""
+        return cls(rule, share=exact(share, "a reserve"))
+
+    def open(self, now: int = 0) -> Budget:
+        """Pay in, and hold the reserve back."""
+        with self.lock:
+            self.available += self.held
+            budget = super().open(now)
+            self.held = min(self.share, self.available)
+            self.available -= self.held
+            return Budget(float(self.available), budget.per_evaluation, budget.bank)
+
+    def spend(self, amount: Amount) -> None:
+        """Of a round; what it leaves is for misses, until the next one."""
+        with self.lock:
+            super().spend(amount)
+            self.held += self.available
+            self.available = Fraction(0)
+
+    def take(self, amount: Amount) -> bool:
+        """Spend so much for misses, if it is there."""
+        cost = exact(amount)
+        with self.lock:
+            if cost > self.held:
+                return False
+            self.held -= cost
+            self.spent += cost
+            self.taken += cost
+            return True
+
+    def dump(self) -> dict[str, Any]:
+        """After a kill nobody knows what misses took since: all that they might have."""
+        return super().dump() | {"spent": str(self.spent + self.held), "available": "0"}
+
+    def load(self, state: dict[str, Any]) -> None:  # type: ignore[override]
+        """Go on from an earlier run."""
+        super().load(state)
+        self.held = Fraction(0)

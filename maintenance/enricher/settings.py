@@ -1,0 +1,167 @@
+"""What can be said of an enricher, checked when it is said."""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias, get_args
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule, exact
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.enricher.lookup_source import Lookup
+from freshkeeper.maintenance.enricher.reserve import Reserve
+from freshkeeper.maintenance.service.endpoint import Price
+from freshkeeper.maintenance.service.limits.rate import Rate
+from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.view.changes import ChangeModel
+from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.view.published import Published
+from freshkeeper.policies.base import Policy
+from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.policies.registry import make
+
+Missing: TypeAlias = Literal["fetch", "wait", "without"]
+AHEAD = 32
+"""Into so many parts the horizon is cut for planning."""
+SHORTEST_STEP = 1000
+"""Milliseconds between rounds, where the budget pays for a request in each."""
+KNOWLEDGE: dict[str, Callable[[], ChangeModel]] = {"learned": Learned, "published": Published}
+
+
+@dataclass(eq=False)
+class EnricherSettings:
+    """How rows are looked up and kept fresh; durations are text ("10m", "500ms") or milliseconds."""
+
+    lookup: Lookup
+    """from a list of keys to a mapping of rows; what is not in it has no row"""
+    budget: str
+    """requests in a period: "5/s", "300/min", "20000/day\""""
+    batch: int = 1
+    """how many keys a request may have"""
+    horizon: str | int = "10m"
+    """for how long a key that was asked for counts as needed, and how far a refresh is to pay"""
+    step: str | int | None = None
+    """time between rounds of maintenance; as a rule 1 s, or as long as it takes until a request is paid"""
+    missing: Missing = "fetch"
+    """of a key that is not there: fetch it within the reserve, wait for it, or answer without"""
+    reserve: float = 0.5
+    """the share of the budget that is kept for keys that are not there; what they leave goes to refreshes"""
+    timeout: str | int = "10s"
+    """for how long `get` waits at most"""
+    capacity: int = 100_000
+    """how many rows are held; the least asked for go first"""
+    policy: str | Policy = "plan"
+    """what to fetch again"""
+    knowledge: str | ChangeModel = "learned"
+    """of changes: learned from what refreshes show, or published by the source (`Copy(row, modified=, expires=)`)"""
+    price: Price | None = None
+    """what a request costs, where that is not 1"""
+    parallel: int = 8
+    """requests at the same time"""
+    audit: float = 0.0
+    """the share of the budget that measures how fresh the answers are"""
+    name: str = "rows"
+    """what it is called in logs and metrics"""
+    metrics: str | None = None
+    """where Prometheus finds its numbers: ":9100" """
+    background: bool = True
+    """whether rounds come by the clock; without, `tick(now)` makes them"""
+    clock: Callable[[], int] | None = None
+    """milliseconds since the epoch, where it is not the machine's clock"""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, at once."""
+        if not callable(self.lookup):
+            raise ConfigError(f"lookup is a function from keys to a mapping of rows, not {self.lookup!r}")
+        for name in ("batch", "capacity", "parallel"):
+            if not isinstance(value := getattr(self, name), int) or value < 1:
+                raise ConfigError(f"{name} is a whole number from 1 on, not {value!r}")
+        if self.missing not in get_args(Missing):
+            raise ConfigError(f"missing={self.missing!r}: {nearest(str(self.missing), list(get_args(Missing)))}")
+        for name in ("reserve", "audit"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} is a share of the budget from 0 up to 1, not {getattr(self, name)!r}")
+        if self.price is not None and self.batch not in (1, self.price.batch):
+            raise ConfigError(f"batch={self.batch} and a price for batches of {self.price.batch}: say it once")
+        self.rule()
+        self.window(0)
+
+    def rate(self) -> Fraction:
+        """The budget in cost units per millisecond."""
+        if not isinstance(self.budget, str):
+            raise ConfigError(f'budget={self.budget!r}: so many requests in which period? write "{self.budget}/s"')
+        try:
+            rate = Rate.of(self.budget)
+        except ConfigError:
+            raise ConfigError(f'budget={self.budget!r} is no budget: write "5/s", "300/min" or "20000/day"') from None
+        return Fraction(rate.requests) / Fraction(str(rate.period)) / 1000
+
+    @property
+    def every(self) -> int:
+        """Milliseconds between rounds."""
+        if self.step is not None:
+            return duration("step", self.step)
+        return max(SHORTEST_STEP, -(-self._request.numerator // self._request.denominator))
+
+    @property
+    def _request(self) -> Fraction:
+        """Milliseconds until a full request is paid."""
+        return exact(self.pricing.paid(1, self.pricing.batch), "a price") / self.rate()
+
+    @property
+    def pricing(self) -> Price:
+        """Of requests."""
+        return self.price or Price(batch=self.batch)
+
+    def rule(self) -> BudgetRule:
+        """γ of every round, and a bank that holds the reserve, or a request if that is more."""
+        return BudgetRule.of(self.rate() * self.every, bank=self._kept)
+
+    def ledger(self) -> Reserve:
+        """Of the rounds, with the reserve for misses."""
+        return Reserve.of(self.rule(), self._kept if self.reserve and self.missing != "without" else 0)
+
+    @property
+    def _kept(self) -> Fraction:
+        """Whole requests, so that nothing is left over that pays for none."""
+        request = exact(self.pricing.paid(1, self.pricing.batch), "a price")
+        share = exact(self.reserve) * self.rate() * self.every
+        return max(1, math.ceil(share / request)) * request if request else share
+
+    def window(self, start: int) -> WindowSpec:
+        """What was asked for within the horizon, planned ahead in parts of it; rounds come between its instants too."""
+        horizon = duration("horizon", self.horizon)
+        return WindowSpec(horizon, max(1, -(-horizon // AHEAD)), start, grid=False)
+
+    def planned(self) -> Policy:
+        """The policy; what it looks ahead is the horizon."""
+        if not isinstance(self.policy, str):
+            return self.policy
+        return make(self.policy, {"windows": 1} if self.policy in ("plan", "gain") else {})
+
+    def believed(self) -> ChangeModel:
+        """A model of changes that knows nothing yet."""
+        if not isinstance(self.knowledge, str):
+            return self.knowledge
+        if self.knowledge not in KNOWLEDGE:
+            raise ConfigError(f"knowledge={self.knowledge!r}: {nearest(self.knowledge, list(KNOWLEDGE))}")
+        return KNOWLEDGE[self.knowledge]()
+
+    def given(self) -> dict[str, Any]:
+        """The settings alone, to make another one of them."""
+        return {field.name: getattr(self, field.name) for field in fields(EnricherSettings)}
+
+
+def duration(name: str, given: str | int) -> int:
+    """Milliseconds, of what was written."""
+    try:
+        return to_ms(given if isinstance(given, str) else str(given))
+    except ValueError as error:
+        raise ConfigError(f"{name}={given!r}: {error}") from None
+
+
+def is_asynchronous(lookup: Lookup) -> bool:
+    """Whether it has to be awaited."""
+    return inspect.iscoroutinefunction(lookup) or inspect.iscoroutinefunction(type(lookup).__call__)
