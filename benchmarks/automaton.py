@@ -33,7 +33,7 @@ from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.pattern_set import PatternSet
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.rsp.output import NdJson
+from freshkeeper.maintenance.rsp.output import NdJson, chunks
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.report.charts import VEGA_LITE
@@ -141,7 +141,7 @@ def as_text(count: int) -> tuple[float, float]:
     began = time.process_time()
     matches = patterns.feed(ColumnLines(nothing(), patterns.dictionary).read(lines))
     for result in matches.results():
-        written += sum(map(len, writer.lines(result)))
+        written += sum(map(len, chunks(writer, result)))
     taken = time.process_time() - began
     assert written > len(matches)
     return BATCH / taken, len(matches) / taken

@@ -19,8 +19,8 @@ from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rdf.terms import term_json
+from freshkeeper.maintenance.rsp.delivery import Delivery
 from freshkeeper.maintenance.rsp.engine import Engine, run
-from freshkeeper.maintenance.rsp.output import writer
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.batch import Batch
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
@@ -46,10 +46,11 @@ def lines(first: int, last: int, spread: float) -> bytes:
 
 def engine(path: Path, out: Path) -> int:
     """From file to NDJSON; returns the number of lines."""
-    format_, count = writer("ndjson"), 0
+    count = 0
     with out.open("w", encoding="utf-8") as file:
+        delivery = Delivery.begin(file, "ndjson")
         for result in run(build(parse(JOIN)), {"http://e/s": TimedLines.file(path)}):
-            file.writelines(format_.lines(result))
+            delivery.put(result)
             count += 1
     return count
 

@@ -16,8 +16,8 @@ from stopwatch import ratios, show
 from freshkeeper import BudgetRule, Source
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.rsp.delivery import Delivery
 from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.rsp.output import writer
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
@@ -52,25 +52,26 @@ def timed(kind: EvaluatorKind, path: Path, out: Path, quads: list[ox.Quad]) -> t
     sources = {"urn:blog": Source.embedded(quads, volatile=["urn:followers"])}
     settings = MaintenanceSettings(lambda _: make("plan"), BudgetRule.of(20))
     query = build(parse(QUERY), sources=sources, settings=settings, evaluator=kind)
-    answers, lasts, format_ = 0, [], writer("ndjson")
+    answers, lasts = 0, []
     began = time.process_time()
     with out.open("w", encoding="utf-8") as file:
+        delivery = Delivery.begin(file, "ndjson")
         for result in run(query, {"urn:stream": TimedLines.file(path)}):
             answers += len(result.answers)
-            file.writelines(format_.lines(result))
+            delivery.put(result)
             lasts = [*lasts[-4:], result]
     return time.process_time() - began, answers, lasts
 
 
 def writing(results: list[Result], out: Path) -> float:
     """Answers a CPU second, written again by a writer that knows their terms."""
-    format_ = writer("ndjson")
-    for result in results:
-        list(format_.lines(result))
-    began = time.process_time()
     with out.open("w", encoding="utf-8") as file:
+        delivery = Delivery.begin(file, "ndjson")
         for result in results:
-            file.writelines(format_.lines(result))
+            delivery.put(result)
+        began = time.process_time()
+        for result in results:
+            delivery.put(result)
     return sum(len(result.answers) for result in results) / (time.process_time() - began)
 
 

@@ -10,6 +10,8 @@ from freshkeeper.policies.arrays import Bytes, Ints, Words
 
 MILLION, ONE_DIGIT, TWO_DIGITS = 1_000_000, 10, 100
 STRIDE = 32
+UNKNOWN, ASKED = -1, -2
+"""The size of a text that is not there; of one that is being made."""
 POINT, EXPONENT, MINUS = ord("."), ord("e"), ord("-")
 
 
@@ -58,32 +60,48 @@ def copy(out: Words, at: int, text: Words, start: int, size: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def put_answers(
-    values: Ints, starts: Ints, sizes: Ints, terms: Words, piece: Ints, pieces: Words, shares: Ints, ages: Ints,
-    out: Bytes, words: Words,
-) -> int:  # fmt: skip
-    """Every answer behind the one before, gives where they end.
+def longest(values: Ints, sizes: Ints, new: Ints) -> tuple[int, int]:
+    """The size of the longest text among these ids, -1 being none; those that have no text yet are put into `new`."""
+    most, count = 0, 0
+    for variable in range(values.shape[0]):
+        for answer in range(values.shape[1]):
+            id = values[variable, answer]
+            if id >= 0:
+                size = sizes[id]
+                if size == UNKNOWN:
+                    sizes[id], new[count] = ASKED, id
+                    count += 1
+                most = max(most, size)
+    return most, count
 
-    Piece n lies in `pieces` from piece[n] to piece[n + 1]: what comes before an answer, between two of its bindings,
-    between them and its freshness, before its age, at its end; between answers; then each variable's name.
+
+@njit(cache=True, nogil=True)
+def put_answers(
+    values: Ints, first: int, starts: Ints, sizes: Ints, terms: Words, piece: Ints, pieces: Words,
+    shares: Ints, ages: Ints, out: Bytes, words: Words, at: int, room: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Answers behind each other from `first` on, until `out` is filled up to `room`; the next one, and where they end.
+
+    Piece n lies in `pieces` from piece[n] to piece[n + 1]: what comes before an answer that binds nothing, between the
+    bindings and the freshness of an answer, before its age, and behind it; then for each variable what comes before its
+    binding if it is the answer's first one, and if it is not.
     """
-    at = 0
-    for answer in range(values.shape[1]):
-        if answer:
-            at = copy(words, at, pieces, piece[5], piece[6] - piece[5])
-        at = copy(words, at, pieces, piece[0], piece[1] - piece[0])
-        bound = False
+    answer, count = first, values.shape[1]
+    while answer < count and at <= room:
+        bound = 0
         for variable in range(values.shape[0]):
             id = values[variable, answer]
             if id >= 0:
-                if bound:
-                    at = copy(words, at, pieces, piece[1], piece[2] - piece[1])
-                at = copy(words, at, pieces, piece[6 + variable], piece[7 + variable] - piece[6 + variable])
+                n = 4 + 2 * variable + bound
+                at = copy(words, at, pieces, piece[n], piece[n + 1] - piece[n])
                 at = copy(words, at, terms, starts[id], sizes[id])
-                bound = True
-        at = copy(words, at, pieces, piece[2], piece[3] - piece[2])
+                bound = 1
+        if not bound:
+            at = copy(words, at, pieces, piece[0], piece[1] - piece[0])
+        at = copy(words, at, pieces, piece[1], piece[2] - piece[1])
         at = put_share(out, at, shares[answer] if shares.size else MILLION)
         if ages.size and ages[answer] >= 0:
-            at = put_number(out, copy(words, at, pieces, piece[3], piece[4] - piece[3]), ages[answer])
-        at = copy(words, at, pieces, piece[4], piece[5] - piece[4])
-    return at
+            at = put_number(out, copy(words, at, pieces, piece[2], piece[3] - piece[2]), ages[answer])
+        at = copy(words, at, pieces, piece[3], piece[4] - piece[3])
+        answer += 1
+    return answer, at

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.json_answers import UNKNOWN, longest
 from freshkeeper.maintenance.native.spellings import END, NODE, URI, grown
 from freshkeeper.maintenance.native.token_scan import OPEN, UNDERSCORE
 from freshkeeper.maintenance.rdf.terms import term_json
 from freshkeeper.policies.arrays import Bytes, Ints
 
-UNKNOWN = -1
-"""The size of a text that is not there."""
 BEYOND = bytes(64)
 """What a copy may read beyond the end of a text."""
 ALIKE = re.compile(rb'("(?:[^"\\]++|\\[^uU])*+")(?:@([a-z0-9]+(?:-[a-z0-9]+)*)|\^\^<(.*)>)?', re.DOTALL)
@@ -32,7 +31,18 @@ class JsonTerms:
     _sweeps: int = 0
 
     def take(self, ids: Ints) -> int:
-        """Have the texts of all these ids; returns how many bytes they are together."""
+        """Have the texts of all these ids, -1 being none; returns the size of the longest."""
+        with self.dictionary.lock:
+            self._know()
+            new = np.empty(self.sizes.size, np.int64)
+            most, count = longest(ids, self.sizes, new)
+            if count:
+                self._write(new[:count])
+                most, _ = longest(ids, self.sizes, new)
+        return most
+
+    def _know(self) -> None:
+        """Have a place for every id; what was freed is forgotten."""
         dictionary = self.dictionary
         if self._sweeps != dictionary.sweeps:
             self._sweeps, self._used = dictionary.sweeps, 0
@@ -40,10 +50,6 @@ class JsonTerms:
         if (known := self.sizes.size) < dictionary.width:
             self.starts, self.sizes = grown(self.starts, dictionary.width), grown(self.sizes, dictionary.width)
             self.sizes[known:] = UNKNOWN
-        new = ids[self.sizes[ids] == UNKNOWN]
-        if new.size:
-            self._write(np.unique(new))
-        return int(self.sizes[ids].sum())
 
     def _write(self, new: Ints) -> None:
         spellings = self.dictionary.spellings

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from freshkeeper.maintenance.files import writing
-from freshkeeper.maintenance.rsp.output import TORN_ROW, Csv, Writer, writer
+from freshkeeper.maintenance.rsp.output import TORN_ROW, Csv, Writer, chunks, writer
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.policies.errors import ReaderGoneError
 
@@ -41,18 +41,19 @@ class Delivery:
         if at == 0:
             return made
         if torn and isinstance(made.writer, Csv):
-            made.write(TORN_ROW)
+            made.write(TORN_ROW.encode())
         elif last != b"\n" and (torn or last is not None):
-            made.write("\n")
+            made.write(b"\n")
         return made
 
     def put(self, result: Result) -> None:
         """All of one evaluation; when this returns, it is out."""
-        self.write("".join(self.writer.lines(result)))
+        for chunk in chunks(self.writer, result):
+            self.write(chunk)
 
-    def write(self, text: str) -> None:
+    def write(self, text: bytes | memoryview) -> None:
         """All of a text; what takes only a part is given the rest, what takes nothing is waited for."""
-        rest = memoryview(text.encode())
+        rest = memoryview(text)
         try:
             with writing("standard output"):
                 while rest:

@@ -44,25 +44,31 @@ class NdJson:
 
     def lines(self, result: Result) -> Iterator[str]:
         """The line of one evaluation."""
+        if isinstance(result.answers, IdRows):
+            if line := b"".join(map(bytes, self.chunks(result, result.answers))):
+                yield line.decode()
+            return
         answers = _spliced(result) or ", ".join(self._answers(result))
         if answers or self.empty:
             yield f"{head_of(result)}{answers}{tail_of(result)}"
 
+    def chunks(self, result: Result, rows: IdRows) -> Iterator[memoryview]:
+        """The same as bytes, of answers that are columns; each piece must be taken before the next."""
+        if not (len(rows) or self.empty):
+            return
+        if rows.dictionary not in self.of_columns:
+            self.of_columns[rows.dictionary] = JsonAnswers(JsonTerms(rows.dictionary))
+        freshness = CERTAIN if result.freshness is None else FreshnessColumns.of(result.freshness)
+        head, tail = head_of(result).encode(), tail_of(result).encode()
+        yield from self.of_columns[rows.dictionary].chunks(rows, result.variables, freshness, head, tail)
+
     def _answers(self, result: Result) -> Iterator[str]:
-        if isinstance(result.answers, IdRows):
-            yield self._columns(result.answers, result)
-        elif result.form is Form.SELECT:
+        if result.form is Form.SELECT:
             yield from self._solutions(result)
         else:
             for number, answer in enumerate(result.answers):
                 shown = {"boolean": answer} if isinstance(answer, bool) else {"triple": f"{answer} ."}
                 yield f"{json.dumps(shown, ensure_ascii=False)[:-1]}, {_freshness(result, number)}}}"
-
-    def _columns(self, rows: IdRows, result: Result) -> str:
-        if rows.dictionary not in self.of_columns:
-            self.of_columns[rows.dictionary] = JsonAnswers(JsonTerms(rows.dictionary))
-        freshness = CERTAIN if result.freshness is None else FreshnessColumns.of(result.freshness)
-        return self.of_columns[rows.dictionary].text(rows, result.variables, freshness).decode()
 
     def _solutions(self, result: Result) -> Iterator[str]:
         names = [f"{json.dumps(name)}: " for name in result.variables]
@@ -200,6 +206,16 @@ class TimedQuads:
 
 
 Writer = NdJson | SparqlJson | Csv | TimedQuads
+
+
+def chunks(writer: Writer, result: Result) -> Iterator[bytes | memoryview]:
+    """What is written of one evaluation, in pieces: each must be taken before the next; the first alone may fail."""
+    if isinstance(writer, NdJson) and isinstance(result.answers, IdRows):
+        yield from writer.chunks(result, result.answers)
+    else:
+        yield "".join(writer.lines(result)).encode()
+
+
 FORMATS: dict[str, Callable[[], Writer]] = {
     "ndjson": NdJson,
     "sparql-json": SparqlJson,

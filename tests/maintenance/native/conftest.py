@@ -20,4 +20,4 @@ def compiled() -> None:
     columns_of(Batch([1], [ox.Quad(node, node, ox.Literal(1))]), dictionary)
     freshness = FreshnessColumns(np.array([0.5]), np.array([1]))
     rows = IdRows(np.array([[0]]), dictionary)
-    JsonAnswers(JsonTerms(dictionary)).text(rows, ("x",), freshness)
+    list(JsonAnswers(JsonTerms(dictionary)).chunks(rows, ("x",), freshness, b"", b""))

@@ -1,6 +1,8 @@
 """Answers written from columns are the bytes that the writer of terms writes."""
 
+import io
 from dataclasses import replace
+from typing import Any
 
 import drawn_terms
 import numpy as np
@@ -9,10 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.native import dictionary as dictionaries
+from freshkeeper.maintenance.native import ndjson
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.native.id_rows import IdRows
 from freshkeeper.maintenance.query.model import Form, Operator
+from freshkeeper.maintenance.rsp.delivery import Delivery
 from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.rsp.output import NdJson
 from freshkeeper.maintenance.rsp.r2s import Result
@@ -63,6 +67,41 @@ def test_lines_are_those_of_the_writer_of_terms(drawn: list[list[Answer]], varia
     for each in drawn:
         result = result_of(each, variables, dictionary, certain)
         assert [*mine.lines(result)] == [*theirs.lines(of_terms(result))]
+
+
+class Reluctant(io.RawIOBase):
+    """Takes no more than a few bytes at a time, sometimes none."""
+
+    def __init__(self) -> None:
+        self.taken, self.times = bytearray(), 0
+
+    def write(self, text: Any) -> int | None:
+        """A part of it."""
+        self.times += 1
+        part = bytes(text[: self.times % 50])
+        self.taken += part
+        return len(part)
+
+
+@settings(max_examples=50)
+@given(st.lists(answers, max_size=20), st.integers(0, 3), st.sampled_from([1, 100, 1 << 18]))
+def test_bytes_go_out_whole_however_they_are_cut(drawn: list[Answer], variables: int, size: int) -> None:
+    result = result_of(drawn, variables, Dictionary(), False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ndjson, "CHUNK", size)
+        out = Reluctant()
+        Delivery(out, NdJson()).put(result)
+    assert out.taken.decode() == "".join(NdJson().lines(of_terms(result)))
+
+
+def test_what_cannot_be_written_fails_before_a_byte_is_out() -> None:
+    rows = IdRows(np.array([[0] * 9_999]), dictionary := Dictionary())
+    dictionary.id(drawn_terms.ox.Literal("a"))
+    freshness = FreshnessColumns(np.append(np.ones(9_998), 1.5), np.zeros(9_999, np.int64))
+    out = Reluctant()
+    with pytest.raises(AssertionError, match="not between 0 and 1"):
+        Delivery(out, NdJson()).put(Result(5, Form.SELECT, Operator.RSTREAM, ("x",), rows, freshness))
+    assert not out.times
 
 
 def test_texts_of_ids_that_were_freed_are_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
