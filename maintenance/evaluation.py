@@ -131,6 +131,15 @@ class Join:
     """how many window mappings have the SN"""
     fresh: Floats
     """the probability that the answer is fresh; 0 where there is no copy yet"""
+    copies: Floats
+    """by SR: the probability that its copy is fresh"""
+    whole: bool
+    """whether an answer is fresh when all copies of its SN are"""
+
+    def sure(self, sn: Ints, sr: Ids) -> Floats:
+        """The probability that some answers are fresh."""
+        found: Floats = self.fresh[np.searchsorted(self.sn, sn)] if self.whole else self.copies[sr]
+        return found
 
 
 @dataclass(frozen=True, eq=False)

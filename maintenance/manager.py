@@ -193,7 +193,8 @@ class Manager:
         """Join the window with the view as it is now."""
         sn, sr = self.graph.edges_of(decision.sns)
         weight = np.repeat(decision.counts, self.graph.degrees(decision.sns))
-        fresh = self._fresh_now(decision, sr)[sr]
+        copies = self._fresh_now(decision, sr)
+        fresh = copies[sr]
         if self.case is Case.AGGREGATE:
             fresh, results, expected = self._aggregates(decision, fresh)
         else:
@@ -206,7 +207,7 @@ class Manager:
             decision.budget.available + decision.draws.cost, refreshes.spent, float(self.ledger.available),
             decision.decide_us, refreshes.fetch_ms, refreshes.failed, refreshes.requests,
         )  # fmt: skip
-        join = Join(decision.now, sn, sr, weight, fresh)
+        join = Join(decision.now, sn, sr, weight, fresh, copies, self.case is Case.AGGREGATE)
         answers = self.answered(join) if self.answers else None
         self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()

@@ -43,13 +43,13 @@ class NativeService:
     _gone: list[tuple[Ints, Ints]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Ids may come to stand for other terms."""
+        """Ids of SNs are kept, for they come again."""
         view = self.service.view
         if view.columns is None:
             view.columns = ViewColumns(view.manager, view.endpoint, self.dictionary)
         self.columns = view.columns
         self._names = dict(zip(view.endpoint.variables, self.service.variables, strict=True))
-        self.dictionary.hold(lambda _: self._slots.clear())
+        self.dictionary.hold(self._mark)
 
     @property
     def notes(self) -> tuple[Ints, Ints]:
@@ -100,6 +100,9 @@ class NativeService:
         for ends, sns in self._gone:
             window.content.withdraw(ends - window.window.range, sns)
         self._gone.clear()
+
+    def _mark(self, live: Bools) -> None:
+        live[[id for sn in self._slots for id in sn]] = True
 
     def _resolved(self, rows: Ints) -> Ints:
         """The slots of the SNs of some solutions; those that are new to the view are ordered by their text."""

@@ -17,7 +17,7 @@ from freshkeeper.maintenance.native.group_index import GroupIndex, longer
 from freshkeeper.maintenance.rsp.evaluator import Row
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service_join.values import skolem
-from freshkeeper.policies.arrays import Bools, Floats, Ints, spread
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, spread
 from freshkeeper.policies.base import NEVER
 
 UNBOUND = -1
@@ -72,6 +72,8 @@ class Expansion:
     solutions: Ints
     """the place of the solution"""
     columns: dict[str, Ints]
+    srs: Ids
+    """the copy that each row is made of"""
     fresh: Floats
     refreshed: Ints
 
@@ -110,38 +112,35 @@ class ViewColumns:
         self._read_edges()
 
     def expand(self, join: Join, sns: Ints) -> Expansion:
-        """The rows for some solutions by their SNs."""
-        held = self.manager.view.last_refresh[join.sr] != NEVER
-        sn, sr, fresh = join.sn[held], join.sr[held], join.fresh[held]
-        number, _ = self._edges.find([sn, sr.astype(np.int64)], sn.size)
-        number = self._member(number)
+        """The rows for some solutions by their SNs; those of other queries cost nothing."""
+        each, place = _different(sns, self.manager.view.sns.width)
+        sn, sr = self.manager.graph.edges_of(each)
+        held = self.manager.view.last_refresh[sr] != NEVER
+        sn, sr = sn[held], sr[held]
+        edge, copy, pairs = self._rows(sn, sr)
+        columns = {name: self.edges.rows[n, edge] for n, name in enumerate(self._edge_names)}
+        columns |= {name: self.copies.rows[n, copy] for n, name in enumerate(self._copy_names)}
+        sn, sr = sn[pairs], sr[pairs]
+        count, where = np.bincount(place[sn], minlength=each.size + 1), place[sns]
+        lengths = count[where]
+        rows = spread((np.cumsum(count) - count)[where], lengths)
+        sr, fresh = sr[rows], join.sure(sn, sr)[rows]
+        refreshed = self.manager.view.last_refresh[sr]
+        columns = {name: ids[rows] for name, ids in columns.items()}
+        return Expansion(np.repeat(np.arange(sns.size), lengths), columns, sr, fresh, refreshed)
+
+    def _rows(self, sn: Ints, sr: Ids) -> tuple[Ints, Ints, Ints]:
+        """Of each pair of an edge and its copy: the row of the edge, the row of the copy, and the place of the pair."""
+        number = self._edges.first(self._edges.find([sn, sr.astype(np.int64)], sn.size)[0])
         known = number >= 0  # what other queries have in their windows may not have been read yet
         edge_rows = np.zeros(number.size, np.int64)
         edge_rows[known] = self.edges.count[number[known]]
-        copy_rows = self.copies.count[sr]
-        width = max(int(sns.max(initial=0)), int(sn.max(initial=0))) + 1
-        degree = np.bincount(sn, minlength=width)
-        first = np.full(width, 0, np.int64)
-        starts = np.flatnonzero(np.diff(sn, prepend=-1))
-        first[sn[starts]] = starts
-        lengths = np.where(sns >= 0, degree[sns], 0)
-        solutions = np.repeat(np.arange(sns.size), lengths)
-        pairs = spread(first[sns], lengths)
-        times = (edge_rows * copy_rows)[pairs]
-        each = np.repeat(np.arange(pairs.size), times)
-        within = np.arange(each.size) - np.repeat(np.cumsum(times) - times, times)
-        pair = pairs[each]
-        inner = copy_rows[pair]
-        edge_at = self.edges.start[number[pair]] + within // np.maximum(inner, 1)
-        copy_at = self.copies.start[sr[pair]] + within % np.maximum(inner, 1)
-        columns = {name: self.edges.rows[n, edge_at] for n, name in enumerate(self._edge_names)}
-        columns |= {name: self.copies.rows[n, copy_at] for n, name in enumerate(self._copy_names)}
-        refreshed = self.manager.view.last_refresh[sr[pair]]
-        return Expansion(solutions[each], columns, fresh[pair], refreshed)
-
-    def _member(self, groups: Ints) -> Ints:
-        """The edge's number: it is alone in its group."""
-        return self._edges.first(groups)
+        inner = self.copies.count[sr]
+        times = edge_rows * inner
+        pairs = np.repeat(np.arange(sn.size), times)
+        within = np.arange(pairs.size) - np.repeat(np.cumsum(times) - times, times)
+        edge, copy = np.divmod(within, inner[pairs])
+        return self.edges.start[number[pairs]] + edge, self.copies.start[sr[pairs]] + copy, pairs
 
     def _read_copies(self) -> None:
         """Copies that were fetched since the last time."""
@@ -165,29 +164,26 @@ class ViewColumns:
     def _read_edges(self) -> None:
         """Edges of SNs that are no longer missing."""
         view, graph = self.manager.view, self.manager.graph
-        misses = view.misses
-        there = [sn for sn in self._missing if view.sns.keys[sn] not in misses]
+        there = [sn for sn in self._missing if view.sns.keys[sn] not in view.misses]
         self._missing.difference_update(there)
-        for sn in there:
+        there = [sn for sn in there if view.sns.keys[sn] is not None]  # it was let go before it was ever fetched
+        sns, slots = graph.edges_of(np.array(there, np.int64))
+        found = []
+        for sn, slot in zip(sns.tolist(), slots.tolist(), strict=True):
             key = view.sns.keys[sn]
-            if key is None:  # it was let go before it was ever fetched
-                continue
             assert isinstance(key, tuple)
-            edges = self.endpoint.edges.get(key, {})
-            slots = graph.by_sn.of(sn).astype(np.int64)
-            found = [edges.get(view.srs.keys[slot], ()) for slot in slots.tolist()]
-            counts = np.array([len(each) for each in found], np.int64)
-            rows = [tuple(edge[n] for n in self._extra) for each in found for edge in each]
-            self.edges.put(self._numbers(sn, slots), counts, self._encoded(rows, self.edges.width))
+            found.append(self.endpoint.edges.get(key, {}).get(view.srs.keys[slot], ()))
+        counts = np.array([len(each) for each in found], np.int64)
+        rows = [tuple(edge[n] for n in self._extra) for each in found for edge in each]
+        self.edges.put(self._numbers(sns, slots.astype(np.int64)), counts, self._encoded(rows, self.edges.width))
 
-    def _numbers(self, sn: int, slots: Ints) -> Ints:
+    def _numbers(self, sns: Ints, slots: Ints) -> Ints:
         """A number for every edge."""
-        keys = [np.full(slots.size, sn, np.int64), slots]
-        known = self._member(self._edges.find(keys, slots.size)[0])
+        known = self._edges.first(self._edges.find([sns, slots], sns.size)[0])
         new = np.flatnonzero(known < 0)
         known[new] = self._edge_count + np.arange(new.size)
         self._edge_count += new.size
-        self._edges.add(known[new], [key[new] for key in keys])
+        self._edges.add(known[new], [sns[new], slots[new]])
         return known
 
     def _encoded(self, rows: Sequence[Row], width: int) -> Ints:
@@ -203,3 +199,13 @@ class ViewColumns:
         self.copies.mark(live)
         self.edges.mark(live)
         live[[*self.blanks, *self.blanks.values()]] = True
+
+
+def _different(numbers: Ints, width: int) -> tuple[Ints, Ints]:
+    """The different ones of some numbers, in order, and the place of each among them; of -1 it is behind all."""
+    there = np.zeros(width + 1, bool)
+    there[numbers] = True
+    each = np.flatnonzero(there[:-1])
+    place = np.full(width + 1, each.size)
+    place[each] = np.arange(each.size)
+    return each, place
