@@ -254,6 +254,8 @@ class Budget:
     available: float
     per_evaluation: float
     bank: float = 0.0
+    remaining: int | None = None
+    """evaluations that are still paid for, this one included, where the end of the run is known"""
 
     @property
     def lost_if_unspent(self) -> float:

@@ -8,10 +8,16 @@ import numpy as np
 from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
+from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.completion import Completion, complete, start, value_if_complete
+from freshkeeper.policies.save_or_spend import SaveOrSpend
 
 MANY = 1_000
 """SNs in the window, above which one pass is as good as several."""
+FORESEEN = 3
+"""Windows ahead in which changes are looked for when it is reckoned whether to save."""
+LARGEST = 50_000
+"""Edges up to which it is reckoned whether to save."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,9 @@ class Bundle(BasePolicy):
     that this makes it fresh (`completion.py`). What completes no SN goes to progress: SRs by Σ_i value_i/missing_i².
     Of `starts` passes, each of which begins with another SN, the one that gains the highest value counts; with more
     than a thousand SNs in the window the first one hardly matters, and there is one pass.
+
+    With a bank, everything that is stale may be refreshed at once instead, or money be saved for that
+    (`save_or_spend.py`); then bundles have to bring more than that money would later.
     """
 
     name: ClassVar[str] = "bundle"
@@ -32,26 +41,57 @@ class Bundle(BasePolicy):
 
     @property
     def reach(self) -> int:
-        """As many windows ahead as set."""
-        return self.windows
+        """As many windows ahead as set, and as saving needs."""
+        return max(self.windows, FORESEEN)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by value per unit of price."""
-        value = value_if_complete(round, round.expected_profile if self.expect else round.profile)
+        profile = round.expected_profile if self.expect else round.profile
+        value = value_if_complete(round, profile[:, : self.windows * round.span])
+        if budget.bank <= 0 or round.graph.sn_neighbours.size > LARGEST:
+            return _progressing(self._slate(round, budget.available, value, rng), value, rng)
+        held = _brought(start(round, 0.0), value)
+        usual = self._slate(round, min(budget.per_evaluation, budget.available), value, rng)
+        choice = SaveOrSpend.of(round, budget, profile, _brought(usual, value) - held)
+        slate = self._slate(round, budget.available, value, rng, choice.price)
+        spent = float(round.cost[slate.taken].sum())
+        gained = _brought(slate, value) - held
+        if choice.affordable and choice.spending >= gained + choice.saving(spent):
+            everything = choice.everything.astype(np.int32)
+            return Selection(everything, round.demand[everything, 0], "everything at once")
+        slate.left = max(0.0, budget.lost_if_unspent - spent) + SLACK
+        complete(slate, value, np.zeros(value.size), rng)
+        return _progressing(slate, value, rng)
+
+    def _slate(
+        self, round: Round, available: float, value: Floats, rng: np.random.Generator, least: float = 0.0
+    ) -> Completion:
+        """The best of several passes."""
         starts = self.starts if np.count_nonzero(round.profile[:, 0]) <= MANY else 1
-        passes = [_pass(round, budget.available, value, first, rng) for first in range(starts)]
-        state = max(passes, key=lambda done: float(value @ _whole(done)))
-        taken = np.array(state.taken, dtype=np.int32)
-        scores = _progress(state, value)
-        rest = choose.without(round.stale & (scores > 0), taken)
-        more = choose.best(scores, rest, round.cost, state.left, rng)
-        return choose.joined(Selection(taken, scores[taken], "most value per missing input"), more)
+        passes = [_pass(round, available, value, first, rng, least) for first in range(starts)]
+        return max(passes, key=lambda done: float(value @ _whole(done)))
 
 
-def _pass(round: Round, available: float, value: Floats, first: int, rng: np.random.Generator) -> Completion:
+def _pass(
+    round: Round, available: float, value: Floats, first: int, rng: np.random.Generator, least: float
+) -> Completion:
     state = start(round, available)
-    complete(state, value, np.zeros(value.size), rng, first)
+    complete(state, value, np.zeros(value.size), rng, first, least)
     return state
+
+
+def _brought(state: Completion, value: Floats) -> float:
+    """What is likely to be fresh is worth, together."""
+    return float(value @ _whole(state))
+
+
+def _progressing(state: Completion, value: Floats, rng: np.random.Generator) -> Selection:
+    """The slate, and what its money has left for what comes nearest to completing more."""
+    taken = np.array(state.taken, dtype=np.int32)
+    scores = _progress(state, value)
+    rest = choose.without(state.round.stale & (scores > 0), taken)
+    more = choose.best(scores, rest, state.round.cost, state.left, rng)
+    return choose.joined(Selection(taken, scores[taken], "most value per missing input"), more)
 
 
 def _whole(state: Completion) -> Floats:

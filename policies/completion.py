@@ -41,8 +41,10 @@ def start(round: Round, available: float) -> Completion:
     return Completion(round, available + SLACK, round.fresh_if_kept[:, 0].copy(), [], [])
 
 
-def complete(state: Completion, value: Floats, second: Floats, rng: np.random.Generator, first: int = 0) -> None:
-    """Take SNs by value gained per unit of price, then by `second`, then at random, until nothing is gained.
+def complete(
+    state: Completion, value: Floats, second: Floats, rng: np.random.Generator, first: int = 0, least: float = 0.0
+) -> None:
+    """Take SNs by value gained per unit of price, then by `second`, then at random, until no more than `least` is.
 
     The first one taken is the `first` in this order: other beginnings make other passes.
     """
@@ -52,8 +54,8 @@ def complete(state: Completion, value: Floats, second: Floats, rng: np.random.Ge
     heapq.heapify(heap)
     passed_over = [heapq.heappop(heap) for _ in range(min(first, len(heap) - 1))]
     while heap:
-        *_, sn, seen = heapq.heappop(heap)
-        if seen != version[sn]:
+        rate, *_, sn, seen = heapq.heappop(heap)
+        if seen != version[sn] or -rate <= least:
             continue
         inputs = _best_inputs(state, sn)
         if not inputs.size:
@@ -123,7 +125,7 @@ def best_prefixes(
 
 def value_if_complete(round: Round, profile: Floats) -> Floats:
     """Σ_m c_i(m) · P(all inputs of SN i, fresh now, still are at m)."""
-    return weighted_product(round.graph, round.fresh_if_refreshed, profile)
+    return weighted_product(round.graph, round.fresh_if_refreshed[:, : profile.shape[1]], profile)
 
 
 def weighted_product(graph: Graph, fresh: Floats, profile: Floats) -> Floats:

@@ -24,7 +24,7 @@ class Plan(LooksAhead):
     is one of another version, which may be fetched all the same. λ is the price of a refresh: over H evaluations
     collect one candidate per staleness period of each SR, known or expected, and take the gain of the last one that
     the pool (bank + (H − 1)·γ) pays for. What the bank has no room for is used up, by gain; without a bank that is
-    everything, and this is `gain`.
+    everything, and this is `gain`. Where the end of the run is known to be nearer than H, nothing is saved for later.
 
     Uncertain staleness: waiting always makes a refresh look better, because the copy ages, so G(1) says nothing.
     Refresh what has the highest index instead, the price at which now and later come out even (`now_or_later.py`),
@@ -42,9 +42,11 @@ class Plan(LooksAhead):
         if budget.bank <= 0:
             gain = expected_gain(round, demand)
             return choose.best(gain, gain > TRIFLE, round.cost, budget.available, rng, "most answers gained")
-        view = outlook(round, demand, tail=True)
+        left = budget.remaining or round.horizon + 1
+        ahead = min(left, round.horizon)
+        view = outlook(round, demand * (np.arange(round.horizon) < ahead), tail=left > ahead)
         gain = view.gain_now
-        pool = budget.available + (round.horizon - 1) * budget.per_evaluation
+        pool = budget.available + (ahead - 1) * budget.per_evaluation
         price = price_of(view, round.cost, pool) * round.cost
         urgency = gain - price - view.same_later * np.maximum(view.gain_later - price, 0.0)
         now = choose.best(urgency, urgency > TRIFLE, round.cost, budget.available, rng, "worth more now than later")

@@ -37,15 +37,25 @@ class BudgetRule:
     bank: Fraction = Fraction(0)
     initial: Fraction = Fraction(0)
     unit: Fraction = Fraction(1)
+    evaluations: int | None = None
+    """how many there will be, where that is known: what is then in the bank is lost, and policies are told"""
 
     @classmethod
-    def of(cls, per_evaluation: Amount, bank: Amount = 0, initial: Amount = 0, unit: Amount = 1) -> "BudgetRule":
+    def of(
+        cls,
+        per_evaluation: Amount,
+        bank: Amount = 0,
+        initial: Amount = 0,
+        unit: Amount = 1,
+        evaluations: int | None = None,
+    ) -> "BudgetRule":
         """From numbers as people write them."""
         rule = cls(
             exact(per_evaluation, "a budget per evaluation"),
             exact(bank, "a bank's capacity"),
             exact(initial, "a bank's first content"),
             exact(unit, "the unit that is paid out"),
+            evaluations,
         )
         if rule.unit == 0:
             raise ConfigError("the unit that is paid out must be more than 0")
@@ -92,7 +102,8 @@ class Ledger:
         self.evaluations += 1
         self.paid = self.rule.paid(self.evaluations) - self.rule.paid(self.evaluations - 1)
         self.available = self.carried + self.paid
-        return Budget(float(self.available), float(self.rule.per_evaluation), float(self.rule.bank))
+        remaining = None if self.rule.evaluations is None else max(1, self.rule.evaluations - self.evaluations + 1)
+        return Budget(float(self.available), float(self.rule.per_evaluation), float(self.rule.bank), remaining)
 
     def keep(self, amount: Amount) -> None:
         """The choice of this evaluation costs so much; nobody else wants the rest."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -137,8 +137,9 @@ class Task:
         remote = Remote(schedule_of(trace), self.graph, published, published and self._fixed)
         settings = setting.experiment.remote
         limited = Limited(remote, settings.requests_per_second, settings.concurrency)
+        rule = replace(setting.rule, evaluations=self.evaluations)
         manager = Manager(
-            setting.window(trace.t0), remote if settings.instantaneous else limited, policy, setting.rule,
+            setting.window(trace.t0), remote if settings.instantaneous else limited, policy, rule,
             self._model(), setting.case, seed=np.random.SeedSequence([self.seed, 1]),
             answers=setting.experiment.answers,
         )  # fmt: skip

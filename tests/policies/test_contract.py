@@ -25,6 +25,7 @@ VARIANTS = [("fba", {"literal": True}), ("sbm", {"weighted": True}), ("ibm", {"w
 budgets = st.builds(
     Budget,
     available=st.sampled_from([0.0, 1.0, 2.0, 3.0, 100.0]),
+    remaining=st.sampled_from([None, 1, 3]),
     per_evaluation=st.sampled_from([0.0, 1.0, 2.5]),
     bank=st.sampled_from([0.0, 2.0, 50.0]),
 )
