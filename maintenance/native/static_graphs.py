@@ -69,6 +69,11 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
                 self._columns[name] = self._load(self.given[name])
             return self._columns[name]
 
+    def load(self) -> None:
+        """All graphs, now; what cannot be read is an error."""
+        for name in self.given:
+            self.columns(name)
+
     def watch(self, told: Callable[[], None]) -> None:
         """Whoever has made something of graphs is told when one has changed; it must not forget it was told."""
         self._watching.append(told)

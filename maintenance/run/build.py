@@ -59,7 +59,8 @@ def build_all(
 
     `failed` is told of a query that cannot be built, and the others are; without it that ends the building.
     """
-    views, ids = Views(sources or {}), Dictionary() if dictionary is None else dictionary
+    ids = Dictionary() if dictionary is None else dictionary
+    views, static = Views(sources or {}), StaticGraphs.of(graphs or {}, ids)
 
     def tried(registration: Registration, make: Callable[[], T]) -> T | None:
         try:
@@ -71,7 +72,7 @@ def build_all(
             return None
 
     planned = [
-        (each, tried(each, partial(_planned, each, graphs or {}, start, views, evaluator, ids)))
+        (each, tried(each, partial(_planned, each, static, start, views, evaluator, ids)))
         for each in registrations
     ]
     built = [tried(each, make) for each, make in planned if make is not None]

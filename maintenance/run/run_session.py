@@ -11,13 +11,13 @@ from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.model import Operator, Query
-from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.run.build import build_all
 from freshkeeper.maintenance.run.input_checks import check_inputs, unused
 from freshkeeper.maintenance.run.query_set import RunQuery
@@ -70,7 +70,8 @@ class Session:
             self._try(each.name, partial(self._check, each))
         self._some_left()
         self._mistakes = Mistakes(self.config.on_error, tell=self.tell)
-        graphs = {name: load_graph(Path(file)) for name, file in self.config.graph_files.items()}
+        graphs = StaticGraphs(Dictionary(), {name: Path(file) for name, file in self.config.graph_files.items()})
+        graphs.load()
         self._held = ExitStack()
         try:
             self._state = self._open_state()
@@ -79,7 +80,7 @@ class Session:
             self._held.close()
             raise
 
-    def _wire(self, graphs: Graphs) -> None:
+    def _wire(self, graphs: StaticGraphs) -> None:
         about = About.of_queries(self.config.seed, self.command, self._settings())
         self._journal = QueryJournal(self.config.seed, self.config.journal, self._state, about)
         self._held.callback(self._journal.release)
@@ -100,13 +101,15 @@ class Session:
         for line in unused(queries, self.config.streams, self.config.graph_files, self.config.sources):
             self.tell(line)
 
-    def _build(self, graphs: Graphs) -> dict[str, ContinuousQuery]:
+    def _build(self, graphs: StaticGraphs) -> dict[str, ContinuousQuery]:
         settings = self._maintenance([self._journal.observe, *self.observers])
         registrations = [
             Registration(q.query, q.name, self._own(q, settings), q.own.weight, self._limits(q)) for q in self._running
         ]
         failed = (lambda one, error: self._fail(one.name, error)) if self._several else None
-        built = build_all(registrations, graphs, self.config.t0, self._opened, self.config.evaluator, failed=failed)
+        built = build_all(
+            registrations, graphs, self.config.t0, self._opened, self.config.evaluator, graphs.dictionary, failed
+        )
         return {query.name: query for query in built}
 
     def _listen(self, done: int | None) -> None:
