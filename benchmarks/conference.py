@@ -7,6 +7,7 @@ python benchmarks/conference.py --long   and 10⁷ static triples, 2¹⁰ querie
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -19,7 +20,6 @@ from freshkeeper.maintenance.native.columns import Columns
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.moving_query import MovingQuery
-from freshkeeper.maintenance.native.native_query import shown
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.templates import template_query, templates_of
 from freshkeeper.maintenance.query.parser import parse
@@ -89,12 +89,12 @@ class Setting:
         return registering, 1000 / self._timed(lambda: made[0], SIGHTINGS)
 
     def _registered(self, texts: dict[str, str]) -> Iterator[ContinuousQuery]:
-        queries = {name: parse(text) for name, text in texts.items()}
-        templates, others = templates_of(queries)
-        for template in templates:
-            yield template_query(template, self.graphs, shown(template.instances[0].query))
-        for query in others.values():
-            yield self._quiet(build(query, self.graphs, dictionary=self.dictionary))
+        templates = templates_of(texts, parse, self.graphs)
+        together = {name for template in templates for name in template.names}
+        yield from (template_query(template, self.graphs) for template in templates)
+        for name, text in texts.items():
+            if name not in together:
+                yield self._quiet(build(parse(text), self.graphs, dictionary=self.dictionary))
 
     def _quiet(self, query: ContinuousQuery) -> ContinuousQuery:
         assert isinstance(query, MovingQuery), "the queries of the paper move with every element"
@@ -103,7 +103,8 @@ class Setting:
 
     def _timed(self, made: Callable[[], ContinuousQuery], count: int) -> float:
         query = made()
-        return cpu(lambda: [*run(query, {STREAM: Given(self.elements.part(0, count))})]) / count * 1000
+        results = run(query, {STREAM: Given(self.elements.part(0, count))})
+        return cpu(lambda: deque(results, 0)) / count * 1000
 
 
 def _write(path: Path, lines: Iterator[str]) -> None:

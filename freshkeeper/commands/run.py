@@ -120,7 +120,10 @@ def _carry_out(config: "RunConfig") -> None:
     finally:
         if metrics is not None:
             metrics.close()
-    for line in (*session.news(), *_of_results(results, session.failed_fetches, bool(config.state))):
+    for line in (
+        *session.news(),
+        *_of_results(results > 0 or not session.tells_all, session.failed_fetches, bool(config.state)),
+    ):
         say(line)
     if session.failures:
         raise typer.Exit(1)
@@ -154,7 +157,7 @@ def answers_of(session: "Session") -> "Delivery | AnswerFiles":
     return Delivery.begin(sys.stdout, config.format, session.goes_on, session.torn, empty)
 
 
-def _of_results(results: int, errors: int, goes_on: bool) -> "Iterator[str]":
+def _of_results(results: bool, errors: int, goes_on: bool) -> "Iterator[str]":
     """What is told of results where somebody may wonder."""
     if errors:
         yield f"{errors} fetches failed; --log info tells why"

@@ -64,10 +64,17 @@ class IdTriples(Sequence[Triple]):
 
     ids: Ints
     dictionary: Dictionary = field(repr=False)
+    whole: "IdTriples | None" = field(default=None, repr=False)
+    """triples that these are some of, which keep their ids as well"""
 
     def __post_init__(self) -> None:
         """A sweep must know of it."""
-        self.dictionary.keep(self)
+        if self.whole is None:
+            self.dictionary.keep(self)
+
+    def part(self, first: int, end: int) -> "IdTriples":
+        """Some of them, without one more that sweeps must know of."""
+        return IdTriples(self.ids[:, first:end], self.dictionary, self)
 
     def mark(self, live: Bools) -> None:
         """The ids of its triples are kept."""

@@ -19,10 +19,17 @@ class IdRows(Sequence[Row]):
     ids: Ints
     """variables × solutions"""
     dictionary: Dictionary = field(repr=False)
+    whole: "IdRows | None" = field(default=None, repr=False)
+    """rows that these are some of, which keep their ids as well"""
 
     def __post_init__(self) -> None:
         """A sweep must know of it."""
-        self.dictionary.keep(self)
+        if self.whole is None:
+            self.dictionary.keep(self)
+
+    def part(self, first: int, end: int) -> "IdRows":
+        """Some of them, without one more that sweeps must know of."""
+        return IdRows(self.ids[:, first:end], self.dictionary, self)
 
     def mark(self, live: Bools) -> None:
         """The ids of its rows are kept."""

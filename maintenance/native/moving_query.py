@@ -206,10 +206,12 @@ class MovingQuery(ContinuousQuery):
         del now
         return ()
 
-    def answer(self, now: int) -> Result | None:
-        """The next result."""
-        del now
-        return self._results.popleft()
+    def answers(self, now: int) -> Sequence[Result]:
+        """All results of an instant."""
+        found = list[Result]()
+        while self._results and self._results[0].t == now:
+            found.append(self._results.popleft())
+        return found
 
     def _batch(self) -> bool:
         """Answer some evaluations; whether there were any."""
@@ -227,16 +229,17 @@ class MovingQuery(ContinuousQuery):
         cuts = np.searchsorted(at, np.arange(ticks.size + 1))
         if self.quiet:
             reports &= cuts[1:] > cuts[:-1]
+        answers, ends = self._answers_of(rows), cuts.tolist()
         for tick in np.flatnonzero(reports).tolist():
-            yield self._result(tick, int(ticks[tick]), rows[:, cuts[tick] : cuts[tick + 1]])
+            yield self._result(tick, int(ticks[tick]), answers.part(ends[tick], ends[tick + 1]), self.name)
 
-    def _result(self, tick: int, now: int, rows: Ints) -> Result:
+    def _answers_of(self, rows: Ints) -> IdRows | IdTriples:
         make = IdTriples if self.query.form is Form.CONSTRUCT else IdRows
+        return make(rows, self.moving.dictionary)
+
+    def _result(self, tick: int, now: int, answers: IdRows | IdTriples, name: str) -> Result:
         windows = {window.window.name: window.bounds(tick) for window in self.moving.windows}
-        answers = make(rows, self.moving.dictionary)
-        return Result(
-            now, self.query.form, self.query.operator, self.moving.variables, answers, None, windows, self.name
-        )
+        return Result(now, self.query.form, self.query.operator, self.moving.variables, answers, None, windows, name)
 
     def _ticks(self, watermark: int) -> Ints:
         """The instants of the next evaluations: as many of one instant as windows over elements step inside it."""

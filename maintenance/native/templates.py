@@ -1,16 +1,22 @@
-"""Instances of one template: queries that are equal but for constants are one plan, whose constants are a relation."""
+"""Instances of one template: queries that are equal but for constants are one plan, whose constants are a relation.
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+Which queries these are is found from their texts, of which one is read for all, with marks in place of what differs.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
-from pyoxigraph import NamedNode
+from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
+from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.native.join_inputs import Relation
 from freshkeeper.maintenance.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.native.moving_window import MovingWindow
+from freshkeeper.maintenance.native.native_query import shown
 from freshkeeper.maintenance.native.plan import Plan, StaticJoin, Terms, plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
@@ -21,129 +27,153 @@ from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.window_kinds import content_of
 from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.errors import FreshkeeperError
 
 INSTANCE = " instance"
-Constants: TypeAlias = tuple[Term, ...]
-
-
-@dataclass(frozen=True)
-class Instance:
-    """One query of a template."""
-
-    name: str
-    query: Query
-    plan: Plan
-    constants: Constants
-    """subjects and objects that are no variables, of all static parts"""
+CONSTANT = re.compile(r'"(?:[^"\\\n\r]|\\.)*"|<[A-Za-z][A-Za-z0-9+.\-]*:[^<>"{}|^`\\\x00-\x20]*>')
+"""A literal or an IRI, in most places where a query has one."""
+MARK = "x-freshkeeper-constant:"
 
 
 @dataclass(frozen=True)
 class Template:
-    """Queries that differ in constants of one static part alone, or one query."""
+    """Queries that differ in constants of one static part alone."""
 
-    instances: tuple[Instance, ...]
-    part: int = 0
+    text: str
+    """that of all, with marks in place of what differs"""
+    query: Query
+    plan: Plan
+    part: int
     """the number of the static part"""
-    differing: tuple[int, ...] = ()
-    """which constants differ"""
+    names: tuple[str, ...]
+    """of the queries"""
+    constants: tuple[tuple[Term, ...], ...]
+    """of each mark, by query"""
 
 
-def templates_of(queries: Mapping[str, Query]) -> tuple[list[Template], dict[str, Query]]:
-    """The templates of many queries, and the queries that belong to none."""
-    groups: dict[object, list[Instance]] = {}
-    others: dict[str, Query] = {}
-    for name, query in queries.items():
-        try:
-            plan = plan_of(query)
-            groups.setdefault(_shape(query, plan), []).append(Instance(name, query, plan, tuple(_constants(plan))))
-        except NotNativeError:
-            others[name] = query
-    found = []
-    for instances in groups.values():
-        if len(instances) > 1 and (template := _template(tuple(instances))) is not None:
-            found.append(template)
-        else:
-            others |= {each.name: each.query for each in instances}
-    return found, others
+def templates_of(
+    texts: Mapping[str, str], read: Callable[[str], Query], graphs: Collection[str] = ()
+) -> list[Template]:
+    """The templates of many queries over static graphs of these names; what is in none is a query of its own."""
+    groups: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        groups.setdefault(CONSTANT.sub(lambda found: found[0][0] + found[0][-1], text), []).append(name)
+    alike = ({name: texts[name] for name in names} for names in groups.values())
+    return [template for each in alike for template in _templates(each, read, graphs)]
 
 
-def _shape(query: Query, plan: Plan) -> object:
-    """What is the same in all instances of a template."""
-    if not moves_with_elements(query) or query.form is not Form.SELECT or any(p.join is None for p in plan.statics):
+def _templates(texts: Mapping[str, str], read: Callable[[str], Query], graphs: Collection[str]) -> Iterator[Template]:
+    """Of texts that are alike but for constants; those that differ where no instances may are told apart."""
+    each = list(zip(*(CONSTANT.findall(text) for text in texts.values()), strict=True))
+    differing = {f"{MARK}{n}": column for n, column in enumerate(each) if len(set(column)) > 1}
+    if not differing:
+        return
+    text = _marked(next(iter(texts.values())), differing)
+    try:
+        query = read(text)
+        plan = plan_of(query, graphs)
+        owners = _owners(query, plan, differing)
+        apart = [column for mark, column in differing.items() if mark not in owners]
+        constants = () if apart else tuple(map(_terms, differing.values()))
+    except (FreshkeeperError, NotNativeError, SyntaxError, ValueError):
+        return  # each is read by itself, and is told its own mistakes
+    if apart:
+        parted: dict[object, dict[str, str]] = {}
+        for key, name in zip(zip(*apart, strict=True), texts, strict=True):
+            parted.setdefault(key, {})[name] = texts[name]
+        for one in parted.values():
+            yield from _templates(one, read, graphs)
+    elif len({*owners.values()}) == 1:
+        yield Template(text, query, plan, next(iter(owners.values())), tuple(texts), constants)
+
+
+def _marked(text: str, marks: Collection[str]) -> str:
+    """With marks in place of the constants that differ."""
+    places = count()
+
+    def marked(found: re.Match[str]) -> str:
+        mark = f"{MARK}{next(places)}"
+        return f"{found[0][0]}{mark}{found[0][-1]}" if mark in marks else found[0]
+
+    return CONSTANT.sub(marked, text)
+
+
+def _terms(written: Sequence[str]) -> tuple[Term, ...]:
+    document = "".join(f"_:a <a:> {term} .\n" for term in written)
+    return tuple(quad.object for quad in parse(document.encode(), format=RdfFormat.N_TRIPLES))
+
+
+def _owners(query: Query, plan: Plan, marks: Collection[str]) -> dict[str, int]:
+    """The static part of each mark that is the subject or the object of a triple pattern in one."""
+    if not moves_with_elements(query) or query.form is not Form.SELECT or plan.services:
         raise NotNativeError("it is no instance")
+    if MARK in query.expression.prologue.text:
+        raise NotNativeError("what differs is what names mean")
     if plan.head.grouping is not None and not plan.head.grouping.keys:
         raise NotNativeError("it counts everything")
-    joins = [part.join for part in plan.statics if part.join is not None]
-    parts = tuple((join.variables, tuple(map(_opened, join.patterns)), join.expressions) for join in joins)
-    dataset = (query.dataset.default_graphs, query.dataset.named_graphs, query.windows)
-    prologue = query.expression.prologue.text
-    return plan.patterns, parts, plan.expressions, plan.kept, plan.head, dataset, query.times, query.operator, prologue
+    return {mark: n for n, join in _joins(plan) for mark in map(_mark, _ends(join)) if mark in marks}
 
 
-def _opened(pattern: tuple[str, Terms]) -> tuple[object, ...]:
-    graph, (s, p, o) = pattern
-    return graph, s if isinstance(s, str) else None, p, o if isinstance(o, str) else None
-
-
-def _constants(plan: Plan) -> Iterator[Term]:
-    for _, (s, _, o) in _patterns(plan):
-        yield from (term for term in (s, o) if not isinstance(term, str))
-
-
-def _patterns(plan: Plan) -> Iterator[tuple[int, Terms]]:
-    """The triple patterns of all static parts, with the numbers of these."""
+def _joins(plan: Plan) -> Iterator[tuple[int, StaticJoin]]:
     for n, part in enumerate(plan.statics):
-        yield from ((n, terms) for _, terms in (part.join.patterns if part.join is not None else ()))
+        if part.join is None:
+            raise NotNativeError("a static part is more than a join")
+        yield n, part.join
 
 
-def _template(instances: tuple[Instance, ...]) -> Template | None:
-    """Nothing where constants differ in more than one static part: their instances would have to be joined."""
-    each = [one.constants for one in instances]
-    differing = tuple(n for n in range(len(each[0])) if len({constants[n] for constants in each}) > 1)
-    owners = [n for n, (s, _, o) in _patterns(instances[0].plan) for term in (s, o) if not isinstance(term, str)]
-    parts = {owners[n] for n in differing}
-    return Template(instances, parts.pop(), differing) if len(parts) == 1 else None
+def _ends(join: StaticJoin) -> Iterator[str | Term]:
+    """Subjects and objects."""
+    for _, (s, _, o) in join.patterns:
+        yield from (s, o)
 
 
-def template_query(template: Template, graphs: StaticGraphs, variables: tuple[str, ...], start: int = 0) -> MovingQuery:
+def _mark(term: str | Term) -> str:
+    """What a term says, if it may be a mark."""
+    plain = isinstance(term, NamedNode) or (isinstance(term, Literal) and str(term) == f'"{term.value}"')
+    return term.value if plain and isinstance(term, NamedNode | Literal) else ""
+
+
+def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> "TemplateQuery":
     """One query that answers for all instances; evaluations of an instance without answers are left out."""
-    query, plan, dictionary = template.instances[0].query, template.instances[0].plan, graphs.dictionary
-    marks = dictionary.encode([NamedNode(f"freshkeeper:instance/{n}") for n in range(len(template.instances))])
-    names = tuple(f" constant{n}" for n in template.differing)
-    columns = [dictionary.encode([one.constants[n] for one in template.instances]) for n in template.differing]
-    given = Relation((*names, INSTANCE), np.stack([*columns, marks]))
-    others, lifted = [part for n, part in enumerate(plan.statics) if n != template.part], _lifted(template, names)
+    query, plan, dictionary = template.query, template.plan, graphs.dictionary
+    marks = dictionary.encode([NamedNode(f"freshkeeper:instance/{n}") for n in range(len(template.names))])
+    lifted, given = _lifted(template), _given(template, marks, dictionary)
+    others = [part for n, part in enumerate(plan.statics) if n != template.part]
 
     def solved() -> list[Relation]:
         return [*relations(query, others, graphs), joined(query, lifted, graphs, [given])]
 
     windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
-    moving = MovingAnswers(query, plan, dictionary, variables, windows, solved(), (INSTANCE,))
+    moving = MovingAnswers(query, plan, dictionary, shown(query), windows, solved(), (INSTANCE,))
     graphs.watch(lambda: moving.replace(solved()))
     contents = [content_of(window, start) for window in query.windows]
-    known = {mark: (n, one.name) for n, (mark, one) in enumerate(zip(marks.tolist(), template.instances, strict=True))}
+    known = {mark: (n, name) for n, (mark, name) in enumerate(zip(marks.tolist(), template.names, strict=True))}
     return TemplateQuery(
-        query, contents, LocalQuery(query), graphs, start, template.instances[0].name, follow=lambda *_: None,
-        moving=moving, quiet=True, instances=known,
+        query, contents, LocalQuery(query), graphs, start, template.names[0], follow=lambda *_: None,
+        dictionary=dictionary, moving=moving, quiet=True, instances=known,
     )  # fmt: skip
 
 
-def _lifted(template: Template, names: Sequence[str]) -> StaticJoin:
-    """The static part with names in place of the constants that differ."""
-    plan, number = template.instances[0].plan, 0
-    lifted = dict(zip(template.differing, names, strict=True))
-    join = plan.statics[template.part].join
+def _given(template: Template, marks: Ints, dictionary: Dictionary) -> Relation:
+    """The constants of every instance."""
+    names = (f" constant{n}" for n in range(len(template.constants)))
+    return Relation((*names, INSTANCE), np.stack([*map(dictionary.encode, template.constants), marks]))
+
+
+def _lifted(template: Template) -> StaticJoin:
+    """The static part with names in place of marks."""
+    join = template.plan.statics[template.part].join
     assert join is not None
-    changed: list[tuple[int, Terms]] = []
-    for n, (s, p, o) in _patterns(plan):
-        ends: list[str | Term] = []
-        for term in (s, o):
-            ends.append(term if isinstance(term, str) else lifted.get(number, term))
-            number += not isinstance(term, str)
-        changed.append((n, (ends[0], p, ends[1])))
-    terms = [each for n, each in changed if n == template.part]
-    patterns = tuple((graph, each) for (graph, _), each in zip(join.patterns, terms, strict=True))
-    return StaticJoin((*join.variables, INSTANCE), patterns, join.expressions)
+    order = dict.fromkeys(sorted((m for m in map(_mark, _ends(join)) if m.startswith(MARK)), key=_number))
+    names = {mark: f" constant{n}" for n, mark in enumerate(order)}
+    changed: list[tuple[str, Terms]] = []
+    for graph, (s, p, o) in join.patterns:
+        changed.append((graph, (names.get(_mark(s), s), p, names.get(_mark(o), o))))
+    return StaticJoin((*join.variables, INSTANCE), tuple(changed), join.expressions)
+
+
+def _number(mark: str) -> int:
+    return int(mark.removeprefix(MARK))
 
 
 @dataclass(eq=False)
@@ -157,11 +187,15 @@ class TemplateQuery(MovingQuery):
         """A result for each evaluation of an instance that has answers."""
         if not at.size:
             return
-        places = np.array([self.instances[id][0] for id in rows[-1].tolist()])
+        each, which = np.unique(rows[-1], return_inverse=True)
+        places = np.array([self.instances[id][0] for id in each.tolist()])[which]
         order = np.lexsort((places, at))
         at, rows, places = at[order], rows[:, order], places[order]
         starts = np.flatnonzero(np.append(True, (at[1:] != at[:-1]) | (places[1:] != places[:-1])))
-        for first, end in zip(starts.tolist(), [*starts[1:].tolist(), at.size], strict=True):
-            tick, (_, name) = int(at[first]), self.instances[int(rows[-1, first])]
-            if self.done is None or ticks[tick] > self.done:
-                yield replace(self._result(tick, int(ticks[tick]), rows[:-1, first:end]), query=name)
+        answers, ends, ticking = self._answers_of(rows[:-1]), [*starts[1:].tolist(), at.size], at[starts]
+        told = zip(
+            starts.tolist(), ends, ticking.tolist(), ticks[ticking].tolist(), rows[-1, starts].tolist(), strict=True
+        )
+        for first, end, tick, now, instance in told:
+            if self.done is None or now > self.done:
+                yield self._result(tick, now, answers.part(first, end), self.instances[instance][1])

@@ -176,14 +176,13 @@ class ContinuousQuery:
             () if not reports or self.done is None else self.answering.rebuild(now, self.done, self._evaluator, known)
         )
 
-    def answer(self, now: int) -> Result | None:
+    def answers(self, now: int) -> Sequence[Result]:
         """What the evaluation that was prepared gives, if it reports and no earlier run has answered it."""
-        return self._answer(now) if self._answers else None
+        return [self._answer(now)] if self._answers else []
 
     def _evaluate(self, now: int) -> Iterator[Result]:
         ask(self.prepare(now), now)
-        if (result := self.answer(now)) is not None:
-            yield result
+        yield from self.answers(now)
 
     def _move(self, content: Content, now: int) -> Move:
         move = content.move(now)

@@ -124,8 +124,9 @@ class Engine:
             asked = [asking for query in queries for asking in self._of(query, query.prepare, now) or ()]
             ask(asked, now)
             for query in queries:
-                if query in self.queries and (result := self._of(query, query.answer, now)) is not None:
-                    yield replace(result, late=self.late)
+                found = self._of(query, query.answers, now) if query in self.queries else None
+                for result in found or ():
+                    yield replace(result, late=self.late) if self.late else result
 
     def _first(
         self, due: Callable[[ContinuousQuery], int | None], until: int

@@ -6,11 +6,13 @@ from typing import TypeVar
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.native_query import continuous, native_query, slot_contents
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.native.templates import template_query
 from freshkeeper.maintenance.query.model import Operator, Query
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.local_query import LocalQuery
@@ -54,10 +56,12 @@ def build_all(
     evaluator: EvaluatorKind = EvaluatorKind.AUTO,
     dictionary: Dictionary | None = None,
     failed: Callable[[Registration, FreshkeeperError], None] | None = None,
+    quiet: bool = False,
 ) -> list[ContinuousQuery]:
     """The queries of one run: SERVICE patterns that are the same have one view, and a shared budget is all theirs.
 
-    `failed` is told of a query that cannot be built, and the others are; without it that ends the building.
+    `failed` is told of a query that cannot be built, and the others are; without it that ends the building. `quiet`
+    ones may leave out evaluations without answers.
     """
     ids = Dictionary() if dictionary is None else dictionary
     views, static = Views(sources or {}), StaticGraphs.of(graphs or {}, ids)
@@ -72,22 +76,27 @@ def build_all(
             return None
 
     planned = [
-        (each, tried(each, partial(_planned, each, static, start, views, evaluator, ids)))
-        for each in registrations
+        (each, tried(each, partial(_planned, each, static, start, views, evaluator, ids))) for each in registrations
     ]
-    built = [tried(each, make) for each, make in planned if make is not None]
-    return [query for query in built if query is not None]
+    made = [tried(each, make) for each, make in planned if make is not None]
+    built = [query for query in made if query is not None]
+    for query in built:
+        if isinstance(query, MovingQuery):
+            query.quiet = query.quiet or quiet
+    return built
 
 
 def _planned(
     registration: Registration,
-    graphs: Graphs,
+    graphs: StaticGraphs,
     start: int,
     views: "Views",
     evaluator: EvaluatorKind,
     dictionary: Dictionary,
 ) -> Callable[[], ContinuousQuery]:
     """How a query is made when it is known what the others are."""
+    if registration.template is not None:
+        return partial(template_query, registration.template, graphs, start)
     query, name, settings = registration.query, registration.name, registration.settings
     made = partial(ContinuousQuery, query, graphs=graphs, start=start, name=name, limits=registration.limits)
     if evaluator is EvaluatorKind.NATIVE and registration.limits:

@@ -2,16 +2,20 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.native.templates import Template, templates_of
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse as parse_query
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
+from freshkeeper.maintenance.run.input_checks import check_inputs
 from freshkeeper.maintenance.run.query_files import read_text
 from freshkeeper.maintenance.run.run_config import QueryConfig, RunConfig, TemplateConfig
 from freshkeeper.maintenance.settings.yaml_file import read_yaml_list
@@ -31,6 +35,13 @@ class RunQuery:
     text: str
     query: Query
     own: QueryConfig = field(default_factory=QueryConfig)
+    template: Template | None = None
+    """several that differ in constants alone: it has the name of the first, and all else is that of all"""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all that it stands for."""
+        return (self.name,) if self.template is None else self.template.names
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +56,57 @@ class NamedText:
 
 def read_queries(config: RunConfig, failed: Callable[[str, FreshkeeperError], None]) -> list[RunQuery]:
     """The queries of a run; one that cannot be read as a query is told of and left out."""
+    texts = named_texts(config)
+    together = _templates(config, texts)
+    others = {name for each in together.values() for name in each.names} - {*together}
     found = []
-    for each in named_texts(config):
+    for each in texts:
+        if each.name in others:
+            continue
         try:
-            dialect = each.own.dialect or config.dialect
-            query = parse_query(each.text, dialect or None, streams=list(config.streams))
-            found.append(RunQuery(each.name, each.text, query, each.own))
+            alone = each.name not in together
+            found.append(_alone(config, each) if alone else together[each.name])
         except FreshkeeperError as error:
             failed(each.name, error)
     return found
+
+
+def _alone(config: RunConfig, each: NamedText) -> RunQuery:
+    return RunQuery(each.name, each.text, _read(config, each.own, each.text), each.own)
+
+
+def _read(config: RunConfig, own: QueryConfig, text: str) -> Query:
+    return parse_query(text, own.dialect or config.dialect or None, streams=list(config.streams))
+
+
+def _is_whole(config: RunConfig, one: Template) -> bool:
+    """Whether everything that its queries ask is given."""
+    try:
+        check_inputs(one.text, one.query, config.streams, config.graph_files, config.sources)
+    except FreshkeeperError:
+        return False
+    return True
+
+
+def _templates(config: RunConfig, texts: Sequence[NamedText]) -> dict[str, RunQuery]:
+    """Queries that are one plan, by the name of the first; evaluations of theirs that are empty are left out."""
+    if config.evaluator is EvaluatorKind.SNAPSHOT or config.state is not None or config.empty or _limited(config):
+        return {}
+    groups: dict[str, list[NamedText]] = {}
+    for each in texts:
+        if not _limited(each.own):
+            groups.setdefault(each.own.dialect, []).append(each)
+    found = {}
+    for group in groups.values():
+        own, alike = group[0].own, {each.name: each.text for each in group}
+        templates = templates_of(alike, partial(_read, config, own), config.graph_files)
+        for one in filter(partial(_is_whole, config), templates):
+            found[one.names[0]] = RunQuery(one.names[0], one.text, one.query, own, one)
+    return found
+
+
+def _limited(config: RunConfig | QueryConfig) -> bool:
+    return config.limit is not None or config.most_rows is not None
 
 
 def named_texts(config: RunConfig) -> list[NamedText]:

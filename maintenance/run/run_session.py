@@ -12,6 +12,7 @@ from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.model import Operator, Query
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
@@ -41,6 +42,9 @@ from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.maintenance.streams.watermark import Inputs
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
+NAMED = 3
+"""So many queries of a template are named."""
+
 
 @dataclass(eq=False)
 class Session:
@@ -65,9 +69,9 @@ class Session:
         else:
             self._running = list(self.queries)
         self._several = not isinstance(self.queries, Query)
-        self._named = {each.name: each for each in self._running}
+        self._named = {name: each for each in self._running for name in each.names}
         for each in list(self._running):
-            self._try(each.name, partial(self._check, each))
+            self._try(each, partial(self._check, each))
         self._some_left()
         self._mistakes = Mistakes(self.config.on_error, tell=self.tell)
         graphs = StaticGraphs(Dictionary(), {name: Path(file) for name, file in self.config.graph_files.items()})
@@ -104,12 +108,12 @@ class Session:
     def _build(self, graphs: StaticGraphs) -> dict[str, ContinuousQuery]:
         settings = self._maintenance([self._journal.observe, *self.observers])
         registrations = [
-            Registration(q.query, q.name, self._own(q, settings), q.own.weight, self._limits(q)) for q in self._running
+            Registration(q.query, q.name, self._own(q, settings), q.own.weight, self._limits(q), q.template)
+            for q in self._running
         ]
-        failed = (lambda one, error: self._fail(one.name, error)) if self._several else None
-        built = build_all(
-            registrations, graphs, self.config.t0, self._opened, self.config.evaluator, graphs.dictionary, failed
-        )
+        failed = (lambda one, error: self._fail(self._named[one.name], error)) if self._several else None
+        start, evaluator, quiet = self.config.t0, self.config.evaluator, self._several and not self.config.empty
+        built = build_all(registrations, graphs, start, self._opened, evaluator, graphs.dictionary, failed, quiet)
         return {query.name: query for query in built}
 
     def _listen(self, done: int | None) -> None:
@@ -126,6 +130,11 @@ class Session:
         """Whether an earlier run has answered a query, and whether it may have ended within an answer."""
         progress = self._progress(query)
         return (False, False) if progress is None else (progress.answered is not None, progress.torn)
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether every evaluation has a result, so that none means that there was none."""
+        return not any(isinstance(query, MovingQuery) and query.quiet for query in self._built.values())
 
     @property
     def goes_on(self) -> bool:
@@ -179,22 +188,25 @@ class Session:
         if config.audit and self._fetch(each) != Fetch.VIEW:
             raise ConfigError(f"--audit checks answers of a view, and --fetch {self._fetch(each)} has none")
 
-    def _try(self, name: str, step: Callable[[], None]) -> None:
+    def _try(self, each: RunQuery, step: Callable[[], None]) -> None:
         try:
             step()
         except FreshkeeperError as error:
             if not self._several:
                 raise
-            self._fail(name, error)
+            self._fail(each, error)
 
-    def _fail(self, name: str, error: Exception) -> None:
+    def _fail(self, failed: RunQuery, error: Exception) -> None:
         """A query is out, and the others go on."""
-        self.failures[name] = error
-        self._running = [each for each in self._running if each.name != name]
-        self.tell(f"the query {name} is left out: {_said(error)}")
+        self.failures |= dict.fromkeys(failed.names, error)
+        self._running = [each for each in self._running if each is not failed]
+        more = len(failed.names) - NAMED
+        names = ", ".join(failed.names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        who = f"the query {names} is" if len(failed.names) == 1 else f"the queries {names} are"
+        self.tell(f"{who} left out: {_said(error)}")
 
     def _gone(self, query: ContinuousQuery, error: Exception) -> None:
-        self._fail(query.name, error)
+        self._fail(self._named[query.name], error)
 
     def _some_left(self) -> None:
         if not self._running:
@@ -247,7 +259,7 @@ class Session:
         if skipped := self._mistakes.count:
             yield f"{_elements(skipped)} unreadable and skipped"
         if self.failures:
-            count, of = len(self.failures), len(self.failures) + len(self._running)
+            count, of = len(self.failures), len(self.failures) + sum(len(each.names) for each in self._running)
             yield f"{count} of {of} queries failed: {', '.join(self.failures)}"
 
     def _sources(self) -> dict[str, Source]:

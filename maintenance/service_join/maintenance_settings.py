@@ -7,6 +7,7 @@ from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.native.templates import Template
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
@@ -78,3 +79,5 @@ class Registration:
     """its part of a shared budget, beside those of other queries"""
     limits: Limits = field(default_factory=Limits)
     """of one evaluation; with any, it is the snapshot evaluator's, which can be cut off"""
+    template: Template | None = None
+    """several queries that are one plan"""
