@@ -68,6 +68,17 @@ class GraphColumns:
         order = np.argsort(self.s, kind="stable").astype(np.int32)
         return order, self.s[order]
 
+    def without(self, other: "GraphColumns") -> "GraphColumns":
+        """The triples that another graph does not have."""
+        mine, theirs = self._triples, other._triples
+        rest = np.setdiff1d(mine, theirs, assume_unique=True).view(np.int32).reshape(-1, 3)
+        return GraphColumns.of([(rest[:, 0], rest[:, 1], rest[:, 2])])
+
+    @property
+    def _triples(self) -> NDArray[np.void]:
+        """One value for each triple."""
+        return np.stack([self.s, self.p, self.o], axis=1).view(np.dtype((np.void, 12))).ravel()
+
     def mark(self, live: Bools) -> None:
         """The ids of its triples."""
         live[self.s] = True

@@ -144,6 +144,10 @@ class Relation:
         """What a solution binds."""
         return frozenset(self.names)
 
+    def mark(self, live: Bools) -> None:
+        """Its ids are kept."""
+        live[self.rows[self.rows >= 0]] = True
+
     def probe(self, bound: Bindings, size: int) -> Probe:
         """By what is bound, up to three variables of it."""
         known = tuple(n for n, name in enumerate(self.names) if name in bound)[:MOST_KEYS]

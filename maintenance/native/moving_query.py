@@ -146,7 +146,7 @@ class MovingAnswers:
     def _mark(self, live: Bools) -> None:
         live[self._values[self._values >= 0]] = True
         for relation in (*self.relations, *(self._swapped or ())):
-            live[relation.rows[relation.rows >= 0]] = True
+            relation.mark(live)
         for one in self._join.windows:
             live[[term for term in one.terms if not isinstance(term, str)]] = True
 

@@ -66,6 +66,7 @@ class NativeAnswers:
         self.table = self._table([held[pattern.window] for pattern in self.plan.patterns])
         self._swapped: Sequence[Relation] | None = None
         self.dictionary.hold(self._mark)
+        self.static.watch(lambda: self.replace(relations(self.query, self.plan.statics, self.static)))
 
     def apply(self, content: Content, move: Move) -> None:
         """A window has moved."""
@@ -176,7 +177,7 @@ class NativeAnswers:
             live[ids[ids >= 0]] = True
         for one in (*self._join.inputs, *(self._swapped or ())):
             if isinstance(one, Relation):
-                live[one.rows[one.rows >= 0]] = True
+                one.mark(live)
             elif isinstance(one, WindowInput):
                 live[[term for term in one.terms if not isinstance(term, str)]] = True
 
@@ -189,7 +190,6 @@ def native_query(
         return _moving_query(query, plan, graphs, start, name, dictionary)
     contents, static = slot_contents(query, start, dictionary), StaticGraphs.of(graphs, dictionary)
     answers = NativeAnswers(query, plan, contents, static, dictionary)
-    static.watch(lambda: answers.replace(relations(query, plan.statics, static)))
     return continuous(answers, graphs, start, name)
 
 

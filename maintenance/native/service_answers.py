@@ -135,6 +135,7 @@ class NativeServiceAnswers(NativeAnswers):
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """The views learn what is in the windows."""
         del now, evaluator, functions
+        self._swap()
         until = self._until()
         return [service.prepare(until) for service in self.services]
 
@@ -147,6 +148,7 @@ class NativeServiceAnswers(NativeAnswers):
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """An evaluation that an earlier run answered: the last one of query and view tell what is in its window."""
         del evaluator, functions
+        self._swap()
         until, lasts = self._until(), [service.service.view.store.last for service in self.services]
         told = [service for service, last in zip(self.services, lasts, strict=True) if now in (done, last)]
         views = [service.prepare(until) for service in told]

@@ -1,6 +1,6 @@
 """Static graphs as columns, encoded once and shared by all queries of a run."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -13,12 +13,15 @@ from pyoxigraph import DefaultGraph, Quad
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.graph_columns import GraphColumns, Small
+from freshkeeper.maintenance.native.join_inputs import Relation
 from freshkeeper.maintenance.native.scanned_lines import ScannedLines
 from freshkeeper.maintenance.native.token_scan import OTHER, SKIPPED
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.policies.arrays import Bools, Ints
 from freshkeeper.policies.errors import InputError
 
+Follower = Callable[[str, list[Quad], list[Quad]], None]
+"""Is told of a graph's name, the triples that it has no more, and those that are new."""
 Part = tuple[Small, Small, Small]
 Parts = list[Part]
 CHUNK = 1 << 25
@@ -36,14 +39,19 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
     """quads, or the file or directory that has them"""
     _columns: dict[str, GraphColumns] = field(default_factory=dict)
     _watching: list[Callable[[], None]] = field(default_factory=list)
+    _following: list[Follower] = field(default_factory=list)
+    _solved: dict[Hashable, Relation] = field(default_factory=dict)
+    """what was made of the graphs as they are"""
     _lock: Lock = field(default_factory=Lock)
+    _changing: Lock = field(default_factory=Lock)
 
     @classmethod
     def of(cls, graphs: Mapping[str, Iterable[Quad]], dictionary: Dictionary) -> "StaticGraphs":
         """Graphs that are shared already, or the same as columns when they are first asked for."""
         if isinstance(graphs, StaticGraphs) and graphs.dictionary is dictionary:
             return graphs
-        return cls(dictionary, dict(graphs))
+        again = (Collection, _Quads)
+        return cls(dictionary, {name: each if isinstance(each, again) else [*each] for name, each in graphs.items()})
 
     def __post_init__(self) -> None:
         """What is loaded keeps its ids."""
@@ -60,7 +68,7 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
     def __getitem__(self, name: str) -> Iterable[Quad]:
         """The quads of a graph, made anew each time they are asked for."""
         given = self.given[name]
-        return _Quads(self, name) if isinstance(given, Path) else given
+        return _Quads(self.columns(name), self.dictionary) if isinstance(given, Path) else given
 
     def columns(self, name: str) -> GraphColumns:
         """A graph as columns, loaded when it is first asked for."""
@@ -78,17 +86,46 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
         """Whoever has made something of graphs is told when one has changed; it must not forget it was told."""
         self._watching.append(told)
 
-    def change(self, name: str, given: Iterable[Quad] | Path | None = None) -> None:
+    def follow(self, told: Follower) -> None:
+        """Whoever has a graph's triples is told which have gone and come when it has changed."""
+        self._following.append(told)
+
+    def read(self, given: Iterable[Quad] | Path) -> GraphColumns:
+        """What `change` may be given."""
+        found = self._load(given)
+        self.dictionary.keep(found)
+        return found
+
+    def change(self, name: str, given: Iterable[Quad] | Path | GraphColumns | None = None) -> None:
         """A graph is another one now, or its file was written anew; what was made of it is made again.
 
         Queries go on with what they have until that is done: call it in a thread where they should not wait.
         """
-        loaded = self._load(self.given[name] if given is None else given)
-        with self._lock:
-            self.given[name] = self.given[name] if given is None else given
-            self._columns[name] = loaded
-        for told in [*self._watching]:
-            told()
+        with self._changing:
+            before = self.columns(name) if self._following else None
+            if before is not None:
+                self.dictionary.keep(before)
+            if not isinstance(given, GraphColumns):
+                self.given[name] = self.given[name] if given is None else given
+            loaded = given if isinstance(given, GraphColumns) else self._load(self.given[name])
+            with self._lock:
+                self._columns[name] = loaded
+                self._solved.clear()
+            for told in [*self._watching]:
+                told()
+            if before is not None:
+                gone, come = self._quads(before.without(loaded)), self._quads(loaded.without(before))
+                for follow in [*self._following]:
+                    follow(name, gone, come)
+
+    def solved(self, key: Hashable, solve: Callable[[], Relation]) -> Relation:
+        """The solutions of a sub-query, found once for all queries that have it."""
+        found = self._solved.get(key)
+        if found is None:
+            found = solve()
+            self.dictionary.keep(found)
+            self._solved[key] = found
+        return found
 
     def _load(self, given: Iterable[Quad] | Path) -> GraphColumns:
         loading = _Loading([])
@@ -99,6 +136,9 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
                 if (part := next(read, None)) is None:
                     return GraphColumns.of(loading.parts)
                 loading.parts.append(part)
+
+    def _quads(self, columns: GraphColumns) -> list[Quad]:
+        return list(_Quads(columns, self.dictionary))
 
     def _mark(self, live: Bools) -> None:
         for graph in [*self._columns.values()]:
@@ -121,14 +161,14 @@ class _Loading:
 class _Quads:
     """The triples of columns as quads."""
 
-    graphs: StaticGraphs
-    name: str
+    columns: GraphColumns
+    dictionary: Dictionary
 
     def __iter__(self) -> Iterator[Quad]:
-        columns, dictionary = self.graphs.columns(self.name), self.graphs.dictionary
+        columns = self.columns
         for first in range(0, len(columns), MANY):
             here = slice(first, first + MANY)
-            terms = (dictionary.terms(each[here].astype(np.int64)) for each in (columns.s, columns.p, columns.o))
+            terms = (self.dictionary.terms(each[here].astype(np.int64)) for each in (columns.s, columns.p, columns.o))
             yield from (Quad(s, p, o, DefaultGraph()) for s, p, o in zip(*terms, strict=True))
 
 

@@ -1,6 +1,7 @@
 """Sub-queries over static graphs: solved once, their solutions kept as relations."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -22,16 +23,16 @@ def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -
     """The solutions of the static parts of a query; those that are more than joins are solved by the SPARQL library."""
     for name in (*query.dataset.default_graphs, *query.dataset.named_graphs):
         checked(name, graphs)
-    evaluator: Snapshot | None = None
-    found = []
-    for part in parts:
-        if part.join is not None and len(query.dataset.default_graphs) <= 1:
-            relation = joined(query, part.join, graphs)
-        else:
-            evaluator = evaluator or Snapshot(static_quads(query, graphs))
-            relation = _relation(part, query.expression.prologue.text, evaluator, graphs.dictionary)
-        found.append(relation)
-    return found
+    library = cache(lambda: Snapshot(static_quads(query, graphs)))
+    prologue, of = query.expression.prologue.text, (query.dataset.default_graphs, query.dataset.named_graphs)
+
+    def solved(part: StaticPart) -> Relation:
+        if (join := part.join) is not None and len(query.dataset.default_graphs) <= 1:
+            return graphs.solved((join, prologue, of), lambda: joined(query, join, graphs))
+        text = part.sparql(prologue)
+        return graphs.solved((text, of), lambda: _relation(part, text, library(), graphs.dictionary))
+
+    return [solved(part) for part in parts]
 
 
 def joined(query: Query, join: StaticJoin, graphs: StaticGraphs, more: Sequence[JoinInput] = ()) -> Relation:
@@ -54,13 +55,16 @@ def _input(terms: Terms, name: str, named: str, query: Query, graphs: StaticGrap
     return StaticPattern(graphs.columns(checked(name, graphs)) if there else GraphColumns.of([]), (s, p, o))
 
 
-def _relation(part: StaticPart, prologue: str, evaluator: Snapshot, dictionary: Dictionary) -> Relation:
-    found = evaluator.find(sound(part.sparql(prologue)), {})
+def _relation(part: StaticPart, text: str, evaluator: Snapshot, dictionary: Dictionary) -> Relation:
+    found = evaluator.find(sound(text), {})
     assert isinstance(found, Table)
     rows = list(found.rows)
     columns = [[row[found.variables.index(name)] for row in rows] for name in part.variables]
-    ids = [_ids(column, dictionary) for column in columns]
-    return Relation(part.variables, np.stack(ids) if ids else np.empty((0, len(rows)), np.int64))
+    with dictionary.lock:
+        ids = [_ids(column, dictionary) for column in columns]
+        relation = Relation(part.variables, np.stack(ids) if ids else np.empty((0, len(rows)), np.int64))
+        dictionary.keep(relation)
+    return relation
 
 
 def _ids(terms: Sequence[object], dictionary: Dictionary) -> Ints:

@@ -157,7 +157,9 @@ def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> 
 def _given(template: Template, marks: Ints, dictionary: Dictionary) -> Relation:
     """The constants of every instance."""
     names = (f" constant{n}" for n in range(len(template.constants)))
-    return Relation((*names, INSTANCE), np.stack([*map(dictionary.encode, template.constants), marks]))
+    found = Relation((*names, INSTANCE), np.stack([*map(dictionary.encode, template.constants), marks]))
+    dictionary.keep(found)  # when a graph has changed they are asked again
+    return found
 
 
 def _lifted(template: Template) -> StaticJoin:

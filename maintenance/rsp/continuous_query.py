@@ -5,13 +5,16 @@ elements ─▶ contents of windows ─▶ dataset ─▶ evaluator ─▶ R2S �
                    ╰──▶ clock and report ──▶ SERVICE from the view
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
-from pyoxigraph import NamedNode
+from pyoxigraph import NamedNode, Quad
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.free_graphs import check_free_graphs
 from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.rsp.evaluation_limits import Limits
@@ -21,7 +24,7 @@ from freshkeeper.maintenance.rsp.held_triples import STILL, Move
 from freshkeeper.maintenance.rsp.r2s import Answers, Result, Streamer
 from freshkeeper.maintenance.rsp.report_policy import Clock
 from freshkeeper.maintenance.rsp.window_content import Content
-from freshkeeper.maintenance.rsp.window_dataset import Graphs, WindowDataset, static_quads
+from freshkeeper.maintenance.rsp.window_dataset import Graphs, Place, WindowDataset, static_places, static_quads
 from freshkeeper.maintenance.service.asking import Asking, ask
 from freshkeeper.maintenance.streams.batch import Timed
 from freshkeeper.policies.errors import ConfigError
@@ -84,6 +87,7 @@ class ContinuousQuery:
             )
         check_free_graphs(self.query.group)
         self._evaluator: Evaluator = Snapshot()
+        self._changes: deque[Callable[[], None]] = deque()
         self._follow = self.follow or self._lay_dataset().apply
         self._clock = Clock(self.query, self.contents, self.start)
         self._by_stream: dict[str, list[Content]] = {}
@@ -96,7 +100,19 @@ class ContinuousQuery:
         static, dataset = static_quads(self.query, self.graphs), self.query.dataset
         visible = [*dataset.named_graphs, *(window.name for window in dataset.named_windows)]
         self._evaluator = Snapshot(static, [NamedNode(name) for name in visible], self.limits)
-        return WindowDataset.of(self.query, static, self._evaluator)
+        found = WindowDataset.of(self.query, self.graphs, self._evaluator)
+        if isinstance(self.graphs, StaticGraphs):
+            places = static_places(self.query, self.graphs)
+            self.graphs.follow(lambda *change: self._changed(found, places, *change))
+        return found
+
+    def _changed(
+        self, dataset: WindowDataset, places: Sequence[tuple[str, Place]], name: str, gone: list[Quad], come: list[Quad]
+    ) -> None:
+        """A static graph has changed: from the next evaluation on; any thread may say so."""
+        for each, place in places:
+            if each == name:
+                self._changes.append(partial(dataset.change, place, gone, come))
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -166,6 +182,8 @@ class ContinuousQuery:
 
     def prepare(self, now: int) -> Sequence[Asking]:
         """Move the windows to an instant that is due; what must be asked before `answer`."""
+        while self._changes:
+            self._changes.popleft()()
         moves: Sequence[tuple[Content, Move]] = [(content, self._move(content, now)) for content in self.contents]
         self._clock.passed(now)
         reports, known = self._clock.reports(moves), functions(self.contents, now)

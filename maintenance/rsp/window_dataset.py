@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
@@ -15,19 +15,24 @@ from freshkeeper.policies.errors import ConfigError
 
 Graphs = Mapping[str, Iterable[Quad]]
 """Static graphs by IRI; "" is the default graph where a query names none."""
+Place: TypeAlias = DefaultGraph | NamedNode
 
 
 def static_quads(query: Query, graphs: Graphs) -> list[Quad]:
     """FROM and FROM NAMED: the static part of the dataset, each graph where the query wants it."""
+    return [quad for name, place in static_places(query, graphs) for quad in placed(graphs[name], place)]
+
+
+def static_places(query: Query, graphs: Graphs) -> list[tuple[str, Place]]:
+    """The static graphs of a query, and where in its dataset each is."""
     default = query.dataset.default_graphs or (("",) if "" in graphs else ())
-    found = [
-        Quad(q.subject, q.predicate, q.object, DefaultGraph())
-        for name in default
-        for q in graphs[checked(name, graphs)]
-    ]
-    for name in query.dataset.named_graphs:
-        found += [Quad(q.subject, q.predicate, q.object, NamedNode(name)) for q in graphs[checked(name, graphs)]]
-    return found
+    found: list[tuple[str, Place]] = [(checked(name, graphs), DefaultGraph()) for name in default]
+    return [*found, *((checked(name, graphs), NamedNode(name)) for name in query.dataset.named_graphs)]
+
+
+def placed(quads: Iterable[Quad], place: Place) -> list[Quad]:
+    """The same triples in a graph."""
+    return [Quad(quad.subject, quad.predicate, quad.object, place) for quad in quads]
 
 
 def checked(name: str, graphs: Graphs) -> str:
@@ -35,6 +40,10 @@ def checked(name: str, graphs: Graphs) -> str:
     if name not in graphs:
         raise ConfigError(f"there is no graph <{name}>: give its file, as in --graph '{name}=FILE'")
     return name
+
+
+MERGED = 2
+"""So many contributors make a default graph that must be counted."""
 
 
 @dataclass(eq=False)
@@ -66,22 +75,34 @@ class Merged:
 
 @dataclass(eq=False)
 class WindowDataset:
-    """Tells the evaluator what the moves of the windows mean for the dataset."""
+    """Tells the evaluator what the moves of the windows, and changes of static graphs, mean for the dataset."""
 
     evaluator: Evaluator
     merged: Merged | None
 
     @classmethod
-    def of(cls, query: Query, static: Iterable[Quad], evaluator: Evaluator) -> "WindowDataset":
+    def of(cls, query: Query, graphs: Graphs, evaluator: Evaluator) -> "WindowDataset":
         """Counting is only needed where several contribute to the default graph."""
-        fixed = set(stored_quads([quad for quad in static if isinstance(quad.graph_name, DefaultGraph)]))
-        shared = len(query.dataset.merged_windows) + bool(fixed) > 1
-        return cls(evaluator, Merged(dict.fromkeys(fixed, 1)) if shared else None)
+        fixed = [name for name, place in static_places(query, graphs) if isinstance(place, DefaultGraph)]
+        if len(query.dataset.merged_windows) + len(fixed) < MERGED:
+            return cls(evaluator, None)
+        merged = Merged()
+        for name in fixed:
+            merged.add(set(stored_quads(placed(graphs[name], DefaultGraph()))))
+        return cls(evaluator, merged)
 
     def apply(self, content: Content, move: Move) -> None:
         """A window has moved."""
         removed, added = cast(Sequence[Quad], move.removed), cast(Sequence[Quad], move.added)
-        if self.merged is not None and not content.window.named:
+        self._apply(removed, added, self.merged is not None and not content.window.named)
+
+    def change(self, place: Place, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
+        """The static graph at a place is another one."""
+        default = isinstance(place, DefaultGraph)
+        self._apply(placed(removed, place), placed(added, place), self.merged is not None and default)
+
+    def _apply(self, removed: Sequence[Quad], added: Sequence[Quad], shared: bool) -> None:
+        if self.merged is not None and shared:
             removed, added = self.merged.remove(removed), self.merged.add(added)
         if removed or added:
             self.evaluator.apply(removed, added)

@@ -121,6 +121,11 @@ class RunConfig(BaseModel):
     default: str = Field(
         default="", description="a file that is the default graph", json_schema_extra=option("default", "FILE")
     )
+    watch: Duration | None = Field(
+        default=None,
+        description="how often the files of graphs are looked at, as 5s: one that is written anew is taken while the "
+        "queries run; null: never",
+    )
     sources: dict[str, str | SourceConfig] = Field(
         default={},
         description="each SERVICE: a file or directory of RDF, the address of a SPARQL endpoint, a YAML file that says "

@@ -20,6 +20,7 @@ from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.run.build import build_all
+from freshkeeper.maintenance.run.graph_watch import GraphWatch
 from freshkeeper.maintenance.run.input_checks import check_inputs, unused
 from freshkeeper.maintenance.run.query_set import RunQuery
 from freshkeeper.maintenance.run.run_config import RunConfig
@@ -74,7 +75,9 @@ class Session:
             self._try(each, partial(self._check, each))
         self._some_left()
         self._mistakes = Mistakes(self.config.on_error, tell=self.tell)
-        graphs = StaticGraphs(Dictionary(), {name: Path(file) for name, file in self.config.graph_files.items()})
+        files = {name: Path(file) for name, file in self.config.graph_files.items()}
+        graphs = StaticGraphs(Dictionary(), dict(files))
+        self.watch = GraphWatch(graphs, files, self.tell)
         graphs.load()
         self._held = ExitStack()
         try:
@@ -148,6 +151,8 @@ class Session:
 
     def results(self) -> Generator[Result, None, None]:
         """Every evaluation's result; whoever asks for the next one has put it out."""
+        if self.config.watch is not None:
+            self.watch.start(self.config.watch / 1000)
         try:
             for result in self._engine.run():
                 progress = self._progress(result.query)
@@ -158,6 +163,7 @@ class Session:
                 self._answered(result, progress)
                 self._journal.tick()
         finally:
+            self.watch.stop()
             try:
                 self._journal.close()
             finally:
