@@ -121,7 +121,8 @@ def indices_of(demand: Floats, refreshed: Floats, kept: Floats, least: Floats, g
         prolong(demand[j], w, False)
         prolong(refreshed[j], fresh, True)
         prolong(kept[j], old, True)
-        total[1:] = np.cumsum(fresh)
+        for i in range(fresh.size):  # an array put into part of another one takes two seconds to compile
+            total[i + 1] = total[i] + fresh[i]
         add_up(w, fresh, old, total, horizon, grid, sums, held)
         low, high = least[j], sums[0, last] - held[last]
         if advantage(low, sums, held, ahead, paid)[0] <= 0:

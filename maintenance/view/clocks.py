@@ -169,8 +169,7 @@ def check_all(
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """Renew the phases of each row by its check; tells how probable that was, to all shapes and to the first alone."""
     width = first[-1]
-    alone, wrapped = np.empty(shapes.max()), np.empty(shapes.max())
-    before, after = np.empty(shapes.max()), np.empty(intervals.size * width)
+    alone, wrapped, before, after = np.empty(width), np.empty(width), np.empty(width), np.empty(intervals.size * width)
     foretold, simple = np.empty(rows.size), np.empty(rows.size)
     old, new = np.empty(shapes.size), np.empty(shapes.size)
     for c in range(rows.size):
