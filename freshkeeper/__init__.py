@@ -28,8 +28,18 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.rsp.engine import run
     from freshkeeper.maintenance.run.asynchronous import run_async
     from freshkeeper.maintenance.run.embedded_query import continuous_queries, continuous_query
-    from freshkeeper.maintenance.service.endpoint import Copy, Endpoint, Expanded, Fetched, Price
+    from freshkeeper.maintenance.service.endpoint import (
+        Copy,
+        Delivery,
+        Endpoint,
+        Expanded,
+        Fetched,
+        Order,
+        Price,
+        Remote,
+    )
     from freshkeeper.maintenance.service.memory import InMemory
+    from freshkeeper.maintenance.service.source_contract import check_source
     from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, load_source
     from freshkeeper.maintenance.settings.closure import Closure
     from freshkeeper.maintenance.view.changes import ChangeModel
@@ -57,6 +67,7 @@ __all__ = [
     "ChangeModel",
     "Closure",
     "Copy",
+    "Delivery",
     "EmbeddedSource",
     "Endpoint",
     "Enricher",
@@ -71,6 +82,7 @@ __all__ = [
     "Learned",
     "Ledger",
     "Manager",
+    "Order",
     "PatternSet",
     "Poisson",
     "Policy",
@@ -78,6 +90,7 @@ __all__ = [
     "Published",
     "Record",
     "RecordedChanges",
+    "Remote",
     "Round",
     "Selection",
     "SharedBudget",
@@ -86,6 +99,7 @@ __all__ = [
     "WindowSpec",
     "__version__",
     "check_policy",
+    "check_source",
     "continuous_queries",
     "continuous_query",
     "enrich",

@@ -9,10 +9,23 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import freshkeeper
-from freshkeeper.commands import analyse, config, demo, explain, match, policies, replay, reports, run, simulate, trace
+from freshkeeper.commands import (
+    analyse,
+    config,
+    demo,
+    explain,
+    match,
+    policies,
+    replay,
+    reports,
+    run,
+    simulate,
+    sources,
+    trace,
+)
 from freshkeeper.commands.experiments import experiment_options
 from freshkeeper.commands.model_options import with_options
 from freshkeeper.commands.screen import complain
@@ -40,6 +53,19 @@ class Verbs(TyperGroup):
         return name, _made(name) if name in MADE else command, rest
 
 
+class CannotTell(TyperCommand):
+    """A verb whose exit code 2 is an answer: what is wrong with the line itself exits with 3."""
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        """Read the line."""
+        try:
+            return super().make_context(*given, **more)
+        except Exception as error:  # typer does not say what its errors are called
+            if getattr(error, "exit_code", None) == 2:
+                vars(error)["exit_code"] = 3
+            raise
+
+
 def _made(name: str) -> Any:
     function, options = MADE[name]
     alone = typer.Typer(rich_markup_mode="markdown", add_completion=False)
@@ -62,8 +88,9 @@ app.command("replay", help=replay.replay.__doc__)(lambda: None)
 app.command("analyse")(analyse.analyse)
 app.command("report")(reports.report)
 app.command("compare")(reports.compare)
-app.command("check")(reports.check)
+app.command("check", cls=CannotTell)(reports.check)
 app.command("policies")(policies.policies)
+app.command("sources")(sources.sources)
 app.command("demo")(demo.demo)
 app.add_typer(trace.app, name="trace")
 app.add_typer(config.app, name="config")

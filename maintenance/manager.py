@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -33,12 +35,15 @@ from freshkeeper.maintenance.service.endpoint import (
     Overlapping,
     Remote,
     delivering,
+    miss_price,
 )
+from freshkeeper.maintenance.service.given_source import source_of
 from freshkeeper.maintenance.view.changes import ChangeModel, Evidence, TellsClocks
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Policy, Results, Round, Selection
-from freshkeeper.policies.errors import InputError, TimeError
+from freshkeeper.policies.errors import ConfigError, InputError, TimeError
+from freshkeeper.policies.registry import make
 
 LONGEST_WAIT = 1_000
 """Evaluations that are remembered for what may still come of what they asked for."""
@@ -57,8 +62,11 @@ class Manager:
 
     window: WindowSpec
     endpoint: Endpoint | Remote
+    """or a function, or anything with `fetch(keys)` (docs/writing-a-source.md)"""
     policy: Policy
+    """or its name"""
     budget: BudgetRule | Ledger
+    """or the requests of an evaluation"""
     model: ChangeModel
     case: Case = Case.BGP
     capacity: int | None = None
@@ -73,6 +81,9 @@ class Manager:
 
     def __post_init__(self) -> None:
         """Wire the parts, and refuse a policy that cannot work here."""
+        self.endpoint = source_of(self.endpoint)
+        self.policy = make(self.policy) if isinstance(self.policy, str) else self.policy
+        self.budget = _rule_of(self.budget)
         check_handles(self.policy, self.case, self.model.knowledge)
         self.content = Window(self.window, LONGEST_HORIZON)
         self.graph = MaintenanceGraph(self.content)
@@ -84,18 +95,21 @@ class Manager:
         self.auditor = Auditor.of(self.audit, self.case, self.rng.spawn(1)[0]) if self.audit else None
         self._now: int | None = None
         self._overtaken = False
+        self._one_by_one = RLock()
         self._asked: dict[int, int] = {}
 
     def evaluate(self, now: int, mappings: Iterable[tuple[int, Hashable]] = ()) -> Evaluation:
         """Evaluate at `now`, after the arrivals (time, SN) since the last evaluation."""
         pairs = list(mappings)
-        times = self._times(now, [at for at, _ in pairs])
-        return self.evaluate_slots(now, times, self.view.sn_slots([sn for _, sn in pairs]))
+        with self._one_by_one:
+            times = self._times(now, [at for at, _ in pairs])
+            return self.evaluate_slots(now, times, self.view.sn_slots([sn for _, sn in pairs]))
 
     def evaluate_slots(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> Evaluation:
         """The same for arrivals whose SNs are slots of the view already."""
-        decision = self.decide(now, at, sns, identity)
-        return self.conclude(decision, self.fetch(decision))
+        with self._one_by_one:
+            decision = self.decide(now, at, sns, identity)
+            return self.conclude(decision, self.fetch(decision))
 
     def decide(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> Decision:
         """Move the window, build the round, let the policy choose; nothing is fetched or spent yet."""
@@ -107,13 +121,14 @@ class Manager:
         present = np.flatnonzero(counts)
         draws = self._draw(present, counts[present], budget)
         budget = replace(budget, available=budget.available - draws.cost)
-        srs, round = self.rounds.build(now, self._k, self.endpoint.price)
+        srs, round = self.rounds.build(now, self._k, self.endpoint.price, miss_price(self.endpoint))
         round = self._without_resting(srs, round, budget)
         selection = self.policy.select(round, budget, self.rng)
         check_selection(self.policy, round, selection, budget)
         chosen = Selection(srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
         if not self.ledger.overdraft:
-            chosen = whole_requests(chosen, self.view.missing(chosen.chosen), self.endpoint.price, budget.available)
+            missing, price = self.view.missing(chosen.chosen), self.endpoint.price
+            chosen = whole_requests(chosen, missing, price, budget.available, miss_price(self.endpoint))
         taken = (self.timer() - began) / 1e3
         return Decision(
             self._k,
@@ -135,7 +150,7 @@ class Manager:
             return
         kinds, extra = self.view.kinds[decision.selection.chosen], decision.draws.srs.size
         plain = int(np.count_nonzero(kinds == Kind.COPY)) + extra
-        cost = self.endpoint.price.of(plain) + self.endpoint.price.of(kinds.size + extra - plain)
+        cost = self.endpoint.price.of(plain) + miss_price(self.endpoint).of(kinds.size + extra - plain)
         self.ledger.keep(cost)
         if isinstance(self.endpoint, Overlapping):
             self.endpoint.book(cost)
@@ -186,7 +201,7 @@ class Manager:
                 read = np.array([copy.error is None for copy in copies], bool)
                 self._store(slots[read], [copy for copy in copies if copy.error is None], read_at)
         if hasattr(self.policy, "observe"):
-            self.policy.observe(Results(srs, good, changed, read_at))
+            self.policy.observe(Results(srs, good, changed, read_at, tuple(keys), self.view.kinds[srs]))
         return changed
 
     def conclude(self, decision: Decision, refreshes: Refreshes) -> Evaluation:
@@ -225,7 +240,7 @@ class Manager:
         for one, rates in zip(self._tallies, known or (), strict=False):
             rates.extend(one.total.size)
             one.rates = rates
-        srs, round = self.rounds.build(now, self._k, self.endpoint.price)
+        srs, round = self.rounds.build(now, self._k, self.endpoint.price, miss_price(self.endpoint))
         counts = self.content.counts(self.graph.sns)
         present = np.flatnonzero(counts)
         none, budget = Selection(np.empty(0, np.int32), np.empty(0), ""), Budget(had, had)
@@ -401,3 +416,12 @@ class Manager:
             join.now, sn, sr, join.weight[held], self.view.last_refresh[sr], join.fresh[held], self.view.kinds[sr],
             [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], [values[n] for n in numbers],
         )  # fmt: skip
+
+
+def _rule_of(budget: BudgetRule | Ledger | Amount | str) -> BudgetRule | Ledger:
+    """A rule, or a number of requests for every evaluation."""
+    if isinstance(budget, BudgetRule | Ledger):
+        return budget
+    if isinstance(budget, int | float | Fraction) and not isinstance(budget, bool):
+        return BudgetRule.of(budget)
+    raise ConfigError(f"a budget is what an evaluation may spend, as BudgetRule.of(2) or 2, not {budget!r}")

@@ -283,12 +283,19 @@ NOTHING = Selection(np.empty(0, np.int32), np.empty(0), "nothing to refresh")
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """What came of a selection: per SR whether the fetch succeeded and whether the value had changed."""
+    """What came of a selection: per SR whether the fetch succeeded and whether the value had changed.
+
+    An SR is known by its key, as in `round.keys`: the numbers of a round are good for that round alone.
+    """
 
     srs: Ids
+    """the view's slots"""
     fetched: Bools
     changed: Bools
     now: int
+    keys: tuple[object, ...] = ()
+    kinds: Kinds | None = None
+    """None: copies all"""
 
 
 @runtime_checkable

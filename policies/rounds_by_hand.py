@@ -63,4 +63,6 @@ def from_parts(
         foresee=lambda: change,
         build=lambda: Structure(graph, profile, rate),
         expected_arrivals=np.asarray(graph.transposed @ rate),
+        keys=tuple(f"entry {sr}" for sr in range(graph.srs)),
+        kinds=np.zeros(graph.srs, np.int8),
     )

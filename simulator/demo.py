@@ -61,20 +61,20 @@ streams:
 sources:
   {BLOG}: blog.yaml
 policy: plan
-budget: 3
-bank: 12
+budget: {{budget:g}}
+bank: {{bank:g}}
 journal: journal
 """
 
 
-def write_scene(place: Path, seed: int) -> Trace:
+def write_scene(place: Path, seed: int, budget: float = 3) -> Trace:
     """Draw the posts and the changes, and write all files."""
     trace = generate(WORKLOAD, seed)
     place.mkdir(parents=True, exist_ok=True)
     files = {
         "reach.rspql": QUERY,
         "blog.yaml": SOURCE,
-        "demo.yaml": CONFIG,
+        "demo.yaml": CONFIG.format(budget=budget, bank=STEPS_BANKED * budget),
         "posts.nt": "".join(_posts(trace)),
         "blog.nt": "".join(_blog(trace)),
         "followers.nt": "".join(_changes(trace)),
@@ -156,7 +156,7 @@ class Contest:
 
     def __post_init__(self) -> None:
         """Write the scene, and wire every policy to a source of its own that changes alike."""
-        self._changes = schedule_of(write_scene(self.place, self.seed))
+        self._changes = schedule_of(write_scene(self.place, self.seed, self.budget))
         source = str(self.place / "blog.yaml")
         self.standings = {name: Standing(name) for name in self.policies}
         about = About.of_queries(self.seed, self.command, {"query": QUERY, "budget": self.budget})

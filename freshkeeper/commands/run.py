@@ -1,5 +1,6 @@
 """`freshkeeper run`."""
 
+import logging
 import shlex
 import sys
 from contextlib import closing
@@ -14,7 +15,7 @@ from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from inspect import Parameter
 
     from freshkeeper.maintenance.query.model import Query
@@ -100,18 +101,17 @@ def _carry_out(config: "RunConfig") -> None:
 
     if config.journal and Path(config.journal).is_file():
         raise ConfigError(f"--journal {config.journal} is a file: name a directory")
-    tell_when_compiling(say)
+    tell = _teller(config.log)
+    tell_when_compiling(tell)
     metrics = Metrics() if config.metrics else None
     observers = [*([metrics.observe] if metrics else []), *([logs.observe] if config.log else [])]
-    if config.log:
-        logs.start(config.log)
     command = shlex.join(["freshkeeper", *map(shown, sys.argv[1:])])
-    session = _session(config, observers, command)
+    session = _session(config, observers, command, tell)
     try:
         out = answers_of(session)
         if metrics is not None:
             host, port = address_of(config.metrics)
-            say(f"metrics at http://{host}:{metrics.serve(port, host)}/metrics")
+            tell(f"metrics at http://{host}:{metrics.serve(port, host)}/metrics")
         results = 0
         with closing(session.results()) as found:
             for result in found:
@@ -124,26 +124,38 @@ def _carry_out(config: "RunConfig") -> None:
         *session.news(),
         *_of_results(results > 0 or not session.tells_all, session.failed_fetches, bool(config.state)),
     ):
-        say(line)
+        tell(line)
     if session.failures:
         raise typer.Exit(1)
 
 
-def _session(config: "RunConfig", observers: "Sequence[Observer]", command: str) -> "Session":
+def _teller(log: str | None) -> "Callable[[str], None]":
+    """Sentences for people; beside a log they are lines of it, so that standard error is JSON throughout."""
+    from freshkeeper.maintenance.observe import logs
+
+    if not log:
+        return say
+    logs.start(log)
+    return lambda message: logs.tell(logging.INFO, "news", said=message)
+
+
+def _session(
+    config: "RunConfig", observers: "Sequence[Observer]", command: str, tell: "Callable[[str], None]"
+) -> "Session":
     from freshkeeper.maintenance.run.query_set import read_queries
     from freshkeeper.maintenance.run.run_session import Session
 
     if not config.several:
         text = read_query(config.query)
         query = parsed(text, config.dialect, config.streams)
-        return Session(config.model_copy(update={"query": text}), query, say, observers, command)
+        return Session(config.model_copy(update={"query": text}), query, tell, observers, command)
     failures: dict[str, Exception] = {}
 
     def failed(name: str, error: Exception) -> None:
         failures[name] = error
-        say(f"the query {name} is left out: {error}")
+        tell(f"the query {name} is left out: {error}")
 
-    return Session(config, read_queries(config, failed), say, observers, command, failures)
+    return Session(config, read_queries(config, failed), tell, observers, command, failures)
 
 
 def answers_of(session: "Session") -> "Delivery | AnswerFiles":

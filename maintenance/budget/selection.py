@@ -44,14 +44,17 @@ def check_selection(policy: Policy, round: Round, selection: Selection, budget: 
         )
 
 
-def whole_requests(selection: Selection, missing: Bools, price: Price, available: float) -> Selection:
+def whole_requests(
+    selection: Selection, missing: Bools, price: Price, available: float, of_misses: Price | None = None
+) -> Selection:
     """What full and started requests pay for: refreshes and misses go in requests of their own, the best first."""
-    if price.batch == 1 or not selection.chosen.size:
+    of_misses = of_misses or price
+    if price.batch == of_misses.batch == 1 or not selection.chosen.size:
         return selection
     order = np.argsort(-np.asarray(selection.scores), kind="stable")
     misses = np.cumsum(missing[order])
     plain = np.arange(1, order.size + 1) - misses
-    cost = [price.of(m) + price.of(p) for m, p in zip(misses.tolist(), plain.tolist(), strict=True)]
+    cost = [of_misses.of(m) + price.of(p) for m, p in zip(misses.tolist(), plain.tolist(), strict=True)]
     fits = order[: int(np.searchsorted(cost, available + SLACK, side="right"))]
     return Selection(selection.chosen[fits], selection.scores[fits], selection.reason)
 

@@ -33,8 +33,8 @@ class RoundBuilder:
         """As many evaluations ahead as the policy looks."""
         self.horizon = max(1, min(LONGEST_HORIZON, self.window.span * self.policy.reach))
 
-    def build(self, now: int, k: int, price: Price) -> tuple[Ints, Round]:
-        """The slots that the round is about, and the round."""
+    def build(self, now: int, k: int, price: Price, of_misses: Price | None = None) -> tuple[Ints, Round]:
+        """The slots that the round is about, and the round; `of_misses` is what lookup keys cost that are not there."""
         graph = self.view.graph
         active = graph.active(self.policy.scope)
         srs = np.arange(graph.srs) if active is None else active
@@ -46,7 +46,7 @@ class RoundBuilder:
             demand=self._with_misses(graph.demand(self.horizon, active), srs),
             fresh_if_refreshed=beliefs.refreshed,
             fresh_if_kept=beliefs.kept,
-            cost=np.full(srs.size, price.each),
+            cost=self._costs(srs, price.each, price.each if of_misses is None else of_misses.each),
             last_refresh=last_refresh,
             build=lambda: graph.structure(self.horizon, active),
             expected_arrivals=self._with_misses(graph.arrivals(srs), srs) if expects else None,
@@ -58,6 +58,12 @@ class RoundBuilder:
             keys=Keys(self.view.srs.keys, srs),
             kinds=self.view.kinds[srs],
         )
+
+    def _costs(self, srs: Ints, each: float, missing: float) -> Floats:
+        cost = np.full(srs.size, each)
+        if missing != each:
+            cost[self.view.missing(srs)] = missing
+        return cost
 
     def _instants(self, now: int, k: int) -> Ints:
         """The evaluations ahead; those of a count window at the pace seen so far."""

@@ -5,16 +5,19 @@ A simple source has `fetch` and `expand`. A remote one takes everything an evalu
 sends at once what may be under way at once, has limits of its own, and may answer when the evaluation is over.
 """
 
+import logging
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from freshkeeper.maintenance.service.asking import Waiting
 from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.policies.base import Kind
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.errors import ConfigError, EndpointError
 
+LOGGER = logging.getLogger("freshkeeper")
+LONGEST_ERROR = 240
 PENDING = "pending: the answer is late"
 """The error of what was sent and is not there by the deadline: what comes of it is told later."""
 Key = Hashable
@@ -101,7 +104,12 @@ class Expanded:
 
 @dataclass(frozen=True)
 class Order:
-    """What an evaluation wants of a source: SRs to refresh, SNs to expand, and what it may cost, retries included."""
+    """What an evaluation wants of a source: SRs to refresh, SNs to expand, and what it may cost, retries included.
+
+    >>> from freshkeeper import Order
+    >>> Order(now=1000, keys=["ann", "bob"], allowance=2.0).sns
+    ()
+    """
 
     now: int
     keys: Sequence[Key]
@@ -123,7 +131,12 @@ class Late:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What came of an order: a copy for each key, an expansion for each SN, what it cost, and what came late."""
+    """What came of an order: a copy for each key, an expansion for each SN, what it cost, and what came late.
+
+    >>> from freshkeeper import Copy, Delivery
+    >>> Delivery([Copy(10), Copy(20)], [], spent=1.0, requests=1).shares[0]
+    [0.5, 0.5]
+    """
 
     copies: Sequence[Copy]
     expanded: Sequence[Expanded]
@@ -191,10 +204,43 @@ class Overlapping(Protocol):
 
 
 def delivering(endpoint: Endpoint | Remote, order: Order) -> Waiting[Delivery]:
-    """An order to any source, pausing while it is on its way, where the source can do that."""
-    if isinstance(endpoint, Overlapping):
-        return (yield from endpoint.delivering(order))
-    return deliver(endpoint, order)
+    """An order to any source, pausing while it is on its way, where the source can do that.
+
+    What a source raises all the same fails the whole order, which is paid as far as the allowance goes.
+    """
+    try:
+        if isinstance(endpoint, Overlapping):
+            delivery = yield from endpoint.delivering(order)
+        else:
+            delivery = deliver(endpoint, order)
+    except Exception as error:
+        return _lost(endpoint, order, failure(error))
+    given, wanted = (len(delivery.copies), len(delivery.expanded)), (len(order.keys), len(order.sns))
+    if given != wanted:
+        said = f"{given[0]} copies for {wanted[0]} keys and {given[1]} expansions for {wanted[1]} lookup keys"
+        return replace(_lost(endpoint, order, f"malformed: {said}"), spent=delivery.spent, requests=delivery.requests)
+    return delivery
+
+
+def failure(error: Exception) -> str:
+    """An exception as the error of a key, for people; and with its traceback in the log, for who wrote the source."""
+    where = None if isinstance(error, EndpointError) else error
+    LOGGER.warning("a source raised %s: %s", type(error).__name__, error, exc_info=where)
+    return " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_ERROR]
+
+
+def miss_price(endpoint: Endpoint | Remote) -> Price:
+    """What fetching lookup keys costs: of a simple source each is a request of its own."""
+    own = getattr(endpoint, "miss_price", None)
+    if isinstance(own, Price):
+        return own
+    return endpoint.price if isinstance(endpoint, Remote) else replace(endpoint.price, batch=1)
+
+
+def _lost(endpoint: Endpoint | Remote, order: Order, error: str) -> Delivery:
+    cost = endpoint.price.of(len(order.keys)) + miss_price(endpoint).of(len(order.sns))
+    copies, expanded = [Copy(error=error) for _ in order.keys], [Expanded(error=error) for _ in order.sns]
+    return Delivery(copies, expanded, min(cost, order.allowance), 0, edges=[Copy(error=error) for _ in order.edges])
 
 
 def deliver(endpoint: Endpoint | Remote, order: Order) -> Delivery:

@@ -27,13 +27,14 @@ from freshkeeper.maintenance.service.limits.rate import Limit, Rate
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
 from freshkeeper.maintenance.service.source_config import SourceConfig, config_of, read_config
 from freshkeeper.maintenance.service.transport import AtOnce, Bound, Transport
+from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.settings.durations import LONGEST_MS
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.published import Published
 from freshkeeper.maintenance.view.survival import Survival
-from freshkeeper.policies.errors import EndpointError
+from freshkeeper.policies.errors import ConfigError, EndpointError
 
 
 @dataclass(eq=False)
@@ -125,6 +126,12 @@ def load_source(written: str) -> Source:
     """
     if written.lower().startswith(("http://", "https://")):
         return source_of(config_of({"sparql": written}, "the source"))
+    if "://" in written:
+        raise ConfigError(
+            f"{shown(written)}: a source is an http or https address of a SPARQL endpoint, a file of RDF, or a YAML "
+            "file; tables and other services are for Enricher (docs/enricher.md) or a source of your own "
+            "(docs/writing-a-source.md)"
+        )
     path = Path(written)
     if path.suffix.lower() not in (".yaml", ".yml"):
         return Source(AtOnce(EmbeddedSource(load_graph(path))), static=True)

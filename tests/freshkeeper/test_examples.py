@@ -9,6 +9,7 @@ import freshkeeper
 WITHOUT = {
     "ChangeModel": "a protocol: Learned and the others are its examples",
     "Endpoint": "a protocol: InMemory is its example",
+    "Remote": "a protocol: docs/writing-a-source.md has an example",
     "Policy": "a protocol: BasePolicy has the example",
     "__version__": "a text",
     "enrich": "needs Spark: notebooks/03-spark-enrichment.py is its example",
