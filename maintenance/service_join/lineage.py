@@ -12,8 +12,8 @@ LIMIT shows depends on all that it does not show: then every answer is taken to 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from freshkeeper.maintenance.query.alternatives import inseparable
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.sound import inseparable
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, Select
 from freshkeeper.maintenance.service_join.values import COPIES, COPY, NO_COPY, SN

@@ -12,8 +12,8 @@ from query_generator import Case
 from query_text import PREFIX, E, group_text, select_text, tail_text, term_text
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.query.alternatives import inseparable
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.query.sound import inseparable
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
