@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 import freshkeeper
 from freshkeeper.commands import (
     analyse,
+    budget,
     config,
     demo,
     explain,
@@ -39,6 +40,7 @@ STOPPED = 130
 MADE: dict[str, tuple[Callable[..., None], Callable[[], Iterator[Parameter]]]] = {
     "run": (run.run, run.options),
     "simulate": (simulate.simulate, partial(experiment_options, simulate.KEYS)),
+    "budget": (budget.budget, budget.options),
     "replay": (replay.replay, partial(experiment_options, replay.KEYS)),
 }
 """Verbs whose options are made from a model."""
@@ -85,6 +87,7 @@ app.command("match")(match.match)
 app.command("explain")(explain.explain)
 app.command("simulate", help=simulate.simulate.__doc__)(lambda: None)
 app.command("replay", help=replay.replay.__doc__)(lambda: None)
+app.command("budget", help=budget.budget.__doc__)(lambda: None)
 app.command("analyse")(analyse.analyse)
 app.command("report")(reports.report)
 app.command("compare")(reports.compare)
@@ -96,7 +99,14 @@ app.add_typer(trace.app, name="trace")
 app.add_typer(config.app, name="config")
 
 
-VERBS = {"analyse": "spark", "demo": "report", "replay": "report", "report": "report", "simulate": "report"}
+VERBS = {
+    "analyse": "spark",
+    "budget": "report",
+    "demo": "report",
+    "replay": "report",
+    "report": "report",
+    "simulate": "report",
+}
 """Which extra has all that a verb needs; for the others it is the one that the missing library says."""
 
 

@@ -346,6 +346,8 @@ class BasePolicy:
     cases: ClassVar[frozenset[Case]] = frozenset(Case)
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset(Knowledge)
     is_bound: ClassVar[bool] = False
+    budgeted: ClassVar[bool] = True
+    """whether a budget means anything to it; one to which it does not is marked in every table, and ranked in none"""
     by_lot: ClassVar[bool] = False
     """whether it draws lots, so that nothing can be asked of which entry goes first"""
     scope: ClassVar[Scope] = Scope.NEEDED

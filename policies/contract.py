@@ -37,7 +37,10 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
         ("chose an entry that the round does not have", lambda: bool(((chosen < 0) | (chosen >= round.srs)).any())),
         ("spent more than the budget", lambda: policy.honest and round.cost[chosen].sum() > budget.available + SLACK),
         ("did not give one score per choice", lambda: len(selection.scores) != chosen.size),
-        ("chose what is certainly fresh", lambda: bool((round.fresh_if_kept[chosen, 0] >= 1).any())),
+        (
+            "chose what is certainly fresh",
+            lambda: getattr(policy, "budgeted", True) and bool((round.fresh_if_kept[chosen, 0] >= 1).any()),
+        ),
         ("changed the round that it was given", lambda: fingerprint(round) != before),
         ("chose differently for the same seed", lambda: _wavers(policy, selection, round, budget)),
         (

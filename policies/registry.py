@@ -16,6 +16,10 @@ from freshkeeper.policies.errors import FreshkeeperError, UnknownPolicyError, Un
 
 GROUP = "freshkeeper.policies"
 OURS = {
+    "no-cache": "freshkeeper.policies.no_cache:NoCache",
+    "fetch-once": "freshkeeper.policies.fetch_once:FetchOnce",
+    "ttl": "freshkeeper.policies.ttl:Ttl",
+    "refresh-ahead": "freshkeeper.policies.refresh_ahead:RefreshAhead",
     "random": "freshkeeper.policies.random:Random",
     "lru": "freshkeeper.policies.lru:Lru",
     "sbm": "freshkeeper.policies.sbm:Sbm",
@@ -28,7 +32,7 @@ OURS = {
     "clairvoyant": "freshkeeper.policies.clairvoyant:Clairvoyant",
     "unlimited": "freshkeeper.policies.unlimited:Unlimited",
 }
-"""In the order in which tables show them: baselines, 002's, ours, bounds."""
+"""In the order in which tables show them: caches without a budget, baselines, 002's, ours, bounds."""
 
 DECLARED = ("name", "cases", "knowledge", "is_bound", "scope", "honest", "reach", "select")
 """What a class must have to be a policy; `BasePolicy` has the usual of all but name and select."""

@@ -14,6 +14,7 @@ import typer
 from freshkeeper.commands.model_options import options_of
 from freshkeeper.commands.screen import Bar, number, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError, StoppedError
+from freshkeeper.policies.registry import find
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -155,6 +156,7 @@ def _notes(place: Path) -> list[str]:
 def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
     """One row per setting and policy of a case and knowledge; what is the same in all of them is said once, above."""
     swept = {setting.name: setting.swept for setting in settings}
+    free = {p.title for s in settings for p in s.experiment.policies if not getattr(find(p.name), "budgeted", True)}
     columns = {
         "setting": [swept[row.setting] for row in rows],
         "policy": [row.policy for row in rows],
@@ -164,7 +166,7 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
         "± 95 %": [number(row.ci95) for row in rows],
         "of bound": ["" if row.over_budget else number(row.share_of_bound) for row in rows],
         "requests": [f"{row.requests_per_evaluation:.2f}" for row in rows],
-        "": ["over budget" if row.over_budget else "" for row in rows],
+        "": ["sets no budget" if row.policy in free else "over budget" if row.over_budget else "" for row in rows],
     }
     same = [head for head in ("γ", "bank") if len(set(columns[head])) == 1]
     said = [f"case {rows[0].case}", f"knowledge {rows[0].knowledge}", *(f"{head} {columns[head][0]}" for head in same)]

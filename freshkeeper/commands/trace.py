@@ -1,12 +1,21 @@
 """`freshkeeper trace generate|building|describe|convert`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from freshkeeper.commands.options import assignments
 from freshkeeper.commands.screen import print_json, say, show, table
+from freshkeeper.policies.errors import ConfigError
+
+if TYPE_CHECKING:
+    from freshkeeper.simulator.trace.convert import Conversion
+
+ARRIVALS = "a row per arrival, with its columns where they are not t_ms,sn nor the first two"
+EDGES = "which entries a key needs; default: each key is its own entry"
+CHANGES = "when entries changed, or their values by time; or a journal, for what its refreshes saw"
+UNIT = "of times: ms, s or iso; default: what they look like"
 
 app = typer.Typer(help="Traces: who arrived, who needs whom, what changed.", no_args_is_help=True)
 
@@ -111,23 +120,57 @@ def describe(
 
 @app.command()
 def convert(
-    mapping: Annotated[Path, typer.Argument(help="YAML that says which file and column holds what")],
-    out: Annotated[Path, typer.Argument(help="the directory to write")],
+    places: Annotated[
+        list[Path],
+        typer.Argument(metavar="[MAPPING] OUT", help="YAML that says which file and column holds what; what to write"),
+    ],
+    arrivals: Annotated[str, typer.Option(metavar="FILE[:TIME,KEY]", help=ARRIVALS)] = "",
+    edges: Annotated[str, typer.Option(metavar="FILE[:KEY,ENTRY]", help=EDGES)] = "",
+    changes: Annotated[str, typer.Option(metavar="FILE[:TIME,ENTRY[,VALUE]]", help=CHANGES)] = "",
+    unit: Annotated[str, typer.Option(help=UNIT)] = "",
     form: Annotated[str, typer.Option("--format", help="csv, csv.gz or parquet")] = "csv",
     overwrite: Annotated[bool, typer.Option(help="replace tables that are there")] = False,
 ) -> None:
     """Turn foreign CSV, JSONL or Parquet files into a trace; changes may be derived from observations.
 
+    Columns are named by a mapping, or behind the files, as in
+    `freshkeeper trace convert out/mine --arrivals clicks.csv:at,product --changes prices.csv:at,product,price`
+
     Example: `freshkeeper trace convert mapping.yaml out/mine`, with a mapping such as
     `{arrivals: {file: posts.csv, time: at, unit: iso, sn: topic}, edges: {file: members.csv, sn: topic, sr: user},
     changes: {file: polls.csv, time: at, unit: iso, sr: user, value: followers, observations: true}}`
     """
-    from freshkeeper.maintenance.settings.validation import validated
-    from freshkeeper.maintenance.settings.yaml_file import read_yaml
-    from freshkeeper.simulator.trace.convert import Conversion
     from freshkeeper.simulator.trace.convert import convert as translate
     from freshkeeper.simulator.trace.trace import write_trace
 
-    trace = translate(validated(Conversion, read_yaml(mapping), f"{mapping}: "), mapping.parent)
+    *mapping, out = places
+    if len(mapping) > 1 or bool(mapping) == bool(arrivals):
+        raise ConfigError("give a mapping and what to write, or what to write and --arrivals FILE with --changes FILE")
+    wanted, notes = named(arrivals, edges, changes, unit) if arrivals else (_mapped(mapping[0]), [])
+    trace = translate(wanted, Path() if arrivals else mapping[0].parent)
     write_trace(trace, out, form, overwrite)
+    for note in notes:
+        say(note)
     say(f"{out}: {len(trace.arrivals):,} arrivals, {len(trace.edges):,} edges, {len(trace.changes):,} changes")
+
+
+def named(arrivals: str, edges: str, changes: str, unit: str) -> "tuple[Conversion, list[str]]":
+    """A conversion from options, and how files were understood."""
+    from typing import get_args
+
+    from freshkeeper.simulator.trace.convert import Unit
+    from freshkeeper.simulator.trace.named_columns import NamedFile, conversion
+
+    units = get_args(get_args(Unit)[0])
+    if unit and unit not in units:
+        raise ConfigError(f"--unit {unit}: it must be one of {', '.join(units)}")
+    needs, history = (NamedFile.of(written) if written else None for written in (edges, changes))
+    return conversion(NamedFile.of(arrivals), needs, history, next((one for one in units if one == unit), None))
+
+
+def _mapped(mapping: Path) -> "Conversion":
+    from freshkeeper.maintenance.settings.validation import validated
+    from freshkeeper.maintenance.settings.yaml_file import read_yaml
+    from freshkeeper.simulator.trace.convert import Conversion
+
+    return validated(Conversion, read_yaml(mapping), f"{mapping}: ")

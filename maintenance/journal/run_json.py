@@ -51,6 +51,7 @@ class Contender(_Part):
     settings: dict[str, Any] = Field(default_factory=dict)
     honest: bool = True
     is_bound: bool = False
+    budgeted: bool = True
 
 
 class BoundNote(_Part):
@@ -106,7 +107,10 @@ class About(_Part):
             budget=float(rule.per_evaluation), bank=float(rule.bank), case=manager.case.value,
             knowledge=manager.model.knowledge.value, range_ms=window.range, step_ms=window.step, start="cold",
         )  # fmt: skip
-        self.policies[policy.name] = Contender(name=policy.name, honest=policy.honest, is_bound=policy.is_bound)
+        self.policies[policy.name] = Contender(
+            name=policy.name, honest=policy.honest, is_bound=policy.is_bound,
+            budgeted=getattr(policy, "budgeted", True),
+        )  # fmt: skip
         return True
 
     def write(self, directory: Path, mode: int = PRIVATE) -> None:

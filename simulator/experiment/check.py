@@ -109,7 +109,7 @@ def _line(
         f"{score.evaluations:,} evaluations",
         f"warn below {_percent(warn)}, error below {_percent(error)}",
         f"{score.failed:,.0f} fetches failed" if score.failed > 0 else "",
-        "over budget" if score.over_budget else "",
+        "over budget" if score.over_budget and run.contender(series.policy).budgeted else "",
         _newest(run, score),
     ]
     return f"{verdict.name}: {name}: {'; '.join(part for part in parts if part)}"

@@ -138,13 +138,19 @@ def perform(job: Job, recorded: Callable[[Path], Trace] | None = None) -> Part:
     """Do one task, or read what an earlier run of it left; `recorded` knows traces that are not on this machine."""
     if done(job):
         return Part(**json.loads((job.place / PART).read_text()))
-    setting = settings_of(job.experiment)[job.index]
-    task = Task(setting, job.seed, *_trace(setting, job.seed, recorded or _recorded))
+    task = task_of(job.experiment, job.index, job.seed, recorded)
+    setting = task.setting
     outcomes = [task.run(policy) for policy in setting.experiment.policies if _handles(policy, setting)]
     bound, why = task.bound()
     part = Part(job.index, job.seed, {outcome.policy: _numbers(outcome) for outcome in outcomes}, bound, why)
     _write_part(job.place, task, outcomes, part)
     return part
+
+
+def task_of(experiment: Experiment, index: int, seed: int, recorded: Callable[[Path], Trace] | None = None) -> Task:
+    """One setting of an experiment with one seed, and its trace."""
+    setting = settings_of(experiment)[index]
+    return Task(setting, seed, *_trace(setting, seed, recorded or _recorded))
 
 
 def done(job: Job) -> bool:
@@ -157,7 +163,7 @@ def _performed(todo: list[Job], jobs: int) -> Iterator[Part]:
         yield from map(perform, todo)
         return
     others = active_children()
-    with ProcessPoolExecutor(min(jobs, len(todo)), get_context("spawn"), _follow_parent) as pool:
+    with ProcessPoolExecutor(min(jobs, len(todo)), get_context("spawn"), follow_parent) as pool:
         waiting = [pool.submit(perform, job) for job in todo]
         try:
             for future in as_completed(waiting):
@@ -175,7 +181,7 @@ def _performed(todo: list[Job], jobs: int) -> Iterator[Part]:
             raise
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
     """A process of the pool leaves interrupts to its parent, and ends with it even where that was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
@@ -358,7 +364,10 @@ def _described(setting: Setting) -> run_json.Setting:
 
 def _declared(policy: PolicySettings) -> Contender:
     made = policy.make()
-    return Contender(name=policy.name, settings=policy.settings, honest=made.honest, is_bound=made.is_bound)
+    return Contender(
+        name=policy.name, settings=policy.settings, honest=made.honest, is_bound=made.is_bound,
+        budgeted=getattr(made, "budgeted", True),
+    )  # fmt: skip
 
 
 def _plain(experiment: Experiment) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from freshkeeper.maintenance.journal.run_json import About, Setting
+from freshkeeper.maintenance.settings.durations import to_unit
 from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.experiment.experiment_config import Experiment, resolve
 from freshkeeper.simulator.experiment.summary import Row
+from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
 from freshkeeper.simulator.trace.recorded_trace import recorded
-from freshkeeper.simulator.trace.trace import FORMATS, write_trace
+from freshkeeper.simulator.trace.trace import FORMATS, read_trace, write_trace
 
 Changes = Mapping[str, Any]
 
@@ -29,10 +31,11 @@ class Replay:
 def replay_of(place: Path, changes: Changes, trace: Path, setting: str = "") -> Replay:
     """The experiment that replays a directory with some keys changed; a journal's trace is written to `trace`."""
     if any((place / f"{name}.{form}").exists() for name in ("arrivals", "edges") for form in FORMATS):
-        return Replay(resolve({"trace": str(place), "seeds": 1}, changes))
+        return _of_trace(place, changes)
     about = About.read(place) or About()
     if about.config and "query" not in about.config:
-        return Replay(_again(place, about.config, changes))
+        again = _again(place, about.config, changes)
+        return Replay(again, [_evaluated(again, "as in the run" if not {"window", "step"} & set(changes) else "")])
     if (place / "answers.parquet").exists() or (place / "evaluations.parquet").exists():
         return _journal(place, about, changes, trace, setting)
     if not place.is_dir():
@@ -48,6 +51,22 @@ def cheapest(rows: Iterable[Row], target: float) -> dict[tuple[str, str, str, fl
         met = row.freshness is not None and row.freshness >= target and not row.over_budget
         found[whose] = found.get(whose) or (row if met else None)
     return found
+
+
+def _of_trace(place: Path, changes: Changes) -> Replay:
+    """A trace under the window that was given, or the one that its arrivals suggest."""
+    given = resolve({}, {key: changes[key] for key in ("window", "step") if key in changes})
+    step = given.step if "step" in changes else suggested_step(read_trace(place))
+    window = given.window if "window" in changes else STEPS_PER_WINDOW * step
+    made = resolve({"trace": str(place), "seeds": 1}, {**changes, "window": window, "step": step})
+    why = "" if {"window", "step"} <= set(changes) else "as its arrivals suggest; --window and --step say otherwise"
+    return Replay(made, [_evaluated(made, why)])
+
+
+def _evaluated(experiment: Experiment, why: str) -> str:
+    """The window in words."""
+    said = f"Window {to_unit(experiment.window)}, step {to_unit(experiment.step)}"
+    return f"{said}: {why}." if why else f"{said}."
 
 
 def _again(place: Path, config: dict[str, Any], changes: Changes) -> Experiment:
@@ -71,4 +90,5 @@ def _journal(place: Path, about: About, changes: Changes, trace: Path, setting: 
     write_trace(found.trace, trace, "parquet", overwrite=True)
     words = {key: word for key, word in found.words.items() if word}
     own = {"trace": str(trace), "window": range_ms, "step": found.step, "evaluations": found.evaluations, "seeds": 1}
-    return Replay(resolve(own | words, changes), found.notes)
+    made = resolve(own | words, changes)
+    return Replay(made, [_evaluated(made, "the step is the journal's"), *found.notes])

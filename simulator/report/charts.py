@@ -116,6 +116,28 @@ def panel(styles: Mapping[str, Style], title: str, key: str, numeric: bool) -> d
     return _finished(chart.properties(height=HEIGHT))
 
 
+def frontier(styles: Mapping[str, Style], across: str, title: str) -> dict[str, Any]:
+    """Freshness against what it takes, a curve for each policy, the target a dotted line, the answers large."""
+    x: dict[str, Any] = {"title": across, "scale": alt.Scale(type="log", nice=False, padding=12)}
+    x["axis"] = alt.Axis(grid=False, format=",~r", tickCount=6)
+    y = _value(title, PERCENT)
+    legend = alt.Legend(title=None, orient="bottom", columns=6, labelColor=css("ink"), symbolOpacity=1)
+    colour = alt.Color("policy:N", scale=_scale(styles, [style.paint for style in styles.values()]), legend=legend)
+    shape = alt.Shape("policy:N", scale=_scale(styles, [style.shape for style in styles.values()]), legend=legend)
+    rows = alt.Chart(alt.NamedData("rows")).encode(x=alt.X("x:Q", **x), color=colour)
+    tooltip = [alt.Tooltip("policy:N"), alt.Tooltip("text:N", title="with")]
+    chart = alt.layer(
+        _unnamed("rules", y).mark_rule(strokeDash=[2, 3], color=css("ink")),
+        rows.mark_line(strokeWidth=2).encode(y=alt.Y("mid:Q", **y), strokeDash=_dash(styles)),
+        rows.mark_rule(strokeWidth=2, opacity=0.4).encode(y=alt.Y("low:Q", **y), y2="high:Q"),
+        rows.mark_point(strokeWidth=2, opacity=1, fill=css("paper")).encode(
+            y=alt.Y("mid:Q", **y), shape=shape, size=alt.Size("size:Q", scale=None, legend=None), tooltip=tooltip
+        ),
+        _framed(y),
+    )
+    return _finished(chart.properties(height=HEIGHT + 70))
+
+
 def datasets(spec: Mapping[str, Any]) -> list[str]:
     """The names of the rows that a plot draws."""
     return sorted({part["data"]["name"] for part in (spec, *spec["layer"]) if "data" in part})

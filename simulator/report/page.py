@@ -191,9 +191,13 @@ def _write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> None
         directory.mkdir(parents=True, exist_ok=True)
     for figure, (choice, view) in ((each, one) for each in figures for one in each.views.items()):
         named = "-" + re.sub(r"[^\w.=]+", "-", choice).strip("-") if figure.chooser else ""
-        picture = vl_convert.vegalite_to_png(_titled(figure, choice, view), vl_version=VEGA_LITE, scale=2)
         with writing(file := directory / f"{prefix}{figure.key}{named}.png"):
-            file.write_bytes(picture)
+            file.write_bytes(as_png(figure, choice, view))
+
+
+def as_png(figure: Figure, choice: str, view: View) -> bytes:
+    """One choice of a figure as a picture."""
+    return vl_convert.vegalite_to_png(_titled(figure, choice, view), vl_version=VEGA_LITE, scale=2)
 
 
 def _titled(figure: Figure, choice: str, view: View) -> str:

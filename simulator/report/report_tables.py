@@ -83,7 +83,8 @@ def _marks(group: Group, setting: str, policy: str, best: bool) -> list[str]:
     score = group.scores.get((setting, policy))
     marks = {
         "best": best,
-        "over budget": score is not None and score.over_budget,
+        "sets no budget": not group.run.contender(policy).budgeted,
+        "over budget": score is not None and score.over_budget and group.run.contender(policy).budgeted,
         "bound": group.is_bound(policy),
         "expected": score is not None and score.expected,
     }

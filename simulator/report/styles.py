@@ -5,7 +5,7 @@ Colours are CSS variables of page.css (Okabe and Ito's, and lighter ones of the 
 no style sheet, get the values of LIGHT. Baselines are grey so that what is compared with them stands out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -30,6 +30,7 @@ LIGHT = {
 HUES = ("blue", "vermilion", "green", "orange", "purple", "sky")
 USUAL = {"plan": "blue", "ibm": "vermilion", "sbm": "green", "gain": "orange", "bundle": "purple", "fba": "sky"}
 PLAIN = {"random": "grey", "lru": "muted", "oracle": "ink"}
+PLAIN |= {"ttl": "ink", "refresh-ahead": "grey", "no-cache": "muted", "fetch-once": "muted"}
 SHAPES = ("circle", "triangle-up", "square", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 PATHS = {
     "circle": "M10 6a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
@@ -74,8 +75,12 @@ def css(colour: str) -> str:
 def styles(run: Run, policies: Sequence[str]) -> dict[str, Style]:
     """One style per label. A policy with other settings keeps its colour and gets another dash and shape."""
     names = {label: run.contender(label).name or label for label in policies}
-    bounds = [label for label in policies if run.contender(label).is_bound]
-    others = [label for label in policies if label not in bounds]
+    return looks(names, [label for label in policies if run.contender(label).is_bound])
+
+
+def looks(names: Mapping[str, str], bounds: Sequence[str] = ()) -> dict[str, Style]:
+    """The same for labels, each with the name of its policy."""
+    others = [label for label in names if label not in bounds]
     colours = _colours([names[label] for label in others])
     shapes, seen = cycle(SHAPES), dict.fromkeys(colours.values(), 0)
     found: dict[str, Style] = {}

@@ -140,6 +140,10 @@ def _overspent(group: Group, policy: str) -> Markup:
     paid_in = {setting: group.run.setting(setting).budget for setting, _ in over}
     setting, worst = max(over, key=lambda pair: float(pair[1].spent.mean()) / (paid_in[pair[0]] or 1))
     paid = paid_in[setting]
+    if not group.run.contender(policy).budgeted:
+        words = "{} sets no budget and spent up to {} cost units per evaluation{}. It is shown, marked, and not ranked."
+        of = f" ({amount(paid)} are paid)" if paid is not None else ""
+        return Markup(words).format(_name(policy), amount(float(worst.spent.mean())), of)
     of = f", where {amount(paid)} are paid" if paid is not None else ""
     words = "{} spent over the budget: up to {} cost units per evaluation{}. It is shown, marked, and not ranked."
     return Markup(words).format(_name(policy), amount(float(worst.spent.mean())), of)

@@ -5,6 +5,8 @@ an SR changed when its value differs from the previous observation's; the first 
 Files are CSV (also .gz), JSONL or Parquet, by the ends of their names.
 """
 
+import csv
+import gzip
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from freshkeeper.policies.arrays import Ids, Ints
 from freshkeeper.policies.errors import InputError
 from freshkeeper.simulator.trace.file_tables import Labels, Table, read_csv, read_parquet
+from freshkeeper.simulator.trace.recorded_trace import changes_seen
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Trace, distinct_edges, number
 
 Unit = Annotated[
@@ -31,7 +34,10 @@ MS = {"ms": 1, "s": 1000}
 class _Source(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    file: Path = Field(description="CSV, CSV.gz, JSONL or Parquet; a relative path is below the base directory")
+    file: Path = Field(
+        description="CSV, CSV.gz, JSONL or Parquet; a relative path is below the base directory; of changes also a "
+        "journal, which tells those that its refreshes saw"
+    )
 
 
 class ArrivalSource(_Source):
@@ -65,20 +71,28 @@ class Conversion(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     arrivals: ArrivalSource
-    edges: EdgeSource
+    edges: EdgeSource | None = Field(default=None, description="without edges every key is its own cached entry")
     changes: ChangeSource
 
 
 def convert(conversion: Conversion, base: Path) -> Trace:
     """Read the sources, relative paths being below `base`, as a trace."""
     arrivals = _open(conversion.arrivals, base, conversion.arrivals.time)
-    edges = _open(conversion.edges, base, None)
-    changes = _open(conversion.changes, base, conversion.changes.time)
     _must_have(arrivals, conversion.arrivals.time, conversion.arrivals.sn)
-    _must_have(edges, conversion.edges.sn, conversion.edges.sr)
-    _must_have(changes, conversion.changes.time, conversion.changes.sr)
-    sn_labels, (arrived, sn) = number(arrivals.words(conversion.arrivals.sn), edges.words(conversion.edges.sn))
-    sr_labels, (sr, changed) = number(edges.words(conversion.edges.sr), changes.words(conversion.changes.sr))
+    keys = arrivals.words(conversion.arrivals.sn)
+    owners, needed = keys, keys
+    if conversion.edges is not None:
+        edges = _open(conversion.edges, base, None)
+        _must_have(edges, conversion.edges.sn, conversion.edges.sr)
+        owners, needed = edges.words(conversion.edges.sn), edges.words(conversion.edges.sr)
+    changes = _changed(conversion.changes, base)
+    sn_labels, (arrived, sn) = number(keys, owners)
+    sr_labels, (sr, changed) = number(needed, changes.words(conversion.changes.sr))
+    if changed.size and not np.isin(changed, sr).any():
+        raise InputError(
+            f"{changes.path}: nothing that changes is needed by anybody: it has {sr_labels[changed[0]]}, and what is "
+            f"needed is like {sr_labels[sr[0]]}; the same entry must have the same id in both"
+        )
     t_ms = times(arrivals, conversion.arrivals.time, conversion.arrivals.unit)
     order = np.argsort(t_ms, kind="stable")
     return Trace(
@@ -126,6 +140,31 @@ def _changes(table: Table, source: ChangeSource, sr: Ids) -> Changes:
     value = table.values(source.value)
     assert value is not None
     return derived(t_ms, sr, value) if source.observations else Changes.in_order(t_ms, sr, value)
+
+
+def _changed(source: ChangeSource, base: Path) -> Table:
+    """The table of changes: a file, or what a journal saw."""
+    if (base / source.file).is_dir():
+        return changes_seen(base / source.file)
+    changes = _open(source, base, source.time)
+    _must_have(changes, source.time, source.sr)
+    return changes
+
+
+def columns_of(path: Path) -> list[str]:
+    """What the columns of a file are called, in its order."""
+    if path.suffix in (".parquet", ".jsonl", ".ndjson") or not path.is_file():
+        return list(_open(_Source(file=path), Path(), None).data.column_names)
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+        return next(csv.reader(file), [])
+
+
+def first_times(path: Path, column: str) -> "pa.Array":
+    """The first hundred times of a column, as words."""
+    table = _open(ArrivalSource(file=path, time=column), Path(), column)
+    table.must_have(column)
+    table.must_have_rows()
+    return pa.array(table.data[column].slice(0, 100).cast(pa.string()).to_pylist())
 
 
 def _open(source: _Source, base: Path, time: str | None) -> Table:

@@ -235,6 +235,13 @@ def recorded(place: Path, window: int, setting: str = "") -> Recorded:
     return Recorded(trace, step, (last - trace.t0) // step, words, notes)
 
 
+def changes_seen(place: Path) -> Table:
+    """The changes that a journal knows, of all its settings: its table of them, else what refreshes saw."""
+    journal = Journal(place, {})
+    changes = journal.table("changes")
+    return changes if changes is not None else seen_by_refreshes(journal.answers(), journal.table("refreshes"))[0]
+
+
 def _one(place: Path, setting: str) -> tuple[Journal, list[str]]:
     """The setting that was asked for, or the only one, and its first seed."""
     settings = _values(Journal(place, {}).answers().data, "setting")

@@ -9,7 +9,7 @@ from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
-from freshkeeper.policies.arrays import Bools, Floats, Ids
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import NEVER, Case, Graph, Kind
 from freshkeeper.simulator.trace.trace import Trace
 
@@ -44,8 +44,11 @@ class Truth:
 
     def measure(self, manager: Manager, evaluation: Evaluation) -> tuple[float, float]:
         """How many answers the evaluation has, and how many of them are fresh."""
-        counts, keys = evaluation.counts, manager.view.sns.keys
-        degree = self.degree[np.array([keys[sn] for sn in evaluation.sns.tolist()], dtype=np.int64)]
+        return self.weigh(manager, evaluation, evaluation.counts)
+
+    def weigh(self, manager: Manager, evaluation: Evaluation, counts: Ints) -> tuple[float, float]:
+        """The same where each SN of the evaluation has so many window mappings."""
+        degree = self.degree[self.numbers(manager, evaluation)]
         _, sr = manager.graph.edges_of(evaluation.sns)
         fresh = self._fresh(manager.view, sr, evaluation.record.t_ms)
         held = manager.graph.degrees(evaluation.sns)
@@ -55,6 +58,11 @@ class Truth:
         starts = (np.cumsum(held) - held)[connected]
         whole = np.logical_and.reduceat(fresh, starts) if starts.size else np.zeros(0, bool)
         return float(counts[degree > 0].sum()), float(counts[connected] @ whole)
+
+    def numbers(self, manager: Manager, evaluation: Evaluation) -> Ints:
+        """The SNs of the evaluation as the trace numbers them."""
+        keys = manager.view.sns.keys
+        return np.array([keys[sn] for sn in evaluation.sns.tolist()], dtype=np.int64)
 
     def _fresh(self, view: View, srs: Ids, now: int) -> Bools:
         """Which of these copies are fresh at `now`: fetched, and not changed since; a miss has none."""

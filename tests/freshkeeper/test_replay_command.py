@@ -1,31 +1,12 @@
 """`freshkeeper replay`, and Spark as the place where experiments run, as they are called."""
 
 import json
-import sys
 
 import pytest
-
-from freshkeeper.__main__ import main
 
 pytestmark = pytest.mark.filterwarnings("default")
 SMALL = ["--set", "workload.edges=50", "--set", "workload.sns=10", "--set", "workload.srs=10", "--evaluations", "10",
          "--seeds", "2", "--no-report"]  # fmt: skip
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    """Call the command in a directory; gives its exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["freshkeeper", *words])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return ended.value.code, said.out, " ".join(said.err.split())
-
-    return run
 
 
 def rows(out):

@@ -100,7 +100,7 @@ def test_a_plug_in_is_listed_and_a_broken_one_with_its_error(
     done = plugged("policies", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     listed = {entry["name"]: entry for entry in json.loads(done.stdout)}
-    assert list(listed)[:11] == list(registry.OURS)
+    assert list(listed)[: len(registry.OURS)] == list(registry.OURS)
     assert listed["newest"] == {
         "name": "newest",
         "cases": "aggregate, bgp",

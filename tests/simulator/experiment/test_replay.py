@@ -62,7 +62,7 @@ def test_a_run_is_replayed_from_what_its_config_says(run, tmp_path):
     rows = simulate(found.experiment, tmp_path / "again")
     assert replace(rows[0], seconds=0, setting="") == replace(before["lru"], seconds=0, setting="")
     assert rows[1].freshness > rows[0].freshness
-    assert (found.notes, (tmp_path / "trace").exists()) == ([], False)
+    assert (found.notes, (tmp_path / "trace").exists()) == (["Window 4s, step 1s: as in the run."], False)
 
 
 def test_swept_keys_stay_as_they_were_unless_they_are_given(tmp_path):

@@ -1,0 +1,170 @@
+"""`freshkeeper budget`."""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from inspect import Parameter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from freshkeeper.commands.experiments import free
+from freshkeeper.commands.model_options import options_of, said
+from freshkeeper.commands.options import changed
+from freshkeeper.commands.screen import Bar, print_json, say, show, table
+from freshkeeper.commands.trace import CHANGES, EDGES, UNIT, named
+from freshkeeper.policies.errors import ConfigError, InputError, StoppedError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from freshkeeper.simulator.budget.answer import Answer
+    from freshkeeper.simulator.budget.point import Point
+    from freshkeeper.simulator.budget.question import Question
+    from freshkeeper.simulator.experiment.replay import Replay
+
+KEYS = ("policies", "knowledge", "case", "bank", "window", "step", "start", "seeds")
+TRIES_EACH = 8
+"""How many budgets a search tries, about: for the bar."""
+
+
+def budget(
+    ctx: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="TRACE|JOURNAL|FILE[:TIME,KEY]",
+            help="a trace, a run or a journal; or a file with when and which key in two columns",
+        ),
+    ],
+    target: Annotated[float, typer.Option(help="how much of the answers has to be fresh")] = 0.95,
+    price: Annotated[float, typer.Option(help="what one request costs, in whatever money")] = 0.0,
+    per: Annotated[str, typer.Option(help="count requests and money per hour, day, week, month or year")] = "day",
+    once: Annotated[bool, typer.Option("--once", help="events are answered once, when they come")] = False,
+    edges: Annotated[str, typer.Option(metavar="FILE[:KEY,ENTRY]", help=EDGES)] = "",
+    changes: Annotated[str, typer.Option(metavar="FILE[:TIME,ENTRY[,VALUE]]", help=CHANGES)] = "",
+    unit: Annotated[str, typer.Option(help=UNIT)] = "",
+    setting: Annotated[str, typer.Option(help="which setting of a journal; a query's are its sources")] = "",
+    change: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="any key of a config")] = None,
+    jobs: Annotated[int, typer.Option(min=0, help="processes; 0: as many as help")] = 0,
+    out: Annotated[Path | None, typer.Option(help="where the page goes; default: a free place in runs")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the answer as one line of JSON")] = False,
+    **options: Any,
+) -> None:
+    """What budget do I need for 95 %, and what does it cost? Beside what a TTL cache would need.
+
+    Window and step are suggested by the trace where they are not given, and said. Nothing is assumed to be known of
+    changes but what refreshes reveal (--knowledge), and the cache starts empty (--start).
+
+    Examples: `freshkeeper budget out/mine --target .95 --price 0.0004`,
+    `freshkeeper budget clicks.csv:at,product --changes prices.csv:at,product,price --once`
+    """
+    from freshkeeper.simulator.budget.answer import answer
+    from freshkeeper.simulator.budget.page import write
+    from freshkeeper.simulator.budget.question import Question
+    from freshkeeper.simulator.budget.words import as_json as plain
+    from freshkeeper.simulator.budget.words import lead, sentences
+    from freshkeeper.simulator.experiment.experiment_config import Experiment
+
+    name = Path(source.rpartition(":")[0] or source).resolve().name.split(".")[0]
+    place = out or free(f"{name}-budget")
+    if (place / "budget.html").exists():
+        raise ConfigError(f"{place} holds an answer already; name another directory (--out)")
+    given = changed(said(ctx, Experiment, options), change)
+    found = _replayed(source, (edges, changes, unit), given, place, setting, once)
+    question = Question(found.experiment, target, price, per)
+    for note in found.notes:
+        say(note)
+    tried = _Tried(question)
+    try:
+        with tried.bar.running():
+            result = answer(question, _processes(question, jobs), tried.add, found.notes)
+    except KeyboardInterrupt:
+        raise StoppedError("stopped; nothing was written") from None
+    page = write(result, place, name, shlex.join(["freshkeeper", *sys.argv[1:]]))
+    if as_json:
+        print_json({"page": str(page), **plain(result)})
+        return
+    show(_table(result))
+    for line in [lead(result), *sentences(result), f"page: {page}"]:
+        say(line)
+
+
+def options() -> Iterator[Parameter]:
+    """Keys of an experiment that have options of their own."""
+    from freshkeeper.simulator.experiment.experiment_config import Experiment
+
+    yield from options_of(Experiment, KEYS, defaults=False)
+
+
+def _replayed(
+    source: str, files: tuple[str, str, str], given: dict[str, Any], place: Path, setting: str, once: bool
+) -> "Replay":
+    """What is to be run: of a file, its trace is written beside the page first."""
+    from freshkeeper.simulator.budget.question import assumed
+    from freshkeeper.simulator.experiment.replay import Replay, replay_of
+    from freshkeeper.simulator.trace.convert import convert
+    from freshkeeper.simulator.trace.trace import write_trace
+
+    if once and "window" in given:
+        raise ConfigError("--once makes the window one step; leave --window out")
+    trace, where = place / "trace", Path(source)
+    notes: list[str] = []
+    if not where.is_dir():
+        wanted, notes = named(source, *files)
+        write_trace(convert(wanted, Path()), trace, "parquet", overwrite=True)
+        where = trace
+    elif any(files):
+        raise InputError(
+            f"{source} is a directory and has edges and changes of its own; --edges and --changes are for a file"
+        )
+    found = replay_of(where, assumed(where, given), place / "trace", setting)
+    made = found.experiment
+    if once:
+        made = made.model_copy(update={"window": made.step})
+        notes.append("Every event is answered once: the window is one step.")
+    return Replay(made, [*notes, *found.notes])
+
+
+class _Tried:
+    """The budgets that were tried so far, while the search goes on."""
+
+    def __init__(self, question: "Question") -> None:
+        self._question, self.bar = question, Bar("trying budgets")
+        self._points: list[Point] = []
+
+    def add(self, point: "Point") -> None:
+        """One more."""
+        from freshkeeper.simulator.budget.words import requests
+
+        self._points.append(point)
+        rows = [
+            [one.curve, f"{one.knob:g}", requests(self._question, one), f"{one.freshness.mean:.3f}"]
+            for one in self._points[-self.bar.room :]
+        ]
+        heads = ["policy", "γ", f"requests a {self._question.per}", "freshness"]
+        expected = max(TRIES_EACH * len(self._question.policies), len(self._points) + 1)
+        self.bar.update(len(self._points), expected, table("", heads, rows))
+
+
+def _processes(question: "Question", jobs: int) -> int:
+    """A search asks for one budget after the other, so that more processes than searches and seeds help nothing."""
+    together = len(question.policies) * len(question.experiment.seed_list)
+    return jobs or max(1, min(together, os.cpu_count() or 1))
+
+
+def _table(result: "Answer") -> "Table":
+    from freshkeeper.simulator.budget.words import HEADS, marks, row
+
+    question = result.question
+    rows: list[list[str | Text]] = []
+    for one in result.needed:
+        cells: list[str | Text] = [*row(result, one), ", ".join(marks(one))]
+        rows.append([Text(one.curve, style="bold" if one is result.best else ""), *cells[1:]])
+    heads = [f"{head.lower()} a {question.per}" if head in ("Requests", "Cost") else head.lower() for head in HEADS]
+    if not question.price:
+        heads, rows = [h for n, h in enumerate(heads) if n != 3], [[c for n, c in enumerate(r) if n != 3] for r in rows]
+    return table(f"What {question.target:.4g} of the answers fresh needs", [*heads, ""], rows, words=2)

@@ -1,0 +1,17 @@
+"""`fetch-once`: what was fetched is kept for ever; a baseline that sets no budget."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from freshkeeper.policies.ttl import Ttl
+
+FOR_EVER = 2**61
+"""In milliseconds; longer than any age, and younger than what was never fetched."""
+
+
+@dataclass(frozen=True)
+class FetchOnce(Ttl):
+    """What the view lacks and nothing else: the least that a cache can cost, and as stale as it gets."""
+
+    name: ClassVar[str] = "fetch-once"
+    ttl_ms: int = field(default=FOR_EVER, init=False)

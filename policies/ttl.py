@@ -1,0 +1,42 @@
+"""`ttl`: what everybody runs today, a cache whose entries expire; a baseline that sets no budget."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.base import BasePolicy, Budget, Round, Selection
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.lru import age
+
+
+@dataclass(frozen=True)
+class Ttl(BasePolicy):
+    """Every entry that the window needs and whose copy is `ttl_ms` old or older; a younger copy is believed.
+
+    Nothing is known of changes, also where other policies know them, and there is no budget: what it costs comes out.
+    """
+
+    name: ClassVar[str] = "ttl"
+    budgeted: ClassVar[bool] = False
+    honest = False
+    reach = 0
+    ttl_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        """Time runs forwards."""
+        if self.ttl_ms < 0:
+            raise ConfigError(f"ttl_ms is {self.ttl_ms}; it must be a time in milliseconds from 0 up")
+
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
+        """All expired candidates, the oldest first; neither budget nor `rng` has a say."""
+        del budget, rng
+        old = age(round)
+        return oldest_first(np.flatnonzero(round.candidates & (old >= self.ttl_ms)), old, "expired")
+
+
+def oldest_first(chosen: Ints, old: Floats, reason: str) -> Selection:
+    """These entries by the age of their copies."""
+    order = np.argsort(-old[chosen], kind="stable")
+    return Selection(chosen[order].astype(np.int32), old[chosen][order], reason)

@@ -1,0 +1,157 @@
+"""Caches that set no budget, over a whole trace at once: what `ttl` and its like do, without a simulated world.
+
+Such a cache has no choice to make, so what an evaluation reads is worked out once, and every time to live is then a
+walk over it. A test holds it equal to the policies in the simulated world, evaluation by evaluation.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, spread
+from freshkeeper.policies.base import Case
+from freshkeeper.simulator.world.foresight import profiles
+from freshkeeper.simulator.world.task import Task
+from freshkeeper.simulator.world.truth import schedule_of
+
+FOR_EVER = 2**40
+"""A time to live in evaluations that none outlives."""
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """What happened at every evaluation; `arrived` are the answers of what came since the one before."""
+
+    requests: Floats
+    answers: Floats
+    fresh: Floats
+    arrived: Floats
+    arrived_fresh: Floats
+
+    @classmethod
+    def of(cls, rows: list[tuple[float, float, float, float, float]]) -> "Series":
+        """One row per evaluation, in the order of the columns."""
+        return cls(*np.array(rows, dtype=np.float64).reshape(-1, 5).T)
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What one evaluation asks the cache for: its SNs, and the SRs of each one behind the other."""
+
+    sr: Ids
+    starts: Ints
+    degree: Ints
+    mappings: Floats
+    arrived: Floats
+    """how many of the mappings of each SN have come since the evaluation before"""
+    missing: Bools
+    """which SRs are of an SN that was never asked for before, where the cache starts empty"""
+    misses: int
+    """how many such SNs there are: one request brings all SRs of one"""
+    changed: Ids
+    """the SRs that changed since the evaluation before"""
+
+    def judged(self, fresh: Bools, case: Case) -> tuple[float, float, float, float]:
+        """All answers and the fresh ones, then those of what arrived."""
+        if case is Case.BGP:
+            whole, good = self.degree, np.add.reduceat(np.append(fresh, False).astype(np.int64), self.starts)
+        else:
+            whole, good = np.minimum(self.degree, 1), np.logical_and.reduceat(np.append(fresh, True), self.starts)
+        good = np.where(self.degree > 0, good, 0)
+        pairs = [(float(number @ whole), float(number @ good)) for number in (self.mappings, self.arrived)]
+        return (*pairs[0], *pairs[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Reads:
+    """What every evaluation of a task asks for."""
+
+    each: list[Read]
+    srs: int
+    case: Case
+    step: int
+
+    @classmethod
+    def of(cls, task: Task) -> "Reads":
+        """Work it out; nothing of it depends on the cache."""
+        return cls(list(_reads(task)), task.trace.srs, task.setting.case, task.setting.experiment.step)
+
+    def cached(self, patience: Ints, ahead: bool = False) -> Series:
+        """A cache that believes a copy of SR j for less than `patience[j]` evaluations.
+
+        With `ahead` it renews what was read since it came, also where nothing reads it now.
+        """
+        fetched, changed = np.zeros(self.srs, np.int64), np.zeros(self.srs, np.int64)
+        read_at = np.zeros(self.srs, np.int64)
+        rows = []
+        for k, read in enumerate(self.each, 1):
+            changed[read.changed] = k
+            due = np.zeros(self.srs, bool)
+            known = read.sr[~read.missing]
+            due[known[k - fetched[known] >= patience[known]]] = True
+            if ahead:
+                due |= (read_at > fetched) & (k - fetched >= patience)
+                read_at[read.sr] = k
+            fetched[due] = k
+            fetched[read.sr[read.missing]] = k
+            fresh = fetched[read.sr] >= changed[read.sr]
+            rows.append((float(np.count_nonzero(due) + read.misses), *read.judged(fresh, self.case)))
+        return Series.of(rows)
+
+    def lasting(self, ttl_ms: float, ahead: bool = False) -> Series:
+        """A time to live that need be no multiple of the step: of the two next to it entries have one or the other.
+
+        As evaluations are a step apart, so are the ages of copies; half of the entries having a step more than the
+        others is what lies between one multiple and the next.
+        """
+        share = (np.random.default_rng(0).permutation(self.srs) + 0.5) / max(1, self.srs)
+        return self.cached(np.maximum(1, np.floor(ttl_ms / self.step + share)).astype(np.int64), ahead)
+
+    @property
+    def uncached(self) -> Series:
+        """The source is asked every time."""
+        return self.cached(np.zeros(self.srs, np.int64))
+
+    @property
+    def once(self) -> Series:
+        """What was fetched is kept for ever."""
+        return self.cached(np.full(self.srs, FOR_EVER))
+
+
+def _reads(task: Task) -> Iterator[Read]:
+    trace, graph = task.trace, task.graph
+    window = task.setting.window(trace.t0)
+    held = profiles(trace, window, task.evaluations)
+    arrived = _arrived(task)
+    unknown = np.full(trace.sns, task.setting.experiment.start == "cold")
+    schedule, before = schedule_of(trace), window.start
+    for k in range(task.evaluations):
+        sn = held.indices[held.indptr[k] : held.indptr[k + 1]].astype(np.int64)
+        mappings = held.data[held.indptr[k] : held.indptr[k + 1]].astype(np.float64)
+        sn, mappings = sn[mappings > 0], mappings[mappings > 0]
+        degree = np.diff(graph.sn_start)[sn]
+        new = np.zeros(trace.sns)
+        row = slice(arrived.indptr[k], arrived.indptr[k + 1])
+        new[arrived.indices[row]] = arrived.data[row]
+        missing = unknown[sn]
+        unknown[sn] = False
+        now = window.instant(k + 1)
+        _, changed = schedule.changes(before, now)
+        before = now
+        yield Read(
+            graph.sn_neighbours[spread(graph.sn_start[sn], degree)], np.cumsum(degree) - degree, degree, mappings,
+            np.minimum(new[sn], mappings), np.repeat(missing, degree), int(np.count_nonzero(missing)),
+            np.unique(changed).astype(np.int32),
+        )  # fmt: skip
+
+
+def _arrived(task: Task) -> "sparse.csr_array[np.float64, tuple[int, int]]":
+    """How many mappings of each SN came between one evaluation and the next, K × SN."""
+    window, trace = task.setting.window(task.trace.t0), task.trace
+    rows = []
+    for _, batch in trace.batches(window.instant(k) for k in range(1, task.evaluations + 1)):
+        counts = np.bincount(batch.sn, minlength=trace.sns).astype(np.float64)
+        rows.append(sparse.csr_array(counts[None, :]))
+    return sparse.csr_array(sparse.vstack(rows, format="csr"))

@@ -1,0 +1,26 @@
+"""One policy over one task, evaluation by evaluation, without a journal: what a search for a budget runs many times."""
+
+import numpy as np
+
+from freshkeeper.simulator.budget.cache_reads import Series
+from freshkeeper.simulator.experiment.experiment_config import PolicySettings
+from freshkeeper.simulator.world.task import Task
+
+
+def played(task: Task, chosen: PolicySettings) -> Series:
+    """Run the policy in the simulated world."""
+    policy = chosen.make()
+    if hasattr(policy, "foresee"):
+        policy.foresee(task.future)
+    world, truth = task.world(policy)
+    manager, arrivals, sns = world.manager, task.trace, task.trace.sns
+    rows = []
+    for evaluation in world.run():
+        k = evaluation.record.k
+        since = manager.window.instant(k - 1) if k > 1 else -1
+        came = np.bincount(arrivals.arrivals_between(since, evaluation.record.t_ms).sn, minlength=sns)
+        new = np.minimum(came[truth.numbers(manager, evaluation)], evaluation.counts)
+        whole, part = truth.measure(manager, evaluation), truth.weigh(manager, evaluation, new)
+        rows.append((float(evaluation.record.requests), *whole, *part))
+    manager.ledger.check()
+    return Series.of(rows)

@@ -1,0 +1,97 @@
+"""One point of the frontier: what a policy or a cache keeps fresh with so many requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+
+from freshkeeper.policies.arrays import Bools, Floats
+from freshkeeper.simulator.budget.cache_reads import Series
+from freshkeeper.simulator.report.intervals import Estimate, estimate
+
+BLOCKS, LEAST_IN_BLOCK = 20, 8
+"""A recorded time is cut into at most so many blocks, of so many evaluations at least, to see how freshness varies."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Freshness over the evaluations that count, at so many requests per evaluation of them."""
+
+    curve: str
+    knob: float
+    """γ of a policy, the time to live of a cache in ms"""
+    requests: float
+    freshness: Estimate
+    """per window: every answer of every evaluation"""
+    arrival: Estimate
+    """of what arrived, each counted once when it came"""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The series of all seeds of one point, and which evaluations count."""
+
+    series: Sequence[Series]
+    warm_up: int
+    drawn: bool
+    """whether every seed draws a trace of its own; else seeds break ties alone, and intervals are over time"""
+
+    def point(self, curve: str, knob: float) -> Point:
+        """The numbers."""
+        return Point(curve, knob, self.requests, self._estimate(False), self._estimate(True))
+
+    def ahead(self, other: "Measured") -> Estimate:
+        """How much more of the answers is fresh than of the other's, in pairs of seeds or of blocks of time."""
+        return estimate(self._parts(False) - other._parts(False))
+
+    @property
+    def requests(self) -> float:
+        """Per evaluation that counts."""
+        return float(np.mean([one.requests[self.warm_up :].mean() for one in self.series]))
+
+    @property
+    def share(self) -> float:
+        """The headline alone."""
+        return float(np.nanmean([_share(one, self.warm_up) for one in self.series]))
+
+    def _estimate(self, arrived: bool) -> Estimate:
+        each = [_pooled(one, self.warm_up) if arrived else _share(one, self.warm_up) for one in self.series]
+        spread = estimate(self._parts(arrived))
+        return Estimate(float(np.nanmean(each)) if each else nan, spread.half, spread.seeds)
+
+    def _parts(self, arrived: bool) -> Floats:
+        """What varies: seeds that drew traces of their own, else blocks of time, means over seeds."""
+        if self.drawn and len(self.series) > 1:
+            return np.array(
+                [_pooled(one, self.warm_up) if arrived else _share(one, self.warm_up) for one in self.series]
+            )
+        blocks = np.array([_blocks(one, self.warm_up, arrived) for one in self.series])
+        return np.asarray(blocks.mean(axis=0))
+
+
+def _counted(series: Series, warm_up: int) -> Bools:
+    return (np.arange(series.answers.size) >= warm_up) & (series.answers > 0)
+
+
+def _share(series: Series, warm_up: int) -> float:
+    counted = _counted(series, warm_up)
+    return float((series.fresh[counted] / series.answers[counted]).mean()) if counted.any() else nan
+
+
+def _pooled(series: Series, warm_up: int) -> float:
+    came = series.arrived[warm_up:].sum()
+    return float(series.arrived_fresh[warm_up:].sum() / came) if came else nan
+
+
+def _blocks(series: Series, warm_up: int, arrived: bool) -> Floats:
+    """The freshness of successive stretches of time, equally many evaluations each."""
+    whole, part = (series.arrived, series.arrived_fresh) if arrived else (series.answers, series.fresh)
+    counted = np.flatnonzero((np.arange(whole.size) >= warm_up) & (whole > 0))
+    number = min(BLOCKS, counted.size // LEAST_IN_BLOCK)
+    if number < 2:
+        return np.empty(0)
+    stretches = np.array_split(counted, number)
+    if arrived:
+        return np.array([part[rows].sum() / whole[rows].sum() for rows in stretches])
+    return np.array([(part[rows] / whole[rows]).mean() for rows in stretches])

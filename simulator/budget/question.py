@@ -1,0 +1,79 @@
+"""The question: which freshness is asked for, over which trace and window, of which policies, at which price."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from freshkeeper.maintenance.journal.run_json import About
+from freshkeeper.policies.base import Knowledge
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.registry import find
+from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
+
+PERIODS = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000, "month": 2_592_000_000, "year": 31_536_000_000}
+"""In ms; a month has 30 days."""
+ASSUMED: Mapping[str, Any] = {"knowledge": Knowledge.LEARNED.value, "start": "cold", "policies": "lru,gain,plan"}
+"""Of what was recorded: nothing is known of changes but what refreshes reveal, and the view starts empty."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked; `experiment` has one case, one level of knowledge and one bank."""
+
+    experiment: Experiment
+    target: float
+    price: float = 0.0
+    per: str = "day"
+
+    def __post_init__(self) -> None:
+        """What cannot be answered is refused before anything runs."""
+        if not 0 < self.target < 1:
+            raise ConfigError(f"the target is {self.target:g}; it must be a share above 0 and below 1, as .95")
+        if self.price < 0:
+            raise ConfigError(f"the price of a request is {self.price:g}; it must be 0 or more")
+        if self.per not in PERIODS:
+            raise ConfigError(f"--per {self.per}: it must be one of {', '.join(PERIODS)}")
+        several = [key for key in ("case", "knowledge", "bank") if len(getattr(self.experiment, key)) > 1]
+        if several or self.experiment.sweep:
+            what = several[0] if several else min(self.experiment.sweep)
+            raise ConfigError(f"{what} has several values; a budget is asked for one of them: give it one, with --set")
+        if not self.policies:
+            raise ConfigError("name a policy that heeds a budget (--policy): the ones that do not are compared anyway")
+
+    @property
+    def policies(self) -> list[PolicySettings]:
+        """Those that a budget can be found for."""
+        return [one for one in self.experiment.policies if _heeds_budget(one, settings_of(self.experiment)[0])]
+
+    @property
+    def periods(self) -> float:
+        """How many evaluations a period has."""
+        return PERIODS[self.per] / self.experiment.step
+
+    @property
+    def drawn(self) -> bool:
+        """Whether every seed draws a trace of its own."""
+        return self.experiment.trace is None
+
+    def with_budget(self, policy: PolicySettings, budget: float) -> Experiment:
+        """The experiment that tries one budget with one policy."""
+        return self.experiment.model_copy(update={"budget": [budget], "policies": [policy], "bound": "never"})
+
+
+def assumed(place: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given, and what is assumed where the source does not say: a simulated run says all but the policies."""
+    about = About.read(place) or About()
+    simulated = bool(about.config) and "query" not in about.config
+    usual = {key: word for key, word in ASSUMED.items() if not simulated or key == "policies"}
+    return {**usual, **given}
+
+
+def _heeds_budget(chosen: PolicySettings, setting: Setting) -> bool:
+    kind = find(chosen.name)
+    budgeted = getattr(kind, "budgeted", True) and not kind.is_bound and chosen.make().honest
+    if budgeted and not (setting.case in kind.cases and setting.knowledge in kind.knowledge):
+        raise ConfigError(
+            f"the policy {chosen.title!r} does not handle {setting.case} answers with {setting.knowledge} knowledge"
+        )
+    return budgeted

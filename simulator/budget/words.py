@@ -1,0 +1,164 @@
+"""The answer in words: the sentence, the rows of the table, and what it cannot tell."""
+
+from collections.abc import Iterator
+from math import isnan
+from typing import Any
+
+from freshkeeper.simulator.budget.answer import Answer, Needed
+from freshkeeper.simulator.budget.caches import AHEAD, ONCE, TTL, UNCACHED
+from freshkeeper.simulator.budget.point import Point
+from freshkeeper.simulator.budget.question import Question
+from freshkeeper.simulator.report.amounts import GAP, NOTHING, duration, percent, percent_with_interval, points
+from freshkeeper.simulator.report.intervals import Estimate
+
+ARTICLES = {TTL: "a TTL cache", AHEAD: "a cache that refreshes ahead", UNCACHED: "no cache", ONCE: "fetching once"}
+
+
+def period_requests(question: Question, point: Point) -> float:
+    """How many requests a day, or whatever is asked for."""
+    return point.requests * question.periods
+
+
+def requests(question: Question, point: Point) -> str:
+    """The same in words, as people say such numbers: three digits are enough."""
+    number = period_requests(question, point)
+    return f"{float(f'{number:.3g}'):,.0f}" if number >= 1 else f"{number:.2g}"
+
+
+def money(question: Question, point: Point) -> str:
+    """What they cost."""
+    return f"{period_requests(question, point) * question.price:,.2f}"
+
+
+def knob(one: Needed, point: Point) -> str:
+    """What was turned: the budget of an evaluation, or how long entries live."""
+    if one.budgeted:
+        return f"γ{GAP}={GAP}{point.knob:g}"
+    return f"TTL{GAP}{duration(point.knob)}" if one.curve in (TTL, AHEAD) else NOTHING
+
+
+def lead(answer: Answer) -> str:
+    """The answer as a sentence."""
+    question, best = answer.question, answer.best
+    target = percent(question.target, 0 if round(100 * question.target, 6).is_integer() else 1)
+    if best is None or best.point is None:
+        one = max((one for one in answer.needed if one.budgeted), key=lambda one: one.nearest.freshness.mean)
+        most = percent_with_interval(one.nearest.freshness)
+        return f"No policy keeps {target} of the answers fresh: the nearest is {one.curve} with {most}."
+    paid = f" for {money(question, best.point)}" if question.price else ""
+    said = f"{best.curve} keeps {target} of the answers fresh with {_each(question, best.point)}{paid}"
+    ttl = answer.of(TTL)
+    if ttl.point is None:
+        return f"{said}; a TTL cache does not get there: an entry that lives for one step is too old already."
+    also = f" for {money(question, ttl.point)}" if question.price else ""
+    return f"{said}; a TTL cache needs {requests(question, ttl.point)}{also}."
+
+
+def _each(question: Question, point: Point) -> str:
+    return f"{requests(question, point)} requests {'an' if question.per == 'hour' else 'a'} {question.per}"
+
+
+def sentences(answer: Answer) -> Iterator[str]:
+    """What more there is to say: policies against TTL with as many requests, and the ends of the scale."""
+    question = answer.question
+    for one in answer.needed:
+        if one.ttl is not None and one.ahead is not None:
+            yield _against_ttl(question, one, one.ttl, one.ahead)
+    none, once = answer.of(UNCACHED).nearest, answer.of(ONCE).nearest
+    yield (
+        f"No cache at all asks {requests(question, none)} times a {question.per}; fetching once and never again asks "
+        f"{requests(question, once)} times and keeps {percent(once.freshness.mean)} fresh."
+    )
+
+
+def _against_ttl(question: Question, one: Needed, ttl: Point, ahead: Estimate) -> str:
+    as_many = f"With as many requests as {one.curve} ({requests(question, one.nearest)}) a TTL cache keeps"
+    so_many = f"{percent(ttl.freshness.mean)} fresh"
+    if isnan(ahead.mean):
+        return f"{as_many} {so_many}."
+    if not ahead.sure:
+        return f"{as_many} {so_many}: a difference that this trace cannot tell from chance."
+    if ahead.mean < 0:
+        return f"{as_many} {so_many}: here {one.curve} is {points(ahead)} staler, and a TTL cache the better choice."
+    return f"{as_many} {so_many}: {one.curve} is {points(ahead)} fresher."
+
+
+HEADS = ("Policy", "Setting", "Requests", "Cost", "Per window", "At arrival", "Over TTL")
+
+
+def row(answer: Answer, one: Needed) -> list[str]:
+    """One row of the table, in the order of the heads."""
+    question, point = answer.question, one.nearest
+    ahead = NOTHING if one.ahead is None or isnan(one.ahead.mean) else f"{100 * one.ahead.mean:+.1f}"
+    half = "" if one.ahead is None or isnan(one.ahead.half) else f" ±{GAP}{100 * one.ahead.half:.1f}"
+    return [
+        one.curve,
+        knob(one, point),
+        requests(question, point),
+        money(question, point) if question.price else NOTHING,
+        percent_with_interval(point.freshness),
+        percent_with_interval(point.arrival),
+        f"{ahead}{half}",
+    ]
+
+
+def marks(one: Needed) -> list[str]:
+    """What a reader has to know of a row."""
+    return [*([] if one.budgeted else ["sets no budget"]), *(["below target"] if one.point is None else [])]
+
+
+def limits(answer: Answer) -> list[str]:
+    """What this cannot tell."""
+    question, chosen = answer.question, answer.question.experiment
+    told = [*answer.notes]
+    if question.drawn and len(chosen.seed_list) > 1:
+        told.append(f"Intervals (95 %) are over {len(chosen.seed_list)} seeds, each with a trace of its own.")
+    else:
+        told.append(
+            "Intervals (95 %) are over stretches of this one trace, and say how much freshness varies in it; "
+            "a time that is like no stretch of it is another matter."
+        )
+    told.append(
+        "Fresh per window counts every answer of every evaluation; fresh at arrival counts what arrived once, when it "
+        "came. The target is for the first; where events are answered once, use --once, which makes them the same."
+    )
+    told.append(
+        "Caches are read when an evaluation answers, at most once for each entry. One that is read at every single "
+        "event makes more requests than is said here, and may be fresher at arrival."
+    )
+    if chosen.remote.instantaneous:
+        told.append("The source answers at once and never fails here; a slow or failing one needs a larger budget.")
+    told.append("A request is for one key. Where the source takes several in one, all need fewer, and not alike.")
+    if chosen.start == "cold":
+        told.append("The cache starts empty, and filling it is paid for; the first tenth of the time does not count.")
+    return told
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """For machines."""
+    question = answer.question
+    return {
+        "target": question.target, "per": question.per, "price": question.price,
+        "window_ms": question.experiment.window, "step_ms": question.experiment.step,
+        "answer": lead(answer), "said": list(sentences(answer)), "notes": limits(answer),
+        "rows": [_json_row(question, one) for one in answer.needed],
+    }  # fmt: skip
+
+
+def _json_row(question: Question, one: Needed) -> dict[str, Any]:
+    point, known = one.nearest, one.ahead is not None and one.ttl is not None
+    return {
+        "policy": one.curve, "sets_budget": one.budgeted, "reaches_target": one.point is not None,
+        "budget": point.knob if one.budgeted else None, "ttl_ms": None if one.budgeted else point.knob,
+        "requests_per_evaluation": point.requests, "requests": period_requests(question, point),
+        "cost": period_requests(question, point) * question.price,
+        "freshness": point.freshness.mean, "ci95": _number(point.freshness.half),
+        "freshness_at_arrival": _number(point.arrival.mean), "ci95_at_arrival": _number(point.arrival.half),
+        "ttl_with_as_many_requests": one.ttl.freshness.mean if known and one.ttl else None,
+        "fresher_than_ttl": _number(one.ahead.mean) if known and one.ahead else None,
+        "fresher_than_ttl_ci95": _number(one.ahead.half) if known and one.ahead else None,
+    }  # fmt: skip
+
+
+def _number(value: float) -> float | None:
+    return None if isnan(value) else value

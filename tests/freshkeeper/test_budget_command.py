@@ -1,0 +1,93 @@
+"""`freshkeeper budget` as it is called, and traces from files whose columns are named on the line."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("default")
+KEYS = 12
+HOUR = 3600
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """Clicks in two columns, and a history of prices: of a product with a high number it changes more often."""
+    rng = np.random.default_rng(1)
+    began = 1_777_593_600
+    clicks = sorted(zip(rng.integers(0, HOUR, 1500), rng.integers(0, KEYS, 1500), strict=True))
+    lines = [f"{began + at},p{product}" for at, product in clicks]
+    (tmp_path / "clicks.csv").write_text("\n".join(["at,product", *lines]) + "\n")
+    prices = [
+        f"2026-05-01T{at // HOUR:02}:{at % HOUR // 60:02}:{at % 60:02}Z,p{product},{at // (60 * (KEYS - product))}"
+        for at in range(0, HOUR, 20)
+        for product in range(KEYS)
+    ]
+    (tmp_path / "prices.csv").write_text("\n".join(["seen,item,price", *prices]) + "\n")
+    return tmp_path
+
+
+def test_two_columns_and_a_history_of_prices_are_enough(call, shop):
+    options = ["--changes", "prices.csv", "--target", ".8", "--policy", "lru", "--jobs", "1", "--out", "answer"]
+    options[1] += ":seen,item,price"
+    code, out, err = call("budget", "clicks.csv", *options, "--price", "0.001", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["answer"].startswith("lru keeps 80")
+    assert [row["policy"] for row in told["rows"]] == ["lru", "ttl", "refresh-ahead", "no-cache", "fetch-once"]
+    assert "clicks.csv: at is the time (s), product the key." in err
+    assert "prices.csv: item changes at seen (iso), whenever price differs from the row before." in err
+    assert "Window 5m" in err or "step" in err
+    assert (shop / "answer" / "budget.html").exists()
+
+
+def test_once_makes_fresh_at_arrival_and_per_window_the_same(call, shop):
+    options = ["--changes", "prices.csv:seen,item,price", "--target", ".8", "--policy", "lru", "--jobs", "1"]
+    code, out, _ = call("budget", "clicks.csv", *options, "--once", "--json")
+    told = json.loads(out)
+    assert (code, told["window_ms"]) == (0, told["step_ms"])
+    for row in told["rows"]:
+        assert row["freshness_at_arrival"] == pytest.approx(row["freshness"], abs=0.03)
+
+
+def test_without_changes_there_is_no_freshness_and_it_says_where_they_may_come_from(call, shop):
+    code, _, err = call("budget", "clicks.csv")
+    assert code != 0
+    assert "nothing tells when the source changes" in err
+    assert "--changes FILE" in err
+
+
+def test_columns_are_named_behind_the_file_and_near_misses_are_told(call, shop):
+    assert "must be there once; did you mean" in call("budget", "clicks.csv:at,produkt", "--changes", "prices.csv")[2]
+    assert "2 columns must be named" in call("budget", "clicks.csv:at", "--changes", "prices.csv")[2]
+    assert "does not exist" in call("budget", "click.csv", "--changes", "prices.csv")[2]
+    assert "nothing that changes is needed" in call("budget", "clicks.csv", "--changes", "prices.csv:seen,price")[2]
+
+
+def test_trace_convert_takes_columns_by_flags_and_changes_from_a_journal(call, shop):
+    flags = ["--arrivals", "clicks.csv", "--changes", "prices.csv:seen,item,price"]
+    code, _, err = call("trace", "convert", "mine", *flags)
+    assert code == 0
+    assert f"mine: 1,500 arrivals, {KEYS} edges" in err
+    made = ["simulate", "--trace", "mine", "--window", "5m", "--step", "1m", "--policy", "lru", "--budget", "3"]
+    assert call(*made, "--knowledge", "learned", "--set", "answers=true", "--out", "run", "--no-report")[0] == 0
+    code, _, err = call("trace", "convert", "again", "--arrivals", "clicks.csv", "--changes", "run")
+    assert (code, f"again: 1,500 arrivals, {KEYS} edges" in err) == (0, True)
+    assert "give a mapping and what to write" in call("trace", "convert", "neither")[2]
+
+
+def test_a_replay_of_a_trace_says_the_window_and_the_step_that_its_arrivals_suggest(call, shop):
+    call("trace", "convert", "mine", "--arrivals", "clicks.csv", "--changes", "prices.csv:seen,item,price")
+    code, _, err = call("replay", "mine", "--policy", "lru", "--budget", "2", "--no-report", "--out", "what-if")
+    assert code == 0
+    assert "Window 4m, step 1m: as its arrivals suggest" in err
+    about = json.loads((shop / "what-if" / "run.json").read_text())["settings"]["default"]
+    assert (about["range_ms"], about["step_ms"]) == (240_000, 60_000)
+
+
+def test_a_run_of_a_journal_is_asked_the_same_question(call, shop):
+    made = ["simulate", "--set", "workload.edges=50", "--set", "workload.sns=10", "--set", "workload.srs=10"]
+    call(*made, "--evaluations", "40", "--seeds", "2", "--policy", "lru", "--knowledge", "learned", "--out", "run")
+    code, out, err = call("budget", "run", "--target", ".6", "--policy", "lru,gain", "--jobs", "1", "--json")
+    assert code == 0, err
+    assert "Intervals (95 %) are over 2 seeds" in " ".join(json.loads(out)["notes"])

@@ -1,0 +1,113 @@
+"""The least budget of each policy, what TTL does with as many requests, and the words and the page of it."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from freshkeeper.policies.errors import ConfigError
+from freshkeeper.simulator.budget import words
+from freshkeeper.simulator.budget.answer import answer
+from freshkeeper.simulator.budget.cache_reads import Series
+from freshkeeper.simulator.budget.page import write
+from freshkeeper.simulator.budget.played import played
+from freshkeeper.simulator.budget.point import Measured
+from freshkeeper.simulator.budget.question import Question
+from freshkeeper.simulator.experiment.experiment import task_of
+from freshkeeper.simulator.experiment.experiment_config import resolve
+
+
+def fresh(asked, title, budget):
+    policy = next(one for one in asked.policies if one.title == title)
+    tried = asked.with_budget(policy, budget)
+    tasks = [task_of(tried, 0, seed) for seed in tried.seed_list]
+    return Measured([played(task, policy) for task in tasks], tasks[0].warm_up, asked.drawn).share
+
+
+def test_the_budget_is_enough_and_the_next_smaller_is_not(answered):
+    for title in ("lru", "gain"):
+        needed = answered.of(title)
+        unit = 0.1 if needed.point.knob <= 10 else 1
+        assert fresh(answered.question, title, needed.point.knob) == needed.point.freshness.mean >= 0.85
+        assert fresh(answered.question, title, round(needed.point.knob - unit, 1)) < 0.85
+
+
+def test_caches_without_a_budget_stand_beside_at_the_same_freshness(answered):
+    for name in ("ttl", "refresh-ahead"):
+        assert answered.of(name).point.freshness.mean == pytest.approx(0.85, abs=0.02)
+    assert answered.of("no-cache").point.freshness.mean == 1
+    assert answered.of("fetch-once").point is None
+    assert not any(answered.of(name).budgeted for name in ("ttl", "refresh-ahead", "no-cache", "fetch-once"))
+
+
+def test_a_ttl_cache_with_as_many_requests_is_what_policies_are_compared_with(answered):
+    needed = answered.of("gain")
+    assert needed.ttl.requests == pytest.approx(needed.point.requests, rel=0.03)
+    assert needed.ahead.mean == pytest.approx(needed.point.freshness.mean - needed.ttl.freshness.mean)
+
+
+def test_the_sentence_says_requests_and_money_of_the_best_and_of_ttl(answered):
+    best, asked = answered.best, answered.question
+    day = best.point.requests * 86_400
+    assert words.period_requests(asked, best.point) == day
+    said = words.lead(answered)
+    assert said.startswith(f"{best.curve} keeps 85")
+    assert f"{float(f'{day:.3g}'):,.0f} requests a day for {day * 0.01:,.2f}" in said
+    assert f"a TTL cache needs {words.requests(asked, answered.of('ttl').point)}" in said
+
+
+def test_what_nobody_reaches_is_said(ask):
+    never = answer(ask(0.999, "lru", 1, remote={"latency_ms": 100, "failure_rate": 0.9}))
+    assert never.best is None
+    assert words.lead(never).startswith("No policy keeps 99.9")
+
+
+def test_the_page_has_the_sentence_the_table_the_picture_and_what_it_cannot_tell(answered, tmp_path):
+    page = write(answered, tmp_path, "mine", "freshkeeper budget mine").read_text()
+    assert words.lead(answered) in page
+    assert page.count("sets no budget</span>") == 4
+    assert "What this cannot tell" in page
+    assert "A note." in page
+    assert "http://" not in page.replace("http://www.w3.org", "").split("<script>")[0]
+    with Image.open(tmp_path / "frontier.png") as picture:
+        assert picture.width > 600
+    rows = list(csv.DictReader((tmp_path / "frontier.csv").read_text().splitlines()))
+    assert {row["policy"] for row in rows} == {"lru", "gain", "ttl", "refresh-ahead", "no-cache", "fetch-once"}
+    told = json.loads((tmp_path / "budget.json").read_text())
+    assert [row["policy"] for row in told["rows"] if row["sets_budget"]] == ["lru", "gain"]
+
+
+def test_blocks_of_one_trace_give_an_interval_and_pairs_of_them_a_narrower_one():
+    rng = np.random.default_rng(0)
+    hard = np.sin(np.arange(400) / 30) * 0.1
+
+    def series(level):
+        kept = 100 * (level + hard + rng.normal(0, 0.01, 400))
+        return Series(np.ones(400), np.full(400, 100.0), kept, np.full(400, 100.0), kept)
+
+    one, other = (Measured([series(level)], 40, False) for level in (0.7, 0.6))
+    assert 0.005 < one.point("a", 1).freshness.half < 0.1
+    assert one.ahead(other).half < one.point("a", 1).freshness.half / 5
+    assert one.ahead(other).mean == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"target": 1.5}, "the target is 1.5"),
+        ({"price": -1}, "the price of a request is -1"),
+        ({"per": "fortnight"}, "hour, day, week, month, year"),
+    ],
+)
+def test_a_question_without_an_answer_is_refused(keys, said):
+    with pytest.raises(ConfigError, match=said):
+        Question(**{"experiment": resolve({}), "target": 0.9, **keys})
+
+
+def test_policies_that_heed_no_budget_are_no_question_of_theirs():
+    with pytest.raises(ConfigError, match="heeds a budget"):
+        Question(resolve({"policies": "ttl,unlimited"}), 0.9)
+    with pytest.raises(ConfigError, match="knowledge has several values"):
+        Question(resolve({"knowledge": "exact,learned"}), 0.9)
