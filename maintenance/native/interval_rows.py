@@ -8,52 +8,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from freshkeeper.maintenance.native import interval_kernels, slot_kernels
+from freshkeeper.maintenance.native import slot_kernels
 from freshkeeper.maintenance.native.columns import Columns
-from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.group_index import SMALLEST, GroupIndex, longer
-from freshkeeper.maintenance.native.window_slots import NONE, Positions
+from freshkeeper.maintenance.native.group_index import longer
+from freshkeeper.maintenance.native.triple_slots import NONE, TripleSlots, column
 from freshkeeper.policies.arrays import Bools, Ints
 
 FAR = 2**62
 """Beyond the last evaluation of the batch."""
 
 
-def _column() -> Ints:
-    return np.empty(SMALLEST, np.int64)
-
-
 @dataclass(eq=False)
-class IntervalRows:
-    """What one window holds; joins ask its indexes."""
+class IntervalRows(TripleSlots):
+    """What one window holds during a batch; a slot is a row."""
 
-    dictionary: Dictionary
-    terms: Ints = field(default_factory=lambda: np.empty((3, SMALLEST), np.int64))
-    """subject, predicate and object by row"""
-    since: Ints = field(default_factory=_column)
-    until: Ints = field(default_factory=_column)
-    latest: Ints = field(default_factory=_column)
-    """the time, or the number, of the last arrival that the row stands for"""
-    width: int = 0
-    added: Ints = field(default_factory=lambda: NONE)
-    """the rows that the batch brought"""
+    since: Ints = field(default_factory=column)
+    until: Ints = field(default_factory=column)
     held: Ints = field(default_factory=lambda: NONE)
     """all rows, once the batch is in"""
-    indexes: dict[Positions, GroupIndex] = field(default_factory=dict)
-    _table: Ints = field(default_factory=lambda: np.full(SMALLEST, -1, np.int64))
-    _used: int = 0
-    _free: Ints = field(default_factory=lambda: NONE)
 
-    def __post_init__(self) -> None:
-        """What is held keeps its ids."""
-        self.dictionary.hold(self._mark)
-
-    def index(self, positions: Positions) -> GroupIndex:
-        """What is held, by the terms at these positions."""
-        if positions not in self.indexes:
-            self.indexes[positions] = index = GroupIndex()
-            index.add(self.held, [self.terms[n, self.held] for n in positions])
-        return self.indexes[positions]
+    @property
+    def slots(self) -> Ints:
+        """All rows."""
+        return self.held
 
     def release(self) -> None:
         """What the last batch has seen the end of goes."""
@@ -61,7 +38,7 @@ class IntervalRows:
         gone, self.held = self.held[over], self.held[~over]
         if not gone.size:
             return
-        interval_kernels.forget(self._table, self.terms, gone)
+        slot_kernels.forget(self._table, self.terms, gone)
         for index in self.indexes.values():
             index.remove(gone)
         self._free = np.concatenate([self._free, gone])
@@ -70,13 +47,11 @@ class IntervalRows:
         """Arrivals with the evaluations that have them; one of a triple that is held makes it stay."""
         self._make_room(len(came))
         added = np.empty(len(came), np.int64)
-        new = interval_kernels.enter(
+        new = slot_kernels.enter_during(
             self._table, self.terms, self.since, self.until, self.latest, self._free, self.width,
             came.s, came.p, came.o, since, until, latest, added,
         )  # fmt: skip
-        self.width += max(0, new - self._free.size)
-        self._free = self._free[: max(0, self._free.size - new)]
-        self._used += new
+        self._fill(new)
         self.added = added[:new]
         self.held = np.concatenate([self.held, self.added])
         for positions, index in self.indexes.items():
@@ -102,13 +77,6 @@ class IntervalRows:
         return found
 
     def _make_room(self, more: int) -> None:
+        super()._make_room(more)
         width = self.width + more
-        self.terms = longer(self.terms, width)
-        self.since, self.until, self.latest = (longer(each, width) for each in (self.since, self.until, self.latest))
-        if 2 * (self._used + more) > self._table.size:
-            self._table = np.full(1 << (4 * (self.held.size + more)).bit_length(), -1, np.int64)
-            slot_kernels.refill(self._table, self.terms, self.held)
-            self._used = self.held.size
-
-    def _mark(self, live: Bools) -> None:
-        live[self.terms[:, self.held].ravel()] = True
+        self.since, self.until = longer(self.since, width), longer(self.until, width)

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from freshkeeper.maintenance.native.group_index import GroupIndex
-from freshkeeper.maintenance.native.window_slots import Positions
+from freshkeeper.maintenance.native.triple_slots import Positions
 from freshkeeper.policies.arrays import Bools, Ints
 
 Bindings: TypeAlias = Mapping[str, Ints]

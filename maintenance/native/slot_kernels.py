@@ -16,7 +16,7 @@ def find(table: Ints, terms: Ints, s: int, p: int, o: int) -> int:
     free = -1
     while table[at] != -1:
         slot: int = table[at]
-        if slot == -2:
+        if slot == GONE:
             free = at if free < 0 else free
         elif terms[0, slot] == s and terms[1, slot] == p and terms[2, slot] == o:
             return slot
@@ -53,15 +53,54 @@ def enter(
 
 
 @njit(cache=True, nogil=True)
-def forget(table: Ints, terms: Ints, slots: Ints) -> None:
-    """What no slot holds any more is found no more."""
+def enter_during(
+    table: Ints, terms: Ints, held_since: Ints, held_until: Ints, held_latest: Ints, free: Ints, width: int,
+    s: Ints, p: Ints, o: Ints, since: Ints, until: Ints, latest: Ints, added: Ints,
+) -> int:  # fmt: skip
+    """A row for every arrival that none of its triple holds on to; returns how many there are."""
+    new, unused = 0, free.size
+    for n in range(s.size):
+        if since[n] >= until[n]:
+            continue
+        row = find(table, terms, s[n], p[n], o[n])
+        if row >= 0 and held_until[row] >= since[n]:
+            held_until[row] = max(held_until[row], until[n])
+            held_latest[row] = max(held_latest[row], latest[n])
+            continue
+        at = -1 - row
+        if row >= 0:
+            at = where(table, terms, row)
+        if unused:
+            unused -= 1
+            row = free[unused]
+        else:
+            row = width
+            width += 1
+        table[at] = row
+        terms[0, row], terms[1, row], terms[2, row] = s[n], p[n], o[n]
+        held_since[row], held_until[row], held_latest[row] = since[n], until[n], latest[n]
+        added[new] = row
+        new += 1
+    return new
+
+
+@njit(cache=True, nogil=True)
+def where(table: Ints, terms: Ints, slot: int) -> int:
+    """The place in the table of a slot that is in it, -1 where another one has its place."""
     mask = table.size - 1
+    at: int = place(terms[0, slot], terms[1, slot], terms[2, slot], mask)
+    while table[at] != slot and table[at] != -1:
+        at = (at + 1) & mask
+    return at if table[at] == slot else -1
+
+
+@njit(cache=True, nogil=True)
+def forget(table: Ints, terms: Ints, slots: Ints) -> None:
+    """What these slots held is found no more, unless another one holds it."""
     for n in range(slots.size):
-        slot = slots[n]
-        at = place(terms[0, slot], terms[1, slot], terms[2, slot], mask)
-        while table[at] != slot:
-            at = (at + 1) & mask
-        table[at] = GONE
+        at = where(table, terms, slots[n])
+        if at >= 0:
+            table[at] = GONE
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""The triples of a window in columns of ids: a triple has a slot while it is held, and a freed slot is used again."""
+"""The triples of a window that moves from evaluation to evaluation, and the arrivals that they are held for."""
 
 from dataclasses import dataclass, field
 
@@ -7,24 +7,20 @@ from pyoxigraph import Quad
 
 from freshkeeper.maintenance.native import slot_kernels
 from freshkeeper.maintenance.native.columns import columns_of
-from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.group_index import SMALLEST, GroupIndex, longer
+from freshkeeper.maintenance.native.group_index import SMALLEST, longer
+from freshkeeper.maintenance.native.triple_slots import NONE, TripleSlots, column
 from freshkeeper.maintenance.query.model import WindowKind
 from freshkeeper.maintenance.rsp.held_triples import Move
 from freshkeeper.maintenance.streams.batch import Timed
 from freshkeeper.policies.arrays import Bools, Ints
-
-NONE: Ints = np.empty(0, np.int64)
-Positions = tuple[int, ...]
-"""Of subject (0), predicate (1) and object (2)"""
 
 
 @dataclass(eq=False)
 class Arrivals:
     """Slots by the time of their arrivals, first in first out."""
 
-    times: Ints = field(default_factory=lambda: np.empty(SMALLEST, np.int64))
-    slots: Ints = field(default_factory=lambda: np.empty(SMALLEST, np.int64))
+    times: Ints = field(default_factory=column)
+    slots: Ints = field(default_factory=column)
     first: int = 0
     end: int = 0
 
@@ -56,35 +52,18 @@ class Arrivals:
 
 
 @dataclass(eq=False)
-class HeldSlots:
-    """What `HeldQuads` is in columns; joins ask its indexes, one for each set of positions that some plan binds."""
+class HeldSlots(TripleSlots):
+    """What `HeldQuads` is in columns."""
 
-    dictionary: Dictionary
     kind: WindowKind = WindowKind.TIME
-    terms: Ints = field(default_factory=lambda: np.empty((3, SMALLEST), np.int64))
-    """subject, predicate and object by slot"""
-    latest: Ints = field(default_factory=lambda: np.empty(SMALLEST, np.int64))
-    """by slot: when it came last"""
-    width: int = 0
-    """how many slots there are, free ones included"""
-    added: Ints = field(default_factory=lambda: NONE)
-    """the slots that the last move filled"""
     removed: Ints = field(default_factory=lambda: NONE)
-    """the slots that it freed; until the next one they still have their terms"""
-    indexes: dict[Positions, GroupIndex] = field(default_factory=dict)
+    """the slots that the last move freed; until the next one they still have their terms"""
     _size: int = 0
-    _copies: Ints = field(default_factory=lambda: np.empty(SMALLEST, np.int64))
-    _table: Ints = field(default_factory=lambda: np.full(SMALLEST, -1, np.int64))
-    _used: int = 0
-    _free: list[Ints] = field(default_factory=list)
+    _copies: Ints = field(default_factory=column)
     _arrivals: Arrivals = field(default_factory=Arrivals)
     _before: int | None = None
     _going: list[Ints] = field(default_factory=list)
     _coming: list[Ints] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """What is held keeps its ids."""
-        self.dictionary.hold(self._mark)
 
     def __len__(self) -> int:
         """How many triples there are."""
@@ -106,27 +85,17 @@ class HeldSlots:
         slot = slot_kernels.find(self._table, self.terms, s, p, o)
         return int(self.latest[slot]) if slot >= 0 else None
 
-    def index(self, positions: Positions) -> GroupIndex:
-        """What is held, by the terms at these positions."""
-        if positions not in self.indexes:
-            self.indexes[positions] = index = GroupIndex()
-            held = self.slots
-            index.add(held, [self.terms[n, held] for n in positions])
-        return self.indexes[positions]
-
     def enter(self, elements: Timed) -> None:
         """Elements come; one that is held already is renewed."""
         came = columns_of(elements, self.dictionary)
         self._make_room(len(came))
-        free = np.concatenate(self._free) if self._free else NONE
         slots, added = np.empty(len(came), np.int64), np.empty(len(came), np.int64)
         new = slot_kernels.enter(
-            self._table, self.terms, self.latest, self._copies, free, self.width,
+            self._table, self.terms, self.latest, self._copies, self._free, self.width,
             came.times, came.s, came.p, came.o, slots, added,
         )  # fmt: skip
-        self._free = [free[: max(0, free.size - new)]]
-        self.width += max(0, new - free.size)
-        self._size, self._used = self._size + new, self._used + new
+        self._fill(new)
+        self._size += new
         self._coming.append(added[:new])
         if self.kind is not WindowKind.ALL or not len(self._arrivals):
             self._arrivals.add(came.times, slots)
@@ -151,7 +120,7 @@ class HeldSlots:
         slot_kernels.forget(self._table, self.terms, going)
         self._copies[going] = 0
         self._size -= going.size
-        self._free.append(going)
+        self._free = np.concatenate([self._free, going])
         passing = np.intersect1d(added, going) if added.size and going.size else NONE
         self.added, self.removed = (_without(each, passing) for each in (added, going))
         for positions, index in self.indexes.items():
@@ -160,17 +129,11 @@ class HeldSlots:
         return Move(self.added, self.removed, closed)
 
     def _make_room(self, more: int) -> None:
-        width = self.width + more
-        self.terms = longer(self.terms, width)
-        self.latest, self._copies = longer(self.latest, width), longer(self._copies, width)
-        if 2 * (self._used + more) > self._table.size:
-            held = self.slots
-            self._table = np.full(1 << (4 * (held.size + more)).bit_length(), -1, np.int64)
-            slot_kernels.refill(self._table, self.terms, held)
-            self._used = held.size
+        super()._make_room(more)
+        self._copies = longer(self._copies, self.width + more)
 
     def _mark(self, live: Bools) -> None:
-        live[self.terms[:, self.slots].ravel()] = True
+        super()._mark(live)
         live[self.terms[:, self.removed].ravel()] = True
 
 
