@@ -1,6 +1,6 @@
-"""Names for the array types that every other file uses, and the one way to number what lies in rows."""
+"""Names for the array types that every other file uses, the one way to number what lies in rows, and to grow."""
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ Kinds: TypeAlias = NDArray[np.int8]
 Bools: TypeAlias = NDArray[np.bool_]
 Bytes: TypeAlias = NDArray[np.uint8]
 Words: TypeAlias = NDArray[np.uint64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def spread(start: Ints, lengths: Ints) -> Ints:
@@ -21,3 +22,13 @@ def spread(start: Ints, lengths: Ints) -> Ints:
     shift = np.repeat(start - (ends - lengths), lengths)
     places: Ints = np.arange(total, dtype=np.int64) + shift
     return places
+
+
+def grown(array: NDArray[Scalar], size: int, fill: float = 0, axis: int = 0) -> NDArray[Scalar]:
+    """The array with room for at least so many along an axis, doubling, so that growth costs O(1) each."""
+    lacking = size - array.shape[axis]
+    if lacking <= 0:
+        return array
+    room = list(array.shape)
+    room[axis] = max(lacking, room[axis])
+    return np.concatenate([array, np.full(room, fill, array.dtype)], axis=axis)

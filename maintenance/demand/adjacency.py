@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.policies.arrays import Ids, Ints, spread
+from freshkeeper.policies.arrays import Ids, Ints, grown, spread
 
 
 def _ids(size: int = 0) -> Ids:
@@ -86,10 +86,7 @@ class Rows:
 
     def _move(self, row: int, room: int) -> None:
         """To the end of the pool, with more room; half the pool being abandoned rooms, the pool is laid anew."""
-        if self.used + room > self.neighbours.size:
-            grown = _ids(max(64, 2 * (self.used + room)))
-            grown[: self.used] = self.neighbours[: self.used]
-            self.neighbours = grown
+        self.neighbours = grown(self.neighbours, self.used + room)
         old = self.of(row)
         self.neighbours[self.used : self.used + old.size] = old
         self.start[row], self.stop[row], self.room[row] = self.used, self.used + old.size, room

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from freshkeeper.maintenance.demand import kernels
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats, Ids, Ints, grown
 from freshkeeper.policies.errors import ConfigError
 
 
@@ -26,9 +26,7 @@ class ArrivalRates:
 
     def extend(self, width: int) -> None:
         """Make room for numbers below `width`."""
-        if width > self.counts.size:
-            room = max(width, 2 * self.counts.size) - self.counts.size
-            self.counts = np.concatenate([self.counts, np.zeros(room)])
+        self.counts = grown(self.counts, width)
 
     def fade(self, evaluations: int) -> float:
         """Let so many evaluations pass; the factor by which the counts are to be faded before what arrived is added."""
@@ -65,12 +63,8 @@ class WindowCounts:
 
     def extend(self, width: int) -> None:
         """Make room for numbers below `width`, and for as many again."""
-        lacking = width - self.total.size
-        if lacking > 0:
-            room = np.zeros((self.ring + 1, max(lacking, self.total.size)), np.int32)
-            self.rows = np.hstack([self.rows, room])
-            self.total = np.concatenate([self.total, room[0]])
-            self.rates.extend(self.total.size)
+        self.rows, self.total = grown(self.rows, width, axis=1), grown(self.total, width)
+        self.rates.extend(self.total.size)
 
     def clear(self) -> None:
         """Count nothing, with no room."""

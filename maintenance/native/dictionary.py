@@ -16,11 +16,11 @@ from pyoxigraph import RdfFormat, parse
 
 from freshkeeper.maintenance.native import plain_spellings
 from freshkeeper.maintenance.native.spelling_table import ID, NONE, UNKNOWN
-from freshkeeper.maintenance.native.spellings import Spellings, grown
+from freshkeeper.maintenance.native.spellings import Spellings
 from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.rsp.stored_literals import stored_terms
-from freshkeeper.policies.arrays import Bools, Ids, Ints, Words
+from freshkeeper.policies.arrays import Bools, Ids, Ints, Words, grown
 
 SMALL = 1 << 16
 """Spellings that are not worth a sweep."""

@@ -6,22 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.native import hash_kernels
-from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.arrays import Ints, grown
 
 SMALLEST = 16
 
 
 def _none(size: int) -> Ints:
     return np.full(size, -1, np.int64)
-
-
-def longer(column: Ints, size: int) -> Ints:
-    """A column of at least this size, with room."""
-    if column.shape[-1] >= size:
-        return column
-    grown = np.empty((*column.shape[:-1], max(SMALLEST, 2 * size)), column.dtype)
-    grown[..., : column.shape[-1]] = column
-    return grown
 
 
 @dataclass(eq=False)
@@ -81,8 +72,8 @@ class GroupIndex:
         if self.groups > 2 * self.members + 1_000:
             self._forget_empty()
         needed = self.groups + more
-        self._keys, self._head, self._count = (longer(c, needed) for c in (self._keys, self._head, self._count))
-        self._after, self._before, self._owner = (longer(c, width) for c in (self._after, self._before, self._owner))
+        self._keys, self._head, self._count = (grown(c, needed, axis=-1) for c in (self._keys, self._head, self._count))
+        self._after, self._before, self._owner = (grown(c, width) for c in (self._after, self._before, self._owner))
         if 2 * needed > self._table.size:
             self._lay_table(needed)
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from freshkeeper.maintenance.native import slot_kernels
 from freshkeeper.maintenance.native.columns import Columns
-from freshkeeper.maintenance.native.group_index import longer
 from freshkeeper.maintenance.native.triple_slots import NONE, TripleSlots, column
-from freshkeeper.policies.arrays import Bools, Ints
+from freshkeeper.policies.arrays import Bools, Ints, grown
 
 FAR = 2**62
 """Beyond the last evaluation of the batch."""
@@ -79,4 +78,4 @@ class IntervalRows(TripleSlots):
     def _make_room(self, more: int) -> None:
         super()._make_room(more)
         width = self.width + more
-        self.since, self.until = longer(self.since, width), longer(self.until, width)
+        self.since, self.until = grown(self.since, width), grown(self.until, width)

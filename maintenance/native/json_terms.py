@@ -8,10 +8,10 @@ import numpy as np
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.json_answers import UNKNOWN, longest
-from freshkeeper.maintenance.native.spellings import END, NODE, URI, grown
+from freshkeeper.maintenance.native.spellings import END, NODE, URI
 from freshkeeper.maintenance.native.token_scan import OPEN, UNDERSCORE
 from freshkeeper.maintenance.rdf.terms import term_json
-from freshkeeper.policies.arrays import Bytes, Ints
+from freshkeeper.policies.arrays import Bytes, Ints, grown
 
 BEYOND = bytes(64)
 """What a copy may read beyond the end of a text."""

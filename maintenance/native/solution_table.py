@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from freshkeeper.maintenance.native.group_index import longer
 from freshkeeper.maintenance.native.window_slots import HeldSlots
-from freshkeeper.policies.arrays import Bools, Ints
+from freshkeeper.policies.arrays import Bools, Ints, grown
 
 
 @dataclass(eq=False)
@@ -48,8 +47,8 @@ class SolutionTable:
     def add(self, values: Ints, slots: Ints) -> None:
         """Solutions come."""
         end = self.size + values.shape[1]
-        self._values, self._slots = longer(self._values, end), longer(self._slots, end)
-        self._notes = longer(self._notes, end)
+        self._values, self._slots = grown(self._values, end, axis=-1), grown(self._slots, end, axis=-1)
+        self._notes = grown(self._notes, end, axis=-1)
         self._values[:, self.size : end], self._slots[:, self.size : end] = values, slots
         self._notes[:, self.size : end] = -1
         self.size = end

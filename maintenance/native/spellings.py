@@ -1,16 +1,14 @@
 """How terms are written: the bytes of every spelling that was met, and the id of its term."""
 
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 
 from freshkeeper.maintenance.native import spelling_table as kernels
 from freshkeeper.maintenance.native.spelling_table import ID, START, USED
 from freshkeeper.maintenance.native.token_scan import PAD, words_of
-from freshkeeper.policies.arrays import Bools, Bytes, Ids, Ints, Words
+from freshkeeper.policies.arrays import Bools, Bytes, Ids, Ints, Words, grown
 
-Array = TypeVar("Array", Ints, Ids, Bytes)
 LEAST = 1 << 10
 """Rows that there is room for at first; the bytes of each are guessed to be 32."""
 
@@ -80,17 +78,9 @@ class Spellings:
         self.count, self.used = kernels.compact(self.rows, self.count, self.heap, live, row_of, self._table)
 
     def _make_room(self, rows: int, size: int) -> None:
-        if (needed := self.count + rows) > len(self.rows):
-            self.rows = grown(self.rows, needed)
-        if (filled := self.used + size + 2 * len(PAD)) > self.heap.size:
-            self.heap = grown(self.heap, filled)
+        needed = self.count + rows
+        self.rows = grown(self.rows, needed)
+        self.heap = grown(self.heap, self.used + size + 2 * len(PAD))
         if 2 * needed > self._table.size:
             self._table = np.full(1 << (2 * needed).bit_length(), -1, np.int32)
             kernels.fill(self._table, self.rows, self.count)
-
-
-def grown(array: Array, least: int) -> Array:
-    """A longer copy, at least twice as long."""
-    longer = np.empty((max(least, 2 * len(array)), *array.shape[1:]), array.dtype)
-    longer[: len(array)] = array
-    return longer

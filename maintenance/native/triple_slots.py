@@ -7,8 +7,8 @@ import numpy as np
 
 from freshkeeper.maintenance.native import slot_kernels
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.group_index import SMALLEST, GroupIndex, longer
-from freshkeeper.policies.arrays import Bools, Ints
+from freshkeeper.maintenance.native.group_index import SMALLEST, GroupIndex
+from freshkeeper.policies.arrays import Bools, Ints, grown
 
 NONE: Ints = np.empty(0, np.int64)
 Positions = tuple[int, ...]
@@ -58,7 +58,7 @@ class TripleSlots(ABC):
 
     def _make_room(self, more: int) -> None:
         width = self.width + more
-        self.terms, self.latest = longer(self.terms, width), longer(self.latest, width)
+        self.terms, self.latest = grown(self.terms, width, axis=-1), grown(self.latest, width)
         if 2 * (self._used + more) > self._table.size:
             held = self.slots
             self._table = np.full(1 << (4 * (held.size + more)).bit_length(), -1, np.int64)

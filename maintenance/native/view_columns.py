@@ -13,11 +13,11 @@ from pyoxigraph import BlankNode, Triple
 from freshkeeper.maintenance.evaluation import Evaluation, Join
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.group_index import GroupIndex, longer
+from freshkeeper.maintenance.native.group_index import GroupIndex
 from freshkeeper.maintenance.rsp.evaluator import Row
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service_join.values import skolem
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, spread
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, grown, spread
 from freshkeeper.policies.base import NEVER
 
 UNBOUND = -1
@@ -46,7 +46,7 @@ class Pool:
         self.start[numbers] = self.used + np.cumsum(counts) - counts
         self.count[numbers] = counts
         end = self.used + rows.shape[1]
-        self.rows = longer(self.rows, end)
+        self.rows = grown(self.rows, end, axis=-1)
         self.rows[:, self.used : end] = rows
         self.used = end
         if self.used > 4 * self.live + 1_000:

@@ -7,12 +7,12 @@ from pyoxigraph import Quad
 
 from freshkeeper.maintenance.native import slot_kernels
 from freshkeeper.maintenance.native.columns import columns_of
-from freshkeeper.maintenance.native.group_index import SMALLEST, longer
+from freshkeeper.maintenance.native.group_index import SMALLEST
 from freshkeeper.maintenance.native.triple_slots import NONE, TripleSlots, column
 from freshkeeper.maintenance.query.model import WindowKind
 from freshkeeper.maintenance.rsp.held_triples import Move
 from freshkeeper.maintenance.streams.batch import Timed
-from freshkeeper.policies.arrays import Bools, Ints
+from freshkeeper.policies.arrays import Bools, Ints, grown
 
 
 @dataclass(eq=False)
@@ -130,7 +130,7 @@ class HeldSlots(TripleSlots):
 
     def _make_room(self, more: int) -> None:
         super()._make_room(more)
-        self._copies = longer(self._copies, self.width + more)
+        self._copies = grown(self._copies, self.width + more)
 
     def _mark(self, live: Bools) -> None:
         super()._mark(live)

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from freshkeeper.maintenance.view.changes import Beliefs
 from freshkeeper.maintenance.view.dumpable import Dumped
-from freshkeeper.maintenance.view.rates import Checks, grown
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.view.rates import Checks
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, grown
 
 SHAPES = np.array([1, 6, 36])
 FIRST = np.concatenate([[0], np.cumsum(SHAPES)])

@@ -8,8 +8,8 @@ import numpy as np
 from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
 from freshkeeper.maintenance.view.dumpable import Dumped
 from freshkeeper.maintenance.view.learned import checks, exponential
-from freshkeeper.maintenance.view.rates import LastModified, grown, paired, reaching, span
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.view.rates import LastModified, paired, reaching, span
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, grown
 from freshkeeper.policies.base import NEVER, Knowledge
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freshkeeper.maintenance.view.dumpable import Dumped
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, grown
 from freshkeeper.policies.errors import ConfigError, InputError
 
 PRIOR_INTERVAL = 60_000.0
@@ -35,15 +35,6 @@ BLOCK = 4096
 """How many slots are solved at a time, to bound the memory that takes."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-
-
-def grown(column: NDArray[Scalar], rows: int, fill: float | bool) -> NDArray[Scalar]:
-    """The column with room for at least so many rows, doubling, so that growth costs O(1) per row."""
-    if rows <= column.shape[0]:
-        return column
-    larger = np.full((max(rows, 2 * column.shape[0]), *column.shape[1:]), fill, column.dtype)
-    larger[: column.shape[0]] = column
-    return larger
 
 
 def span(slots: Ids) -> int:

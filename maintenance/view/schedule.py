@@ -12,8 +12,8 @@ import numpy as np
 
 from freshkeeper.maintenance.view.changes import Beliefs, Evidence
 from freshkeeper.maintenance.view.dumpable import Dumped
-from freshkeeper.maintenance.view.rates import grown, paired, reaching, span
-from freshkeeper.policies.arrays import Floats, Ids, Ints, spread
+from freshkeeper.maintenance.view.rates import paired, reaching, span
+from freshkeeper.policies.arrays import Floats, Ids, Ints, grown, spread
 from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import InputError
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, Evidence
 from freshkeeper.maintenance.view.dumpable import Dumped
-from freshkeeper.maintenance.view.rates import PRIOR_INTERVAL, expected_age, grown, paired, reaching, span
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.view.rates import PRIOR_INTERVAL, expected_age, paired, reaching, span
+from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, grown
 from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import ConfigError, InputError
 
