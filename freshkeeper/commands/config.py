@@ -36,7 +36,6 @@ def init(
 
 
 def _reference(kind: str) -> str:
-    """The text of a reference file."""
     if kind == "experiment":
         from freshkeeper.simulator.experiment.experiment_config import reference
 

@@ -35,7 +35,6 @@ class MaintenanceGraph:
     _snapshot: Graph | None = None
 
     def __post_init__(self) -> None:
-        """The same ring of rows as the window's."""
         self.tallies = WindowCounts(self.window.ring)
 
     @property

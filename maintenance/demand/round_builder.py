@@ -30,7 +30,6 @@ class RoundBuilder:
     _pace: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        """As many evaluations ahead as the policy looks."""
         self.horizon = max(1, min(LONGEST_HORIZON, self.window.span * self.policy.reach))
 
     def build(self, now: int, k: int, price: Price, of_misses: Price | None = None) -> tuple[Ints, Round]:

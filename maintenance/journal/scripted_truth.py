@@ -79,7 +79,6 @@ def _scripted(endpoint: PatternEndpoint) -> EmbeddedSource | None:
 
 
 def _values(endpoint: PatternEndpoint, keys: list[Key], now: int) -> dict[Key, object]:
-    """What a refresh would bring."""
     copies = endpoint.deliver(Order(now, keys)).copies
     return {key: copy.value for key, copy in zip(keys, copies, strict=True)}
 

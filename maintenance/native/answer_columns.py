@@ -86,11 +86,9 @@ class IdTriples(Sequence[Triple]):
         return list(map(Triple, terms[::3], terms[1::3], terms[2::3]))
 
     def __len__(self) -> int:
-        """How many triples there are."""
         return int(self.ids.shape[1])
 
     def __iter__(self) -> Iterator[Triple]:
-        """The triples in order."""
         return iter(self._triples)
 
     @overload
@@ -100,7 +98,6 @@ class IdTriples(Sequence[Triple]):
     def __getitem__(self, number: slice) -> Sequence[Triple]: ...
 
     def __getitem__(self, number: int | slice) -> Triple | Sequence[Triple]:
-        """A triple, or several."""
         return self._triples[number]
 
 

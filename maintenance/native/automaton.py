@@ -55,7 +55,6 @@ class Automaton:
     _tally: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     def __len__(self) -> int:
-        """How many forms there are."""
         return len(self._forms)
 
     def add(self, form: int, rows: Sequence[Sequence[int]]) -> None:

@@ -29,11 +29,9 @@ class FreshnessColumns(Sequence[Freshness]):
         return cls(np.array([one.probability for one in each], np.float64), np.array(ages, np.int64))
 
     def __len__(self) -> int:
-        """One for each answer."""
         return self.probabilities.size
 
     def __iter__(self) -> Iterator[Freshness]:
-        """One after the other."""
         ages = (None if age < 0 else age for age in self.ages.tolist())
         return map(Freshness, self.probabilities.tolist(), ages)
 
@@ -44,7 +42,6 @@ class FreshnessColumns(Sequence[Freshness]):
     def __getitem__(self, number: slice) -> Sequence[Freshness]: ...
 
     def __getitem__(self, number: int | slice) -> Freshness | Sequence[Freshness]:
-        """One, or several."""
         if isinstance(number, slice):
             return FreshnessColumns(self.probabilities[number], self.ages[number])
         age = int(self.ages[number])

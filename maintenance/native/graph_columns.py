@@ -45,7 +45,6 @@ class GraphColumns:
         return cls(ranges, np.concatenate(subjects), np.concatenate(objects))
 
     def __len__(self) -> int:
-        """How many triples."""
         return int(self.s.size)
 
     @cached_property

@@ -47,7 +47,6 @@ class IdRows(Sequence[Row]):
         return int(self.ids.shape[1])
 
     def __iter__(self) -> Iterator[Row]:
-        """The rows in order."""
         return iter(self._rows)
 
     @overload
@@ -57,7 +56,6 @@ class IdRows(Sequence[Row]):
     def __getitem__(self, number: slice) -> Sequence[Row]: ...
 
     def __getitem__(self, number: int | slice) -> Row | Sequence[Row]:
-        """A row, or several."""
         return self._rows[number]
 
 

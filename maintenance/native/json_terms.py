@@ -67,7 +67,6 @@ class JsonTerms:
         self._append(ids, spans[:, 1] + len(kind + END), text)
 
     def _other(self, id: int, spelling: bytes) -> bytes:
-        """A literal or a triple term."""
         found = ALIKE.fullmatch(spelling)
         if found is None:
             return json.dumps(term_json(self.dictionary.term(id)), ensure_ascii=False).encode()

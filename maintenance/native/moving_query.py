@@ -55,7 +55,6 @@ class MovingAnswers:
     _begun: bool = False
 
     def __post_init__(self) -> None:
-        """What is joined, and what is made of it."""
         head, prologue, literals = self.plan.head, self.query.expression.prologue.text, LiteralIds(self.dictionary)
         plain = head.form is Form.SELECT and head.grouping is None
         self.kept = (*(self.variables if plain else self.plan.kept), *self.beside)

@@ -93,7 +93,6 @@ class NativeAnswers:
         self._gain(self._join.all())
 
     def _gain(self, found: Iterable[Solutions]) -> None:
-        """Solutions that are new."""
         for solutions in found:
             kept = tested(solutions, self._expressions)
             values = _stacked([kept.bound[name] for name in self.table.variables], kept.size)
@@ -158,7 +157,6 @@ class NativeAnswers:
         return SolutionTable(self._kept, holders)
 
     def _lose(self, values: Ints, noted: Ints) -> None:
-        """Solutions that are gone."""
         del noted
         self._remember(self._lost, values)
 

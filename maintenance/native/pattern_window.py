@@ -134,7 +134,6 @@ class PatternWindow:
         self._automaton.mark(live)
 
     def __len__(self) -> int:
-        """How many different conjunctions there are."""
         return len(self._forms)
 
     def add(self, name: str, rank: int, query: Conjunction, ids: Mapping[Term, int]) -> Member:

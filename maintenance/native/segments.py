@@ -19,7 +19,6 @@ class Intervals:
     until: Ints
 
     def __len__(self) -> int:
-        """How many rows."""
         return self.since.size
 
     def take(self, which: Ints) -> "Intervals":

@@ -24,7 +24,6 @@ class SolutionTable:
     _slots: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        """No solutions."""
         self._values = np.empty((len(self.variables), 0), np.int64)
         self._slots = np.empty((len(self.holders), 0), np.int64)
         self._notes = np.empty((self.notes, 0), np.int64)

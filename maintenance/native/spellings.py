@@ -30,7 +30,6 @@ class Spellings:
     _table: Ids = field(default_factory=lambda: np.full(2 * LEAST, -1, np.int32))
 
     def __post_init__(self) -> None:
-        """What stands between spellings."""
         self.heap[: len(BETWEEN)] = np.frombuffer(BETWEEN, np.uint8)
 
     def find(self, words: Words, starts: Ints, sizes: Ints) -> Ids:

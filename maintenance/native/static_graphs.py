@@ -58,11 +58,9 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
         self.dictionary.hold(self._mark)
 
     def __len__(self) -> int:
-        """How many graphs there are."""
         return len(self.given)
 
     def __iter__(self) -> Iterator[str]:
-        """Their names."""
         return iter(self.given)
 
     def __getitem__(self, name: str) -> Iterable[Quad]:
@@ -210,7 +208,6 @@ def _scanned(text: bytes, dictionary: Dictionary) -> Part | None:
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    """Whole lines."""
     rest = b""
     for text in iter(partial(file.read, CHUNK), b""):
         lines, end, after = (rest + text).rpartition(b"\n")

@@ -36,7 +36,6 @@ class Pool:
     live: int = 0
 
     def __post_init__(self) -> None:
-        """No rows."""
         self.rows = np.empty((self.width, 0), np.int64)
 
     def put(self, numbers: Ints, counts: Ints, rows: Ints) -> None:

@@ -25,7 +25,6 @@ class Arrivals:
     end: int = 0
 
     def __len__(self) -> int:
-        """How many there are."""
         return self.end - self.first
 
     def add(self, times: Ints, slots: Ints) -> None:
@@ -66,7 +65,6 @@ class HeldSlots(TripleSlots):
     _coming: list[Ints] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """How many triples there are."""
         return self._size
 
     @property

@@ -155,7 +155,6 @@ class Query:
 
     @cached_property
     def _edits(self) -> list[Edit]:
-        """What makes SPARQL of the source."""
         e, tokens = self.expression, self.expression.source.tokens
         opening, closing = self._spans
         names = [window.name for window in self.dataset.named_windows]

@@ -108,7 +108,6 @@ def _needs(query: Query, dialect: Dialect) -> dict[Feature, bool]:
 
 
 def _saying(query: Query, feature: Feature) -> str:
-    """How the query says it."""
     if feature in (Feature.OPERATOR, Feature.OUTPUT):
         return f"has {query.operator}" if feature is Feature.OPERATOR else f"puts out <{query.output}>"
     if feature is Feature.REPORT:

@@ -79,7 +79,6 @@ class ContinuousQuery:
     """where its ids come from; None: it is evaluated with terms"""
 
     def __post_init__(self) -> None:
-        """Lay out the dataset."""
         if self.query.times.every is not None and not self.query.windows:
             raise ConfigError(
                 "COMPUTED EVERY needs a window: time passes with the elements of a stream, and this query reads none; "

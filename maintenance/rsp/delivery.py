@@ -77,7 +77,6 @@ class AnswerFiles:
     _writers: dict[str, Writer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """There is a place for them."""
         with writing(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
 

@@ -67,7 +67,6 @@ class LazyRows(Sequence[Row]):
     def __getitem__(self, number: slice) -> Sequence[Row]: ...
 
     def __getitem__(self, number: int | slice) -> Row | Sequence[Row]:
-        """A row, or several."""
         return self._read()[number]
 
 
@@ -106,7 +105,6 @@ class Snapshot:
     _churn: int = 0
 
     def __post_init__(self) -> None:
-        """Load what does not change, once."""
         self.store = Store()
         self.store.extend(self.static)
 

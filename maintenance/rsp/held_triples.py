@@ -33,9 +33,7 @@ STILL = Move()
 class Held(Protocol):
     """Triples with their latest time, in the order in which they came."""
 
-    def __len__(self) -> int:
-        """How many triples there are."""
-        ...
+    def __len__(self) -> int: ...
 
     @property
     def oldest(self) -> int | None:
@@ -78,7 +76,6 @@ class HeldQuads:
     _removed: list[Quad] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """How many triples there are."""
         return len(self.latest)
 
     @property

@@ -21,7 +21,6 @@ class LocalQuery:
     _template: Template | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Which text is evaluated."""
         self._text = sound(self.query.sparql)
         if self.query.form is Form.CONSTRUCT and self.query.operator is not Operator.RSTREAM:
             solutions = solutions_text(self.query)

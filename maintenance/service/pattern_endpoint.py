@@ -272,13 +272,11 @@ class _Bill:
 
 
 def _asked_in(request: Request) -> list[Asked]:
-    """What a request asks for."""
     kind = Kind.MISS if request.expands else Kind.COPY
     return [(kind, key) for key in request.keys]
 
 
 def _problem(terms: Iterable[Term | None]) -> str | None:
-    """Why a key cannot be asked for."""
     for term in terms:
         if isinstance(term, BlankNode):
             return f"not sent: {term} is a blank node: it means nothing to another source, and cannot be a key"

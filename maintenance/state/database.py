@@ -159,7 +159,6 @@ class Database:
 
 
 def _tables(sql: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Names and definitions."""
     return sql.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name").fetchall()
 
 

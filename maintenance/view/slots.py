@@ -20,7 +20,6 @@ class Slots:
     """taken, released or noted since somebody last cleared this, the last one last; None where nobody asks"""
 
     def __len__(self) -> int:
-        """How many slots are taken."""
         return sum(map(len, self.by_kind))
 
     @property

@@ -100,7 +100,6 @@ def located(path: str) -> str:
 
 
 def _raw(spark: SparkSession, run: str, name: str, notes: list[str]) -> DataFrame | None:
-    """A table as it is written."""
     path, why = f"{run}/{name}.parquet", ""
     try:
         if Path(path).is_file():

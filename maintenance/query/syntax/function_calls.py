@@ -86,7 +86,6 @@ def _so_many(count: int) -> str:
 
 
 def _instead(name: str) -> str:
-    """What may have been meant."""
     if name.startswith(SCHEMA):
         return f"casts are xsd:{', xsd:'.join(CASTS)}"
     return f"{nearest(name, list(TAKES))}; SPARQL's own have no prefix, as in STRLEN(?name)"
