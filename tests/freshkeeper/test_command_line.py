@@ -60,7 +60,7 @@ def freshkeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 def process(directory: Path, *arguments: str) -> Said:
     """Run the command as people do, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "freshkeeper", *arguments], cwd=directory, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "freshkeeper", *arguments], cwd=directory, capture_output=True, text=True, timeout=240
     )
     return Said(done.returncode, done.stdout, done.stderr)
 

@@ -17,7 +17,7 @@ def freshkeeper(*words, closed=(), **streams):
     command = ["sh", "-c", f'exec "$@" {" ".join(f"{number}>&-" for number in closed)}', "sh"]
     command += [sys.executable, "-m", "freshkeeper", *words]
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
-    return subprocess.run(command, text=True, timeout=120, check=False, **given)
+    return subprocess.run(command, text=True, timeout=240, check=False, **given)
 
 
 @full

@@ -88,7 +88,7 @@ def plugged(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
             env={**os.environ, "PYTHONPATH": str(site)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
         )
 
     return run

@@ -33,7 +33,7 @@ UNDER_WAY = [
 
 def start(kind, place, step="", number=0):
     command = [sys.executable, enriched.__file__, kind, str(place), step, str(number)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
 
 
 def killed(kind, place, kills):

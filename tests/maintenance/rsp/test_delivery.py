@@ -47,7 +47,7 @@ def run(place, *options, stdout, longest=resource.RLIM_INFINITY, **more):
     full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (longest, resource.RLIM_INFINITY))
     unbuffered = os.environ | {"PYTHONUNBUFFERED": "1"}
     given = {"cwd": place, "env": unbuffered, "preexec_fn": full} | more
-    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **given)
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=240, check=False, **given)
 
 
 def readable(text):
@@ -120,7 +120,7 @@ def test_what_is_meant_for_closed_standard_error_is_not_among_the_answers(place)
     options = ("--source", f"{E}unused=http://localhost:1/")
     assert "unused" in run(place, *options, stdout=subprocess.PIPE).stderr
     command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "freshkeeper", "run", "missing.rspql"]
-    done = subprocess.run(command, cwd=place, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=place, stdout=subprocess.PIPE, text=True, timeout=240, check=False)
     assert (done.returncode, done.stdout) == (2, "")
 
 

@@ -51,7 +51,7 @@ def freshkeeper(place, *arguments, longest=resource.RLIM_INFINITY):
     """Run the command; `longest` bytes are all that a file may have, as on a disk that gets full."""
     command = [sys.executable, "-m", "freshkeeper", *arguments]
     full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (longest, longest))
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60, check=False, preexec_fn=full)
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=240, check=False, preexec_fn=full)
 
 
 def spent(journal):
@@ -195,7 +195,7 @@ def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal
     with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert json.loads(running.stdout.readline())["t"] == 1000
         running.send_signal(by)
-        _, said = running.communicate(timeout=30)
+        _, said = running.communicate(timeout=240)
     assert (running.returncode, said) == (130, "freshkeeper: stopped; what is finished is kept\n")
     assert spent(place / "j")[f"{E}blog"][0] == 6
 

@@ -49,7 +49,7 @@ def place(tmp_path):
 def freshkeeper(place, *arguments, stdin=""):
     """Run the command."""
     command = [sys.executable, "-m", "freshkeeper", *arguments]
-    return subprocess.run(command, cwd=place, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=place, input=stdin, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_run_writes_a_line_of_json_per_evaluation_with_freshness_and_a_journal(place):

@@ -39,7 +39,7 @@ def place(tmp_path):
 def freshkeeper(place, *arguments):
     inputs = ("--stream", f"{E}s=posts.nq", "--source", f"{E}blog=blog.yaml")
     command = [sys.executable, "-m", "freshkeeper", "run", *arguments, *inputs]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=240, check=False)
 
 
 def session(place, queries, **more):

@@ -128,7 +128,7 @@ class Command:
         return [pid for pid in self.children() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     def end(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=240)
         return self.process.returncode, out, err
 
 

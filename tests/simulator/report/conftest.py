@@ -32,7 +32,7 @@ class Chromium:
         """What it prints, and what the page's console said."""
         size = f"--window-size={width},{height}"
         command = [self.binary, *QUIET, f"--user-data-dir={self.profile}", size, *flags, page.resolve().as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
         return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
 
 

