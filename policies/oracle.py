@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pulp
 
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import BasePolicy, Budget, Case, Knowledge, Round, Selection
 from freshkeeper.policies.completion import value_if_complete, weighted_product
 from freshkeeper.policies.errors import PolicyError
@@ -49,9 +49,10 @@ class Oracle(BasePolicy):
     ) -> list[pulp.LpAffineExpression]:
         value: Floats = value_if_complete(round, round.profile) if self.ahead else round.profile[:, 0]
         value = value * _gained(round)
-        needed = [(i, missing_inputs(round, int(i))) for i in np.flatnonzero(value > 0)]
         terms = []
-        for i, inputs in needed:
+        for i in np.flatnonzero(value > 0):
+            inputs = round.graph.inputs(int(i))
+            inputs = inputs[round.missing[inputs]]
             if not inputs.size:
                 continue
             f = model.add_variable(f"f{i}", lowBound=0, upBound=1)
@@ -67,12 +68,6 @@ def _gained(round: Round) -> Floats:
     once = np.ones((round.graph.sns, 1))
     completed = weighted_product(round.graph, np.where(round.missing[:, None], 1.0, kept), once)
     return completed - weighted_product(round.graph, kept, once)
-
-
-def missing_inputs(round: Round, sn: int) -> Ids | Ints:
-    """The inputs of an SN that are not fresh."""
-    inputs = round.graph.inputs(sn)
-    return inputs[round.missing[inputs]]
 
 
 def solve(model: pulp.LpProblem) -> None:

@@ -75,18 +75,16 @@ def write_scene(place: Path, seed: int, budget: float = 3) -> Trace:
         "reach.rspql": QUERY,
         "blog.yaml": SOURCE,
         "demo.yaml": CONFIG.format(budget=budget, bank=STEPS_BANKED * budget),
-        "posts.nt": "".join(_posts(trace)),
+        "posts.nt": "".join(
+            f"{at}\t<{BASE}post/{n}> <{BASE}about> <{BASE}topic/{topic}> .\n"
+            for n, (at, topic) in enumerate(zip(trace.arrivals.t_ms.tolist(), trace.arrivals.sn.tolist(), strict=True))
+        ),
         "blog.nt": "".join(_blog(trace)),
         "followers.nt": "".join(_changes(trace)),
     }
     for name, text in files.items():
         (place / name).write_text(text, encoding="utf-8")
     return trace
-
-
-def _posts(trace: Trace) -> Iterator[str]:
-    for n, (at, topic) in enumerate(zip(trace.arrivals.t_ms.tolist(), trace.arrivals.sn.tolist(), strict=True)):
-        yield f"{at}\t<{BASE}post/{n}> <{BASE}about> <{BASE}topic/{topic}> .\n"
 
 
 def _blog(trace: Trace) -> Iterator[str]:

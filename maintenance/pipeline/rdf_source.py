@@ -181,8 +181,11 @@ def _limited(path: str, start: int, stop: int, most: int) -> int:
     """The end of the last line that fits into so many bytes; of the first line, where none fits."""
     if most <= 0 or stop - start <= most:
         return start if most <= 0 else stop
-    end = _line_end(path, start, start + most)
-    return end if end > start else min(stop, _next_line(path, start))
+    if (end := _line_end(path, start, start + most)) > start:
+        return end
+    with Path(path).open("rb") as file:
+        file.seek(start)
+        return min(stop, start + len(file.readline()))
 
 
 def _line_end(path: str, start: int, stop: int) -> int:
@@ -196,12 +199,6 @@ def _line_end(path: str, start: int, stop: int) -> int:
                 return begin + found + 1
             stop = begin
     return start
-
-
-def _next_line(path: str, start: int) -> int:
-    with Path(path).open("rb") as file:
-        file.seek(start)
-        return start + len(file.readline())
 
 
 def _read(part: Lines, on_error: OnError) -> Iterator[pa.RecordBatch]:

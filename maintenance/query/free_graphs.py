@@ -24,7 +24,8 @@ from freshkeeper.policies.errors import ConfigError
 def check_free_graphs(group: Sequence[Element]) -> None:
     """An error where such a block would be misread; what stands in a SERVICE is the source's business."""
     for element in group:
-        if isinstance(element, Graph) and element.iri is None and (found := _misread(element)):
+        free = isinstance(element, Graph) and element.iri is None
+        if free and (found := _early(element.inner) or (None if _asks(element.inner) else element)):
             raise ConfigError(
                 f"the graph of {element.flat} is a variable, and {found.flat} does not know it: begin the block "
                 "with a triple pattern and put no sub-query into it, or name the window or graph"
@@ -32,11 +33,6 @@ def check_free_graphs(group: Sequence[Element]) -> None:
         if not isinstance(element, Service):
             for part in element.parts:
                 check_free_graphs(part)
-
-
-def _misread(block: Graph) -> Element | None:
-    """What in it does not know the graph: itself, where not all its solutions come from a triple pattern."""
-    return _early(block.inner) or (None if _asks(block.inner) else block)
 
 
 def _early(group: Sequence[Element]) -> Element | None:

@@ -59,16 +59,12 @@ def _limits(cursor: Cursor, extent: Extent, limits: Limits) -> Limits:
             cursor.expect("AT")
             t0 = cursor.instant()
         elif word.is_word("CLOSURE") and closure is None:
-            closure = _closure(cursor, extent)
+            if extent.kind is not WindowKind.TIME:
+                cursor.fail("only a window of time has an open end", "leave CLOSURE out")
+            closure = CLOSURES[cursor.expect(*CLOSURES).text.upper()]
         else:
             cursor.fail(f"{shown(word)} is said twice", "say it once", word)
     return t0, closure
-
-
-def _closure(cursor: Cursor, extent: Extent) -> Closure:
-    if extent.kind is not WindowKind.TIME:
-        cursor.fail("only a window of time has an open end", "leave CLOSURE out")
-    return CLOSURES[cursor.expect(*CLOSURES).text.upper()]
 
 
 def write(window: Window) -> str:

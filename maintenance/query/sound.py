@@ -96,7 +96,7 @@ def _shielded(group: Sequence[Element], holder: Element, graph: str) -> Iterator
     showing = [
         n
         for n, element in enumerate(group)
-        if _shows(element)
+        if (element.parts if isinstance(element, Bind) else isinstance(element, Optional) and not _is_plain(element))
         and (not isinstance(holder, Select) or any(isinstance(later, JOINED) for later in group[n + 1 :]))
     ]
     yield from (_opened(group[: n + 1], graph) for n in reversed(showing))
@@ -104,13 +104,6 @@ def _shielded(group: Sequence[Element], holder: Element, graph: str) -> Iterator
         filters = [element for element in group[:n] if isinstance(element, Filter)] if n == showing[-1] else []
         yield from (Edit(element.start, element.end, "FILTER(true)") for element in filters)
         yield Edit(group[n].end, group[n].end, " ".join([" } }", *(element.text for element in filters)]))
-
-
-def _shows(element: Element) -> bool:
-    """Whether it is an OPTIONAL, or a BIND with EXISTS, that another solution from outside would change."""
-    return (isinstance(element, Optional) and not _is_plain(element)) or (
-        isinstance(element, Bind) and bool(element.parts)
-    )
 
 
 def _is_plain(optional: Element) -> bool:

@@ -8,21 +8,6 @@ from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.policies.errors import nearest
 
 
-def place_of(text: str, query: Query, iri: str) -> int:
-    """Where the text first names an IRI; its beginning where it does not."""
-    for token in tokenize(text).items:
-        if token.is_name and _resolves_to(query, token.text, iri):
-            return token.start
-    return 0
-
-
-def _resolves_to(query: Query, written: str, iri: str) -> bool:
-    try:
-        return query.expression.prologue.resolve(written) == iri
-    except (KeyError, ValueError):
-        return False
-
-
 def check_inputs(
     text: str, query: Query, streams: Collection[str], graphs: Collection[str], sources: Collection[str]
 ) -> None:
@@ -40,8 +25,9 @@ def _check(text: str, query: Query, iri: str, problem: str, option: str, known: 
     if iri not in known:
         others = [name for name in known if name]
         near = f"; {nearest(iri, others)}" if others else ""
-        place = place_of(text, query, iri)
-        raise QuerySyntaxError(f"{problem} <{iri}>", text, place, f"give it as {option} '{iri}=FILE'{near}")
+        naming = (t for t in tokenize(text).items if t.is_name and query.expression.source.resolve(t) == iri)
+        first = next((token.start for token in naming), 0)
+        raise QuerySyntaxError(f"{problem} <{iri}>", text, first, f"give it as {option} '{iri}=FILE'{near}")
 
 
 def unused(

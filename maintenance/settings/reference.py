@@ -6,7 +6,6 @@ from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
 
 def option(name: str, metavar: str) -> dict[str, Any]:
@@ -22,20 +21,14 @@ def reference(head: str, values: BaseModel) -> str:
 def _lines(values: BaseModel, indent: str) -> Iterator[str]:
     for name, field in type(values).model_fields.items():
         value = getattr(values, name)
-        yield from _comment(field, indent)
+        yield ""
+        yield from (f"{indent}# {line}" for line in textwrap.wrap(field.description or "", 100 - len(indent)))
+        yield from (f"{indent}#   {line}" for example in field.examples or () for line in example.splitlines())
         if isinstance(value, BaseModel):
             yield f"{indent}{name}:"
             yield from _lines(value, indent + "  ")
         else:
             yield f"{indent}{name}: {_written(values, name)}"
-
-
-def _comment(field: FieldInfo, indent: str) -> Iterator[str]:
-    yield ""
-    for line in textwrap.wrap(field.description or "", 100 - len(indent)):
-        yield f"{indent}# {line}"
-    for example in field.examples or ():
-        yield from (f"{indent}#   {line}" for line in example.splitlines())
 
 
 def _stands_for_a_list(values: BaseModel, name: str, one: object) -> bool:

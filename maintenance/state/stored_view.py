@@ -58,7 +58,9 @@ class StoredView:
             )
         elif found[2] is not None:
             self._restore(json.loads(found[2]))
-        self._restore_source()
+        for (body,) in self.base.read("SELECT body FROM sources WHERE name = ?", self.name):
+            if isinstance(self.endpoint.transport, Stateful):
+                self.endpoint.transport.restore(json.loads(body))
 
     def intend(self, decision: Decision) -> None:
         """What may be spent at most is written before anything is sent; the rest of the budget may go to retries."""
@@ -128,12 +130,6 @@ class StoredView:
         self.base.sql.execute(
             "INSERT INTO learned (view, whole, body) VALUES (?, ?, ?)", (self.number, int(whole), packed)
         )
-
-    def _restore_source(self) -> None:
-        transport = self.endpoint.transport
-        for (body,) in self.base.read("SELECT body FROM sources WHERE name = ?", self.name):
-            if isinstance(transport, Stateful):
-                transport.restore(json.loads(body))
 
     def _write_source(self, ahead: int = 0) -> None:
         """What the source's limits know, where that has changed; with what may be sent before the next time."""

@@ -148,7 +148,9 @@ class Survival(Dumped):
     def evict(self, slots: Ids) -> None:
         """Forget these slots; the intervals seen of them stay in the pooled curve, the current ones as unfinished."""
         self._reserve(span(slots))
-        self._keep_unfinished(np.asarray(slots, np.int64))
+        watched = self._watched(np.asarray(slots, np.int64))  # versions that nobody will watch any longer
+        born = self._born[watched]
+        self._record(watched, self._since[watched] - born, self._until[watched] - born, False)
         self._born[slots], self._told[slots], self._curve[slots] = UNKNOWN, False, 0
         self._since[slots] = self._until[slots] = 0
         self._owner[np.isin(self._owner, slots)] = -1
@@ -239,12 +241,6 @@ class Survival(Dumped):
         slots, end = slots[dated], end[dated]
         born = self._born[slots]
         self._record(slots, self._since[slots] - born, np.maximum(end, self._since[slots] + 1) - born, True)
-
-    def _keep_unfinished(self, slots: Ints) -> None:
-        """Record versions that nobody will watch any longer."""
-        slots = self._watched(slots)
-        born = self._born[slots]
-        self._record(slots, self._since[slots] - born, self._until[slots] - born, False)
 
     def _watched(self, slots: Ints) -> Ints:
         """Those whose current version has a date and was seen more than once."""

@@ -43,7 +43,11 @@ def check(
 ) -> tuple[int, list[str]]:
     """The exit code and the lines; `policy` looks at one alone, `last` at the last evaluations of each run alone."""
     try:
-        _check_thresholds(warn, error, last)
+        if not 0 <= error <= warn <= 1:
+            said = f"the thresholds are warn {warn:g} and error {error:g}"
+            raise ConfigError(f"{said}; right would be 0 ≤ error ≤ warn ≤ 1")
+        if last is not None and last < 1:
+            raise ConfigError(f"the last {last} evaluations cannot be checked; right would be 1 or more")
         read = run_directory.read(run)
         read = replace(read, evaluations=_latest(read.evaluations, last)) if last else read
         found = [_judged(read, score, warn, error) for score in _checked(read, policy)]
@@ -61,13 +65,6 @@ def _judged(run: Run, score: Score, warn: float, error: float) -> tuple[Verdict,
     poor = Verdict.ERROR if freshness < error else Verdict.WARN if freshness < warn else Verdict.OK
     verdict = Verdict.UNKNOWN if isnan(freshness) else poor
     return verdict, freshness, _line(run, verdict, score, audits, enough, warn, error)
-
-
-def _check_thresholds(warn: float, error: float, last: int | None) -> None:
-    if not 0 <= error <= warn <= 1:
-        raise ConfigError(f"the thresholds are warn {warn:g} and error {error:g}; right would be 0 ≤ error ≤ warn ≤ 1")
-    if last is not None and last < 1:
-        raise ConfigError(f"the last {last} evaluations cannot be checked; right would be 1 or more")
 
 
 def _checked(run: Run, policy: str | None) -> list[Score]:

@@ -5,6 +5,7 @@ at a time, and what a kill leaves is what it leaves without Spark. Recorded trac
 disks that executors may not share. The tables are those of a local run, row for row.
 """
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -45,8 +46,12 @@ class OnSpark:
         if not waiting:
             return
         context = self.spark.sparkContext
-        ship(self.spark, ["freshkeeper", *_plugins(waiting[0])])
-        traces = context.broadcast(_traces(waiting[0]))
+        experiments = [setting.experiment for setting in settings_of(waiting[0].experiment)]
+        named = {policy.name for each in experiments for policy in each.policies if ":" in policy.name}
+        ship(self.spark, ["freshkeeper", *{re.split("[.:]", name)[0] for name in named}])  # policies as module:Class
+        traces = context.broadcast(
+            {path: read_trace(path) for path in {e.trace for e in experiments} if path is not None}
+        )
         group = str(uuid4())
         pool = ThreadPoolExecutor(min(context.defaultParallelism, len(waiting)))
         try:
@@ -88,14 +93,3 @@ def _put(place: Path, files: Files) -> None:
     with whole_directory(place) as unfinished:
         for name, content in files.items():
             (unfinished / name).write_bytes(content)
-
-
-def _traces(job: Job) -> dict[Path, Trace]:
-    paths = {setting.experiment.trace for setting in settings_of(job.experiment)}
-    return {path: read_trace(path) for path in paths if path is not None}
-
-
-def _plugins(job: Job) -> set[str]:
-    """The top-level modules of policies that are given as module:Class."""
-    named = {policy.name for setting in settings_of(job.experiment) for policy in setting.experiment.policies}
-    return {name.partition(":")[0].partition(".")[0] for name in named if ":" in name}

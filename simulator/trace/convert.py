@@ -174,17 +174,14 @@ def _open(source: _Source, base: Path, time: str | None) -> Table:
     if path.suffix == ".parquet":
         return read_parquet(path)
     if path.suffix in (".jsonl", ".ndjson"):
-        return _read_jsonl(path)
+        try:
+            return Table(path, json.read_json(path))
+        except pa.ArrowInvalid as error:
+            said = str(error).splitlines()[0]
+            raise InputError(f"{path} is no JSONL: {said}; every line must be one object") from None
     named = source.model_dump(exclude={"file", "unit", "observations"}, exclude_none=True).values()
     word = pa.dictionary(pa.int32(), pa.string())
     return read_csv(path, dict.fromkeys(named, word) | ({time: pa.string()} if time else {}))
-
-
-def _read_jsonl(path: Path) -> Table:
-    try:
-        return Table(path, json.read_json(path))
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path} is no JSONL: {str(error).splitlines()[0]}; every line must be one object") from None
 
 
 def _must_have(table: Table, *columns: str) -> None:

@@ -124,7 +124,9 @@ def lower_times(draft: Draft) -> None:
     """The report policy: as said, or the dialect's, fitted to what can happen in this query."""
     shell, cursor = draft.shell, draft.cursor
     if not draft.windows and shell.every is None:
-        _check_plain(draft)
+        if token := shell.report_token or shell.operator_token or shell.output:
+            remedy = "declare a window: FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S]"
+            cursor.fail("this query has no window, nothing makes it continuous", remedy, token)
         draft.times = EvaluationTimes(())
         return
     steps = any(window.step is not None for window in draft.windows)
@@ -138,14 +140,6 @@ def lower_times(draft: Draft) -> None:
             remedy = "REGISTER ... COMPUTED EVERY PT10S AS says the period, and REPORT PERIODIC goes with it"
             cursor.fail("PERIODIC and COMPUTED EVERY need each other", remedy, shell.report_token)
     draft.times = EvaluationTimes(tuple(sorted(report)), shell.every)
-
-
-def _check_plain(draft: Draft) -> None:
-    """Without windows and without a period there is nothing continuous to register."""
-    shell = draft.shell
-    if token := shell.report_token or shell.operator_token or shell.output:
-        remedy = "declare a window: FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S]"
-        draft.cursor.fail("this query has no window, nothing makes it continuous", remedy, token)
 
 
 def check_windows(draft: Draft) -> None:

@@ -104,7 +104,9 @@ def _form(shell: Shell) -> None:
     if shell.form is Form.CONSTRUCT and cursor.now.is_mark("{"):
         last = cursor.skip_block()
     else:
-        while not _ends_head(cursor.now):
+        while not (
+            cursor.now.kind is Kind.END or cursor.now.is_mark("{") or cursor.now.is_word("FROM", "WHERE", "REPORT")
+        ):
             _check_selected(shell)
             last = cursor.skip_block() if cursor.index in cursor.tokens.closing else cursor.take()
     shell.head = (first.start, last.end) if last.end <= cursor.now.start and last is not cursor.now else None
@@ -117,10 +119,6 @@ def _check_selected(shell: Shell) -> None:
     if shell.form is Form.SELECT and not known:
         remedy = "in SELECT an expression stands in parentheses and gets a name: (COUNT(?x) AS ?n)"
         shell.cursor.fail(f"{shown(token)} where SELECT takes a variable", remedy)
-
-
-def _ends_head(token: Token) -> bool:
-    return token.kind is Kind.END or token.is_mark("{") or token.is_word("FROM", "WHERE", "REPORT")
 
 
 def _dataset(shell: Shell) -> None:
@@ -160,16 +158,10 @@ def _where(shell: Shell) -> None:
     opening = cursor.index
     start = cursor.now.start
     shell.where = (start, cursor.skip_block().end)
-    _blocks(shell, opening, cursor.index)
-
-
-def _blocks(shell: Shell, start: int, stop: int) -> None:
-    """The windows inside the pattern, and continuous words that do not belong there."""
-    tokens = shell.cursor.tokens
-    for index in range(start, stop):
-        token = tokens.items[index]
+    for index in range(opening, cursor.index):
+        token = cursor.tokens.items[index]
         if token.kind is Kind.WORD and (read := IN_PATTERN.get(token.text.upper())):
-            read(shell, Cursor(tokens, index))
+            read(shell, Cursor(cursor.tokens, index))
 
 
 def _from_inside(_: Shell, cursor: Cursor) -> None:

@@ -99,7 +99,10 @@ _OPERANDS = (Kind.VAR, Kind.NUMBER, Kind.STRING, Kind.LANG)
 
 def tokenize(text: str) -> Tokens:
     """Cut a text into tokens and pair its brackets."""
-    _check_encodable(text)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise QuerySyntaxError("half of a surrogate pair is no character", text, error.start) from None
     items = (*_scan(text), Token(Kind.END, "", len(text), len(text)))
     return Tokens(text, items, _pair(items, text))
 
@@ -166,13 +169,6 @@ def _check_mark(mark: str, text: str, position: int) -> None:
             position,
             "" if long else f"a string over several lines is written {mark * 3}...{mark * 3}",
         )
-
-
-def _check_encodable(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise QuerySyntaxError("half of a surrogate pair is no character", text, error.start) from None
 
 
 def _pair(items: tuple[Token, ...], text: str) -> dict[int, int]:
