@@ -92,12 +92,17 @@ def test_every_verb_has_help_with_an_example(freshkeeper: Command, verb: tuple[s
 
 
 @pytest.mark.parametrize(
-    "arguments", [["simulat"], ["simulate", "--budgt", "5"], ["simulate", "--seeds", "many"], ["check"], ["trace"], []]
+    "arguments", [["simulat"], ["simulate", "--budgt", "5"], ["simulate", "--seeds", "many"], ["report"], ["trace"], []]
 )
 def test_what_cannot_be_understood_ends_with_2_and_no_traceback(freshkeeper: Command, arguments: list[str]) -> None:
     said = freshkeeper(*arguments)
     assert said.code == 2
     assert "Traceback" not in said.err
+
+
+def test_check_tells_by_3_that_it_cannot_be_understood(freshkeeper: Command) -> None:
+    said = freshkeeper("check")  # whose 2 is an answer
+    assert (said.code, "Traceback" in said.err) == (3, False)
 
 
 ROW = {
