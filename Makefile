@@ -5,12 +5,12 @@ BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 TOGETHER := -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium clean
+.PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium databases clean
 
 run: .venv/ready            ## the main job: policies side by side under one budget
 	@$(BIN)/freshkeeper demo
 
-test: .venv/ready java chromium  ## everything that is tested
+test: .venv/ready java chromium databases  ## everything that is tested
 	$(BIN)/python -m pytest $(TOGETHER) $(ARGS)
 
 test-fast: .venv/ready      ## what is tested in some two minutes: no Spark, kills, commands in processes of their own, browser or notebooks
@@ -47,6 +47,9 @@ java:                       ## Java 17 for Spark, installed where that is possib
 
 chromium:                   ## a browser that looks at the report page, installed where that is possible
 	@command -v chromium >/dev/null || scripts/install-chromium || true
+
+databases:                  ## PostgreSQL and Redis for the tests of look-ups, installed where that is possible
+	@command -v redis-server >/dev/null && ls /usr/lib/postgresql >/dev/null 2>&1 || scripts/install-databases || true
 
 lock:                       ## write constraints.txt anew from what pyproject.toml allows, with check sums
 	rm -rf .venv && $(PYTHON) -m venv .venv

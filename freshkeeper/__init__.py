@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.async_enricher import AsyncEnricher
     from freshkeeper.maintenance.enricher.cached_row import CachedRow
     from freshkeeper.maintenance.enricher.enricher import Enricher
+    from freshkeeper.maintenance.enricher.lookups.http_lookup import HttpLookup
+    from freshkeeper.maintenance.enricher.lookups.redis_lookup import RedisLookup
+    from freshkeeper.maintenance.enricher.lookups.sparql_lookup import SparqlLookup
+    from freshkeeper.maintenance.enricher.lookups.sql_lookup import SqlLookup
+    from freshkeeper.maintenance.enricher.lookups.whole_tables import enrich_table
     from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
     from freshkeeper.maintenance.manager import Manager
     from freshkeeper.maintenance.native.pattern_set import PatternSet
@@ -77,6 +82,7 @@ __all__ = [
     "FixedSchedule",
     "FreshkeeperError",
     "Graph",
+    "HttpLookup",
     "InMemory",
     "Knowledge",
     "Learned",
@@ -90,11 +96,14 @@ __all__ = [
     "Published",
     "Record",
     "RecordedChanges",
+    "RedisLookup",
     "Remote",
     "Round",
     "Selection",
     "SharedBudget",
     "Source",
+    "SparqlLookup",
+    "SqlLookup",
     "Survival",
     "WindowSpec",
     "__version__",
@@ -103,6 +112,7 @@ __all__ = [
     "continuous_queries",
     "continuous_query",
     "enrich",
+    "enrich_table",
     "load_source",
     "parse_query",
     "policy",

@@ -4,10 +4,9 @@ Asking never waits for a round. A key that is not there has one future for all w
 what is queued, request after request, and tell those who wait.
 """
 
-import logging
 import time
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +20,7 @@ from freshkeeper.maintenance.enricher.lookup_source import Caller, LookupSource
 from freshkeeper.maintenance.enricher.row_cache import RowCache, warm_up
 from freshkeeper.maintenance.enricher.settings import EnricherSettings, duration
 from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.observe.logs import LOGGER, observe, tell
+from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.service.endpoint import PENDING
 from freshkeeper.policies.errors import InputError, TimeError
 
@@ -106,9 +105,7 @@ class Enrichment(EnricherSettings):
             if sent is not None:
                 self._send()
                 rows = self.cache.received(sent)
-                errors = [row.error for row in rows.values() if row.error is not None]
-                if errors:
-                    tell(logging.WARNING, "fetch failed", source=self.name, count=len(errors), first=errors[0])
+                self._tell_failures([row.error for row in rows.values()])
                 self._resolve(rows)
                 continue
             left = self.cache.given_up()
@@ -134,7 +131,8 @@ class Enrichment(EnricherSettings):
             if not self._is_due(at):
                 return None
             evaluation = self._turned(at)
-        observe(self.name, self.cache.manager, evaluation)
+        self._tell_failures(evaluation.refreshes.errors)
+        LOGGER.debug("%s: a round at %d spent %g", self.name, evaluation.record.t_ms, evaluation.record.spent)
         if self._metrics is not None:
             self._metrics.observe(self.name, self.cache.manager, evaluation)
             self._metrics.looked_up(self.name, self.cache.counts.hits, self.cache.counts.misses)
@@ -151,6 +149,12 @@ class Enrichment(EnricherSettings):
         except Exception:
             LOGGER.exception("a round of maintenance failed")
         return max(0.001, ((self._due or 0) - self._now()) / 1000)
+
+    def _tell_failures(self, errors: Sequence[str | None]) -> None:
+        """In the log, the first of them in full."""
+        found = [error for error in errors if error not in (None, PENDING)]
+        if found:
+            LOGGER.warning("%s: %d keys could not be fetched: %s", self.name, len(found), found[0])
 
     def _is_due(self, now: int) -> bool:
         if self.cache.last is not None and now <= self.cache.last:

@@ -164,4 +164,6 @@ def duration(name: str, given: str | int) -> int:
 
 def is_asynchronous(lookup: Lookup) -> bool:
     """Whether it has to be awaited."""
+    if getattr(lookup, "asynchronous", False):
+        return True
     return inspect.iscoroutinefunction(lookup) or inspect.iscoroutinefunction(type(lookup).__call__)

@@ -1,0 +1,85 @@
+"""JSON over HTTP: a document to each key, or one for many keys."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from freshkeeper.maintenance.enricher.lookup_source import Rows
+from freshkeeper.maintenance.service.endpoint import Copy
+from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.service.http.status import check
+from freshkeeper.maintenance.service.http.validity_headers import of_headers
+from freshkeeper.policies.errors import ConfigError
+
+GONE = (404, 410)
+
+
+@dataclass(eq=False)
+class HttpLookup:
+    """Rows from addresses with `{key}` or `{keys}` in them.
+
+    With `{key}` a request is a GET of one document: an enricher's `batch` stays 1. With `{keys}`, the keys with commas
+    between them, `rows` says how the document gives a mapping of rows. What is not there (404, 410) has no row. Headers
+    that say since when or until when a document holds are told (`knowledge="published"`). Connections are kept, and any
+    number of threads may ask; answers beyond 32 MB are refused.
+
+    >>> from freshkeeper import HttpLookup
+    >>> HttpLookup("https://api.example.org/products/{key}").address(["a pen"])
+    'https://api.example.org/products/a%20pen'
+    """
+
+    url: str
+    rows: Callable[[Any], Rows] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 10.0
+    """seconds"""
+    pool: ConnectionPool = field(default_factory=ConnectionPool, repr=False)
+    wall: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        if ("{key}" in self.url) == ("{keys}" in self.url):
+            raise ConfigError(f"the address needs {{key}} or {{keys}}: {self.url}")
+        if "{keys}" in self.url and self.rows is None:
+            raise ConfigError("rows=... is needed with {keys}: how a document gives a mapping from keys to rows")
+
+    def __call__(self, keys: list[Any]) -> Rows:
+        """The rows that there are."""
+        answer = self.pool.exchange(
+            Call("GET", self.address(keys), {"Accept": "application/json", **self.headers}),
+            Deadline(self.pool.clock() + self.timeout),
+        )
+        if answer.status in GONE:
+            return {}
+        check(answer, self.wall)
+        found = json.loads(answer.body)
+        if self.rows is None:
+            return {keys[0]: self._dated(found, answer)}
+        return {key: self._dated(row, answer) for key, row in self.rows(found).items()}
+
+    def address(self, keys: list[Any]) -> str:
+        """Where the rows of these keys are."""
+        if "{keys}" in self.url:
+            return self.url.replace("{keys}", ",".join(quote(str(key), safe="") for key in keys))
+        if len(keys) != 1:
+            raise ConfigError(f"{self.url} has the document of one key, not of {len(keys)}: leave batch at 1")
+        return self.url.replace("{key}", quote(str(keys[0]), safe=""))
+
+    def close(self) -> None:
+        """Close connections."""
+        self.pool.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Connections stay where they are."""
+        return {name: value for name, value in vars(self).items() if name != "pool"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.pool = ConnectionPool()
+
+    def _dated(self, row: object, answer: Answer) -> Copy:
+        wall = self.wall()
+        validity = of_headers(answer.headers, round(wall * 1000), wall)
+        return Copy(row, validity.modified, validity.expires)

@@ -1,0 +1,65 @@
+"""Rows from a SPARQL endpoint, for those who have one and no window to join it with."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyoxigraph import Literal, NamedNode
+
+from freshkeeper.maintenance.service.sources import Source, load_source
+from freshkeeper.maintenance.service.transport import Request
+from freshkeeper.policies.errors import ConfigError, EndpointError
+
+HOLE = "{keys}"
+
+
+@dataclass(eq=False)
+class SparqlLookup:
+    """Solutions by key of a SELECT query with `VALUES ?key {keys}`; a row is a dict of its variables.
+
+    A key is an IRI as text, and a row's values are text, or numbers where they are. The source is the address of an
+    endpoint, a YAML file or a `Source` (docs/sources.md). A key with several solutions has the last of them: aggregate
+    in the query.
+
+    >>> from freshkeeper import Source, SparqlLookup
+    >>> blog = Source.embedded("<urn:ann> <urn:followers> 10 .")
+    >>> SparqlLookup(blog, "SELECT ?key ?n { VALUES ?key {keys} ?key <urn:followers> ?n }")(["urn:ann"])
+    {'urn:ann': {'n': 10}}
+    """
+
+    source: Source | str
+    query: str
+    key: str = "key"
+
+    def __post_init__(self) -> None:
+        if self.query.count(HOLE) != 1:
+            raise ConfigError(f"the query needs {HOLE} once, as in VALUES ?{self.key} {HOLE}")
+        self._source = load_source(self.source) if isinstance(self.source, str) else self.source
+
+    def __call__(self, keys: list[Any]) -> dict[Any, Any]:
+        """The rows that there are."""
+        terms = {str(NamedNode(str(key))): key for key in keys}
+        request = Request(self.query.replace(HOLE, f"{{ {' '.join(terms)} }}"))
+        (reply,) = self._source.transport.send([request], 0, 1).replies
+        if reply.error is not None:
+            raise EndpointError(reply.error)
+        found: dict[Any, Any] = {}
+        for row in reply.rows:
+            if (name := str(row.get(self.key))) in terms:
+                found[terms[name]] = {each: _plain(term) for each, term in row.items() if each != self.key}
+        return found
+
+    def close(self) -> None:
+        """Close connections."""
+        self._source.transport.close()
+
+
+def _plain(term: object) -> object:
+    """A term as Python has it."""
+    if not isinstance(term, Literal):
+        return term.value if isinstance(term, NamedNode) else str(term)
+    kind = term.datatype.value.rpartition("#")[2]
+    if kind in ("integer", "int", "long", "short"):
+        return int(term.value)
+    if kind in ("double", "float", "decimal"):
+        return float(term.value)
+    return term.value == "true" if kind == "boolean" else term.value

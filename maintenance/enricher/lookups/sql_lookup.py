@@ -1,0 +1,121 @@
+"""Rows of a table in SQL, by any DB-API driver or by SQLAlchemy."""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import local
+from typing import Any
+
+from freshkeeper.maintenance.enricher.lookup_source import in_ms
+from freshkeeper.maintenance.service.endpoint import Copy
+from freshkeeper.policies.errors import ConfigError
+
+HOLE = "{keys}"
+MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+
+
+@dataclass(eq=False)
+class SqlLookup:
+    """Rows by key from a query whose `{keys}` stands behind IN; a row is a dict of its columns.
+
+    `connect` makes a connection, one for each thread that looks up, or is an engine of SQLAlchemy. Every look-up is a
+    transaction of its own, so that it sees what is there now; after an error the next one connects anew.
+
+    >>> import sqlite3
+    >>> from freshkeeper import SqlLookup
+    >>> def connect():
+    ...     connection = sqlite3.connect(":memory:")
+    ...     connection.executescript("CREATE TABLE products (id, price); INSERT INTO products VALUES ('pen', 2)")
+    ...     return connection
+    >>> SqlLookup(connect, "SELECT id, price FROM products WHERE id IN {keys}")(["pen", "ink"])
+    {'pen': {'id': 'pen', 'price': 2}}
+    """
+
+    connect: Callable[[], Any]
+    query: str
+    key: str | None = None
+    """the column that holds the key; the first one unless said otherwise"""
+    many: bool = False
+    """whether a key has several rows: a list of them is fetched as one"""
+    modified: str | None = None
+    """a column that says when the row last changed, for `knowledge="published"`: a datetime, or milliseconds"""
+    _held: local = field(default_factory=local, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.query.count(HOLE) != 1:
+            raise ConfigError(f"the query needs {HOLE} once, as in WHERE id IN {HOLE}: {self.query}")
+        if self.many and self.modified is not None:
+            raise ConfigError("modified is a column of one row; of several rows to a key none says it")
+
+    def __call__(self, keys: list[Any]) -> dict[Any, Any]:
+        """The rows that there are."""
+        names, rows = self._through_engine(keys) if hasattr(self.connect, "dialect") else self._through_driver(keys)
+        key = 0 if self.key is None else self._column(names, self.key)
+        found: dict[Any, Any] = {}
+        for values in rows:
+            row = dict(zip(names, values, strict=True))
+            if self.many:
+                found.setdefault(values[key], []).append(row)
+            else:
+                found[values[key]] = self._dated(row)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Connections stay where they are."""
+        return {name: value for name, value in vars(self).items() if name != "_held"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._held = local()
+
+    def _dated(self, row: dict[str, Any]) -> Any:
+        if self.modified is None:
+            return row
+        self._column(list(row), self.modified)
+        return Copy(row, modified=in_ms(row[self.modified]))
+
+    def _through_engine(self, keys: list[Any]) -> tuple[list[str], Sequence[Any]]:
+        from sqlalchemy import bindparam, text  # an extra
+
+        engine: Any = self.connect
+        query = text(self.query.replace(HOLE, ":freshkeeper_keys"))
+        with engine.connect() as connection:
+            result = connection.execute(
+                query.bindparams(bindparam("freshkeeper_keys", expanding=True)), {"freshkeeper_keys": keys}
+            )
+            return list(result.keys()), result.fetchall()
+
+    def _through_driver(self, keys: list[Any]) -> tuple[list[str], Sequence[Any]]:
+        connection = self._connection()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(self.query.replace(HOLE, f"({', '.join([_mark(connection)] * len(keys))})"), tuple(keys))
+            names, rows = [column[0] for column in cursor.description], cursor.fetchall()
+            cursor.close()
+            connection.rollback()  # or the next look-up sees what this one saw
+        except BaseException:
+            del self._held.connection
+            with suppress(Exception):
+                connection.close()
+            raise
+        return names, rows
+
+    def _connection(self) -> Any:
+        if not hasattr(self._held, "connection"):
+            self._held.connection = self.connect()
+        return self._held.connection
+
+    def _column(self, names: Sequence[str], wanted: str) -> int:
+        if wanted not in names:
+            raise ConfigError(f"the query has no column {wanted!r}; it has {', '.join(names)}")
+        return list(names).index(wanted)
+
+
+def _mark(connection: Any) -> str:
+    """What stands for a parameter, as the driver's module says."""
+    driver = sys.modules[type(connection).__module__.partition(".")[0]]
+    style = getattr(driver, "paramstyle", "")
+    if style not in MARKS:
+        raise ConfigError(f"{driver.__name__} has parameters of the style {style!r}; use SQLAlchemy's engine for it")
+    return MARKS[style]
