@@ -21,6 +21,8 @@ from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, grown, spread
 from freshkeeper.policies.base import NEVER
 
 UNBOUND = -1
+MANY = 1_000
+"""Edges that may be held though their SNs are gone."""
 
 
 @dataclass(eq=False)
@@ -175,6 +177,20 @@ class ViewColumns:
         counts = np.array([len(each) for each in found], np.int64)
         rows = [tuple(edge[n] for n in self._extra) for each in found for edge in each]
         self.edges.put(self._numbers(sns, slots.astype(np.int64)), counts, self._encoded(rows, self.edges.width))
+        if self._edge_count > 2 * graph.edges + MANY:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the edges of SNs that the view has let go, once they are the most."""
+        sns, slots = self.manager.graph.edges_of(np.arange(self.manager.graph.sns))
+        keys = [sns, slots.astype(np.int64)]
+        known = self._edges.first(self._edges.find(keys, sns.size)[0])
+        there = known >= 0
+        known, before = known[there], self.edges
+        self._edges, self.edges, self._edge_count = GroupIndex(), Pool(before.width), known.size
+        self._edges.add(np.arange(known.size), [key[there] for key in keys])
+        rows = before.rows[:, spread(before.start[known], before.count[known])]
+        self.edges.put(np.arange(known.size), before.count[known], rows)
 
     def _numbers(self, sns: Ints, slots: Ints) -> Ints:
         """A number for every edge."""
@@ -195,9 +211,12 @@ class ViewColumns:
         return np.ascontiguousarray(ids.reshape(len(rows), width).T)
 
     def _mark(self, live: Bools) -> None:
-        self.copies.mark(live)
-        self.edges.mark(live)
-        live[[*self.blanks, *self.blanks.values()]] = True
+        held = np.zeros(live.size, bool)
+        self.copies.mark(held)
+        self.edges.mark(held)
+        self.blanks = {travelling: blank for travelling, blank in self.blanks.items() if held[travelling]}
+        held[[*self.blanks.values()]] = True
+        live |= held
 
 
 def _different(numbers: Ints, width: int) -> tuple[Ints, Ints]:

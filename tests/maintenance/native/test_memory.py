@@ -1,14 +1,21 @@
 """Endless new terms: what is kept of them is what windows hold (benchmarks/fresh_names.py measures memory itself)."""
 
+from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO, RawIOBase
 from typing import cast
 
+from pyoxigraph import NamedNode, Triple
+
+from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.native.service_answers import NativeServiceAnswers
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, PolicyName
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 TEXT = """REGISTER ISTREAM <urn:o> AS SELECT ?s ?t FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S]
@@ -46,3 +53,26 @@ def test_ids_of_names_that_nothing_holds_any_more_are_given_to_others() -> None:
     assert answers == SECOND * SECONDS
     assert ids.sweeps >= 3
     assert max(widths) == max(widths[: SECONDS // 2]) < SECOND * SECONDS / 3
+
+
+TOPICS, AT_ONCE = 12_000, 100
+BLOG = """REGISTER RSTREAM <urn:o> AS SELECT ?t ?u ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S]
+{ WINDOW <urn:w> { ?p <urn:topic> ?t } SERVICE <urn:blog> { ?t <urn:by> ?u . ?u <urn:fans> ?n } }"""
+
+
+def test_edges_of_keys_that_a_full_view_has_let_go_are_forgotten() -> None:
+    facts = (f"<urn:t{n}> <urn:by> <urn:u{n % 999}> ." for n in range(TOPICS))
+    users = (f"<urn:u{n}> <urn:fans> {n % 7} ." for n in range(999))
+    source = Source.embedded("\n".join([*facts, *users]), volatile=["urn:fans"])
+    settings = MaintenanceSettings(PolicyName("lru"), BudgetRule.of(1_000), capacity=500)
+    query = build(parse(BLOG), sources={"urn:blog": source}, settings=settings, evaluator=EvaluatorKind.NATIVE)
+    posts = (
+        (10 * n, Triple(NamedNode(f"urn:p{n}"), NamedNode("urn:topic"), NamedNode(f"urn:t{n}"))) for n in range(TOPICS)
+    )
+    for result in run(query, {"urn:s": posts}):
+        found = Counter((row[0].value, row[1].value, int(row[2].value)) for row in result.answers)
+        last = result.t // 10
+        expected = range(max(0, last - 2 * AT_ONCE + 1), min(last + 1, TOPICS))
+        assert found == Counter((f"urn:t{n}", f"urn:u{n % 999}", n % 999 % 7) for n in expected)
+    (service,) = cast(NativeServiceAnswers, query.answering).services
+    assert max(service.columns.edges.start.size, service.columns.edges.rows.shape[1]) < TOPICS / 2
