@@ -32,11 +32,11 @@ def replay(
     from freshkeeper.simulator.experiment.experiment_config import Experiment
     from freshkeeper.simulator.experiment.replay import cheapest, replay_of
 
-    if target is not None and not 0 <= target <= 1:
-        raise ConfigError(f"--target {target:g}: it must be a freshness from 0 to 1")
+    if target is not None and not 0 < target < 1:
+        raise ConfigError(f"--target {target:g}: it must be a freshness above 0 and below 1")
     chosen = Chosen.of(options)
     place = chosen.out or free(f"{source.resolve().name}-replay")
-    changes = changed(said(ctx, Experiment, options), change)
+    changes = changed(said(ctx, Experiment, options), change) | ({} if target is None else {"target": target})
     if place.exists() and not chosen.resume:
         raise ConfigError(f"{place} is there already; go on with it (--resume) or name another directory (--out)")
     found = replay_of(source, changes, place.with_name(f"{place.name}-trace"), setting)

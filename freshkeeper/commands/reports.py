@@ -6,20 +6,31 @@ from typing import Annotated
 import typer
 
 from freshkeeper.commands.screen import print_json, say, show, table
+from freshkeeper.policies.errors import ConfigError
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="a run directory")],
+    run: Annotated[Path | None, typer.Argument(help="a run directory")] = None,
     out: Annotated[Path | None, typer.Option(help="the page to write; default: report.html in the run")] = None,
     png: Annotated[Path | None, typer.Option(help="also write every plot as PNG into this directory")] = None,
+    csv: Annotated[Path | None, typer.Option(help="also write the rows of every plot as CSV into this one")] = None,
+    history: Annotated[Path | None, typer.Option(help="instead of one run, all below this directory")] = None,
 ) -> None:
-    """Write the page of a run: one offline HTML file.
+    """Write the page of a run, or of all runs of a directory, the oldest first: one offline HTML file.
 
-    Example: `freshkeeper report runs/fig2a --png plots`
+    Examples: `freshkeeper report runs/fig2a --png plots --csv plots`, `freshkeeper report --history runs`
     """
+    from freshkeeper.simulator.report.history import write_history
     from freshkeeper.simulator.report.page import write_report
 
-    print(write_report(run, out, png))
+    if history is not None:
+        if run or png or csv:
+            raise ConfigError("--history is a page of its own: leave out the run, --png and --csv")
+        print(write_history(history, out))
+        return
+    if run is None:
+        raise ConfigError("name a run directory, or a directory of runs with --history")
+    print(write_report(run, out, png, csv))
 
 
 def compare(

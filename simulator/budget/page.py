@@ -19,7 +19,7 @@ from freshkeeper.simulator.report import charts
 from freshkeeper.simulator.report.amounts import duration, percent, percent_with_interval
 from freshkeeper.simulator.report.drawing import Figure, Rows, View, short
 from freshkeeper.simulator.report.page import HERE as REPORT
-from freshkeeper.simulator.report.page import as_png, libraries
+from freshkeeper.simulator.report.page import as_plots, as_png, inlined
 from freshkeeper.simulator.report.styles import Style, looks
 
 HERE = Path(__file__).parent
@@ -103,10 +103,6 @@ def _block(answer: Answer, curve: str, points: Sequence[Point]) -> dict[str, Any
 def _html(answer: Answer, picture: Figure, title: str, command: str) -> str:
     environment = Environment(loader=FileSystemLoader([HERE, REPORT]), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    view = picture.views[""]
-    plots = {
-        picture.key: {"spec": picture.spec, "chooser": "", "views": {"": {"words": view.words, "rows": view.rows}}}
-    }
     costly, styles = answer.question.price > 0, _styles(answer)
     heads = list(words.HEADS) if costly else [head for head in words.HEADS if head != "Cost"]
     return (
@@ -121,10 +117,8 @@ def _html(answer: Answer, picture: Figure, title: str, command: str) -> str:
             rows=[_row(answer, one, styles[one.curve], costly) for one in answer.needed],
             notes=words.limits(answer),
             command=command,
-            css=Markup((REPORT / "page.css").read_text("utf-8")),
-            script=Markup((REPORT / "page.js").read_text("utf-8")),
-            libraries=Markup(libraries()),
-            plots=Markup(json.dumps(plots, separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")),
+            plots=Markup(as_plots({picture.key: picture})),
+            **inlined(),
         )
         .strip()
     )

@@ -40,7 +40,7 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Grid = BeforeValidator(_listed)
 GRID_KEYS = ("case", "knowledge", "budget", "bank")
-NOT_SWEPT = ("title", "seeds", "sweep", "spark")
+NOT_SWEPT = ("title", "seeds", "sweep", "spark", "target")
 """What is one for a whole experiment."""
 MOST_SEEDS = 100_000
 
@@ -127,6 +127,9 @@ class Experiment(BaseModel):
     )
     answers: bool = Field(default=False, description="write every answer, for the analysis; large")
     sweep: dict[str, list[Any]] = Field(default={}, description="any keys, each with the values that it takes in turn")
+    target: float | None = Field(
+        default=None, gt=0, lt=1, description="the freshness that is asked for: what the report tells a budget for"
+    )
     spark: dict[str, Any] = Field(
         default={}, description="settings of Spark for --on spark, without the spark. of their names; master is one too"
     )

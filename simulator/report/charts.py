@@ -86,7 +86,7 @@ def lines(
     chart = alt.layer(
         *(_warmup(x) if warmup else []),
         *([rows.mark_area(opacity=0.14).encode(y=alt.Y("low:Q", **y), y2="high:Q")] if bands else []),
-        rows.mark_line(strokeWidth=2).encode(y=alt.Y("mid:Q", **y), strokeDash=_dash(styles)),
+        rows.mark_line(strokeWidth=2, strokeCap="round").encode(y=alt.Y("mid:Q", **y), strokeDash=_dash(styles)),
         marks.mark_point(size=35, strokeWidth=1.5, opacity=1, fill=css("paper")).encode(shape=_shape(styles)),
         *([_unnamed("rules", y).mark_rule(strokeDash=[2, 3], color=css("ink"))] if rules else []),
         *_names(styles, x, y),
@@ -95,12 +95,14 @@ def lines(
     return _finished(chart.properties(height=HEIGHT))
 
 
-def panel(styles: Mapping[str, Style], title: str, key: str, numeric: bool) -> dict[str, Any]:
+def panel(
+    styles: Mapping[str, Style], title: str, key: str, numeric: bool, order: Sequence[str] | None = None
+) -> dict[str, Any]:
     """Freshness along the values of a key: points with intervals, joined by lines, names at the ends."""
     x: dict[str, Any] = {"type": "quantitative" if numeric else "ordinal", "title": key}
     x["scale"] = alt.Scale(zero=False, nice=False, padding=12) if numeric else _WORDS
     x["axis"] = alt.Axis(grid=False, labelAngle=0, tickCount=6)
-    x |= {} if numeric else {"sort": None}
+    x |= {} if numeric else {"sort": order}
     y = _value(title, PERCENT)
     rows = alt.Chart(alt.NamedData("rows")).encode(x=alt.X("x", **x), color=_colour(styles))
     tooltip = [alt.Tooltip("policy:N"), alt.Tooltip("x", type=x["type"], title=key), alt.Tooltip("text:N", title=title)]

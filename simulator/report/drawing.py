@@ -117,7 +117,7 @@ def expanded(blocks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def short(numbers: Iterable[float]) -> list[float | int]:
-    """Five digits are more than a screen shows; instants, which are large, keep theirs."""
+def short(numbers: Iterable[float]) -> list[float | int | None]:
+    """Five digits are more than a screen shows; instants, which are large, keep theirs; NaN is a gap."""
     rounded = (number if abs(number) >= 1e5 else float(f"{number:.5g}") for number in numbers)
-    return [int(number) if number == int(number) else number for number in rounded]
+    return [None if isnan(number) else int(number) if number == int(number) else number for number in rounded]

@@ -59,6 +59,8 @@ def _caption(drawn: Drawn, measure: Measure) -> str:
     over = f" Means over {seeds} seeds{bands}." if seeds > 1 else ""
     thinned = each > 1 and measure is not Measure.STALE
     captions = WHOLE if evaluations.counted.all() else CAPTIONS
+    wanted = measure is Measure.FRESHNESS and drawn.group.given_target is not None
+    over += " The dotted line is the target." if wanted else ""
     return captions[measure] + over + (f" Each point is the mean of up to {each} evaluations." if thinned else "")
 
 
@@ -76,10 +78,13 @@ def _view(drawn: Drawn, measure: Measure, setting: str, dates: bool) -> View | N
         "shade": _warmup(drawn, setting, found, dates) if measure is not Measure.STALE else [],
     }
     last = max(float(one.x[-1]) for one in found.values())
-    values = [y for block in rows["rows"] for name in ("mid", "low", "high") for y in block["columns"].get(name, [])]
+    drawn_at = (block["columns"].get(name, []) for block in rows["rows"] for name in ("mid", "low", "high"))
+    values = [y for column in drawn_at for y in column if y is not None]
     paid = drawn.group.run.setting(setting).budget if measure is Measure.SPENT else None
     rules = {} if paid is None else {f"γ = {amount(paid)}": paid}
     share = measure is Measure.FRESHNESS
+    wanted = drawn.group.given_target if share else None
+    rules |= {} if wanted is None else {f"target {percent(wanted, 0)}": wanted}
     axis = charts.frame([*values, *rules.values()], zero=not share, cap=1.0 if share else inf)
     rows |= framed(last, ends, axis, rules)
     say = percent if share else amount
@@ -91,13 +96,14 @@ def _marks(policy: str, one: Line, phase: float) -> dict[str, Any]:
     """A few marks along a line, those of other policies elsewhere, for eyes that cannot tell the colours apart."""
     wanted = (np.arange(MARKS) + 0.15 + 0.7 * phase) / MARKS * (one.x.size - 1)
     at = np.unique(np.rint(wanted).astype(np.int64))
+    at = at[~np.isnan(one.mean[at])]
     return {"is": {"policy": policy}, "columns": {"x": short(one.x[at].tolist()), "y": short(one.mean[at].tolist())}}
 
 
 def _block(policy: str, one: Line, measure: Measure) -> dict[str, Any]:
     columns = {"x": short(one.x.tolist()), "mid": short(one.mean.tolist())}
     if measure is not Measure.SPENT and not np.isnan(one.half).all():
-        half = np.nan_to_num(one.half)
+        half = np.where(np.isnan(one.mean), np.nan, np.nan_to_num(one.half))
         low, high = np.maximum(one.mean - half, 0), one.mean + half
         high = np.minimum(high, 1) if measure is Measure.FRESHNESS else high
         columns |= {"low": short(low.tolist()), "high": short(high.tolist())}

@@ -1,7 +1,7 @@
 """What may share a table or a plot: one case and one level of knowledge, with its settings and policies."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from math import nan
@@ -24,6 +24,10 @@ KNOWLEDGE = {
 }
 
 
+USUAL_TARGET = 0.9
+"""Of what has none."""
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """All scores of one case and one level of knowledge."""
@@ -38,6 +42,28 @@ class Group:
         """What the group is of, in words."""
         case = CASES.get(self.case, self.case or "case not recorded")
         return f"{case}, {KNOWLEDGE.get(self.knowledge, self.knowledge or 'knowledge not recorded')}"
+
+    @property
+    def given_target(self) -> float | None:
+        """The freshness that the run was asked for."""
+        given = self.run.about.config.get("target")
+        return float(given) if isinstance(given, int | float) and 0 < given < 1 else None
+
+    @property
+    def target(self) -> float:
+        """The same, or a usual one."""
+        return self.given_target or USUAL_TARGET
+
+    @cached_property
+    def by_budget(self) -> "dict[float, Group]":
+        """The settings of each budget on their own, the least first: what is averaged never mixes budgets."""
+        paid = {setting: self.run.setting(setting).budget for setting in self.settings}
+        return {
+            budget: replace(
+                self, scores={pair: score for pair, score in self.scores.items() if paid[pair[0]] == budget}
+            )
+            for budget in sorted({budget for budget in paid.values() if budget is not None})
+        }
 
     @cached_property
     def settings(self) -> list[str]:

@@ -4,11 +4,13 @@ The style sheet, the script and the libraries are inlined once; a content securi
 anything, so that offline is not a promise but a fact.
 """
 
+import csv
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from freshkeeper.simulator.report.styles import LIGHT, styles
 from freshkeeper.simulator.report.verdict import Verdict, verdict
 
 HERE = Path(__file__).parent
+Made = Callable[[Figure, str, View], bytes]
 WIDTH = 640
 """of a picture, where the page is as wide as its window"""
 
@@ -65,8 +68,8 @@ class Section:
         return [*self.along, *self.single]
 
 
-def write_report(run: Path, out: Path | None = None, png: Path | None = None) -> Path:
-    """Write the page of a run (report.html in it, or `out`), and its plots as PNG into the directory `png`."""
+def write_report(run: Path, out: Path | None = None, png: Path | None = None, table: Path | None = None) -> Path:
+    """Write the page of a run (report.html in it, or `out`), and its plots as PNG and as CSV into directories."""
     read = run_directory.read(run)
     sections, notes = _sections(read)
     page = out or run / "report.html"
@@ -74,9 +77,11 @@ def write_report(run: Path, out: Path | None = None, png: Path | None = None) ->
     with writing(page):
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text, "utf-8")
-    for section in sections if png else []:
-        prefix = f"{section.group.case}-{section.group.knowledge}-" if len(sections) > 1 else ""
-        _write_pngs(Path(str(png)), prefix, section.figures)
+    forms: list[tuple[Path | None, str, Made]] = [(png, ".png", as_png), (table, ".csv", as_csv)]
+    for directory, ending, made in forms:
+        for section in sections if directory else []:
+            prefix = f"{section.group.case}-{section.group.knowledge}-" if len(sections) > 1 else ""
+            _write_each(Path(str(directory)), prefix, ending, section.figures, made)
     return page
 
 
@@ -119,13 +124,24 @@ def _html(run: run_directory.Run, sections: Sequence[Section], notes: Sequence[s
         sections=sections,
         notes=notes,
         policies=policies,
-        settings={key: listed(part) or "–" for key, part in run.about.flat_config.items()},
-        css=Markup((HERE / "page.css").read_text("utf-8")),
-        script=Markup((HERE / "page.js").read_text("utf-8")),
-        libraries=Markup(libraries()),
-        plots=Markup(json.dumps(_plots(sections), separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")),
+        settings=_settings(run),
+        plots=Markup(as_plots({f"{section.id}-{one.key}": one for section in sections for one in section.figures})),
+        **inlined(),
     )
     return page.strip()
+
+
+def inlined() -> dict[str, Markup]:
+    """What every page has in it: the style sheet, the script and the libraries."""
+    css, script = (Markup((HERE / name).read_text("utf-8")) for name in ("page.css", "page.js"))
+    return {"css": css, "script": script, "libraries": Markup(libraries())}
+
+
+def _settings(run: run_directory.Run) -> dict[str, str]:
+    """The config as people read it; of a recorded trace without the keys of a workload, which nobody drew."""
+    recorded = bool(run.about.config.get("trace"))
+    shown = {k: part for k, part in run.about.flat_config.items() if not (recorded and k.startswith("workload."))}
+    return {key: listed(part) or "–" for key, part in shown.items()}
 
 
 @cache
@@ -135,19 +151,20 @@ def libraries() -> str:
     return bundle.replace("</script", r"<\/script")
 
 
-def _plots(sections: Sequence[Section]) -> dict[str, Any]:
-    return {
-        f"{section.id}-{figure.key}": {
+def as_plots(figures: Mapping[str, Figure]) -> str:
+    """What page.js draws, by the element that it draws into: PREFIX-KEY, whose chooser is PREFIX-CHOOSER."""
+    plots = {
+        place: {
             "spec": figure.spec,
-            "chooser": f"{section.id}-{figure.chooser}" if figure.chooser else "",
+            "chooser": place.removesuffix(figure.key) + figure.chooser if figure.chooser else "",
             "views": {  # without rows that the plot does not draw
                 choice: {"words": view.words, "rows": {name: view.rows[name] for name in datasets(figure.spec)}}
                 for choice, view in figure.views.items()
             },
         }
-        for section in sections
-        for figure in section.figures
+        for place, figure in figures.items()
     }
+    return json.dumps(plots, separators=(",", ":"), ensure_ascii=False).replace("<", r"\u003c")
 
 
 @dataclass(frozen=True)
@@ -183,7 +200,7 @@ def pictures(run: Path, *keys: str, choice: str = "") -> list[Picture]:
     ]
 
 
-def _write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> None:
+def _write_each(directory: Path, prefix: str, ending: str, figures: Sequence[Figure], made: Made) -> None:
     """One file per figure and choice."""
     if directory.is_file():
         raise ConfigError(f"{directory} is a file; the plots need a directory")
@@ -191,8 +208,19 @@ def _write_pngs(directory: Path, prefix: str, figures: Sequence[Figure]) -> None
         directory.mkdir(parents=True, exist_ok=True)
     for figure, (choice, view) in ((each, one) for each in figures for one in each.views.items()):
         named = "-" + re.sub(r"[^\w.=]+", "-", choice).strip("-") if figure.chooser else ""
-        with writing(file := directory / f"{prefix}{figure.key}{named}.png"):
-            file.write_bytes(as_png(figure, choice, view))
+        with writing(file := directory / f"{prefix}{figure.key}{named}{ending}"):
+            file.write_bytes(made(figure, choice, view))
+
+
+def as_csv(figure: Figure, choice: str, view: View) -> bytes:
+    """The rows that one choice of a figure draws, each with what it is of."""
+    del figure, choice
+    rows = expanded(view.rows["rows"])
+    written = StringIO()
+    writer = csv.DictWriter(written, list(dict.fromkeys(name for row in rows for name in row)))
+    writer.writeheader()
+    writer.writerows(rows)
+    return written.getvalue().encode()
 
 
 def as_png(figure: Figure, choice: str, view: View) -> bytes:

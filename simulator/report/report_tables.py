@@ -114,11 +114,14 @@ def _cell(group: Group, setting: str, policy: str, best: bool) -> str:
 
 def budgets(drawn: Drawn) -> list[Table]:
     """What each policy needs to reach each target, one table per panel of budgets."""
-    return [_needs(panel, reaches(drawn.group, panel)) for panel in panels(drawn.group).get(BUDGET, [])]
+    targets = tuple(sorted({*TARGETS, drawn.group.target}))
+    return [
+        _needs(panel, targets, reaches(drawn.group, panel, targets)) for panel in panels(drawn.group).get(BUDGET, [])
+    ]
 
 
-def _needs(panel: Panel, found: Mapping[str, Sequence[Reach]]) -> Table:
+def _needs(panel: Panel, targets: Sequence[float], found: Mapping[str, Sequence[Reach]]) -> Table:
     """Targets that no policy reaches are left out: they would be columns of dashes."""
-    reached = [i for i in range(len(TARGETS)) if any(each[i].needed is not None for each in found.values())]
+    reached = [i for i in range(len(targets)) if any(each[i].needed is not None for each in found.values())]
     rows = [Row(policy, [], [each[i].text for i in reached]) for policy, each in found.items()]
-    return Table(["Policy", *(f"{percent(TARGETS[i], 0)} fresh" for i in reached)], rows if reached else [], panel.held)
+    return Table(["Policy", *(f"{percent(targets[i], 0)} fresh" for i in reached)], rows if reached else [], panel.held)

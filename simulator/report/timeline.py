@@ -13,6 +13,10 @@ EPOCH_MS = 365 * 86_400_000
 """A later first instant is a date; an earlier one counts from some zero."""
 
 
+PAUSE = 2.5
+"""Points so many times farther apart than usual have a gap between them."""
+
+
 class Measure(StrEnum):
     """What can be drawn over time."""
 
@@ -65,9 +69,23 @@ def line(evaluations: Evaluations, series: int, measure: Measure, points: int, d
     starts = np.arange(0, grid.x.size, each)
     last = np.minimum(starts + each, grid.x.size) - 1
     binned = values[:, last] if measure is Measure.STALE else _means(values, starts)
-    known = ~np.isnan(binned).all(axis=0)
-    binned = binned[:, known]
-    return Line(grid.x[last][known], np.nanmean(binned, axis=0), halves(binned))
+    return _broken(grid.x[last], binned)
+
+
+def _broken(x: Floats, values: Floats) -> Line:
+    """From the first to the last point that is known; NaN where nothing is, and between points far apart."""
+    known = np.flatnonzero(~np.isnan(values).all(axis=0))
+    if not known.size:
+        return Line(np.empty(0), np.empty(0), np.empty(0))
+    inside = slice(int(known[0]), int(known[-1]) + 1)
+    x, values = x[inside], values[:, inside]
+    apart = np.diff(x)
+    holes = np.flatnonzero(apart > PAUSE * np.median(apart)) if apart.size else np.empty(0, np.int64)
+    x = np.insert(x, holes + 1, (x[holes] + x[np.minimum(holes + 1, x.size - 1)]) / 2)
+    values = np.insert(values, holes + 1, np.nan, axis=1)
+    number = (~np.isnan(values)).sum(axis=0)
+    mean = np.divide(np.nansum(values, axis=0), number, out=np.full(x.size, np.nan), where=number > 0)
+    return Line(x, mean, halves(values))
 
 
 def are_dates(evaluations: Evaluations) -> bool:

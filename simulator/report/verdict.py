@@ -14,7 +14,6 @@ from freshkeeper.simulator.report.panels import BUDGET, Panel, budget_line, pane
 from freshkeeper.simulator.report.scores import BOUND, audited
 
 BASELINES = ("random", "lru", "sbm", "ibm")
-TARGET = 0.9
 
 
 @dataclass(frozen=True)
@@ -40,29 +39,52 @@ def verdict(group: Group) -> Verdict:
     over_budget = [_overspent(group, policy) for policy in group.overspent]
     if not group.ranked:
         return Verdict(_nobody(group), [], over_budget)
-    winner = group.ranked[0]
+    told = _told(group)
+    winner = told.ranked[0]
     sentences = [
-        *_audits(group, winner),
-        *_runner_up(group, winner),
+        *_which(group, told),
+        *_audits(told, winner),
+        *_runner_up(told, winner),
         *_where_others_win(group, winner),
-        *_bound(group, winner),
+        *_bound(told, winner),
         *over_budget,
-        *_budgets(group, winner),
+        *_budgets(group, winner if winner in group.ranked else group.ranked[0]),
     ]
     if group.seeds.size < 2 and len(group.policies) > 1:
         sentences.append(Markup("One seed was run: there are no intervals, and small differences may be chance."))
-    return Verdict(_lead(group, winner), _lifts(group, winner), sentences)
+    paid = next(iter(told.by_budget)) if told is not group else None
+    return Verdict(_lead(told, winner, paid), _lifts(told, winner), sentences)
 
 
-def _lead(group: Group, winner: str) -> Markup:
+def _told(group: Group) -> Group:
+    """What the headline is of: one budget, the least that was run and is enough for the target, else the largest."""
+    parts = [part for part in group.by_budget.values() if part.ranked]
+    if len(group.by_budget) < 2 or not parts:
+        return group
+    return next((part for part in parts if part.overall(part.ranked[0]).mean >= group.target), parts[-1])
+
+
+def _which(group: Group, told: Group) -> list[Markup]:
+    """Which of several budgets the headline is of."""
+    if told is group:
+        return []
+    budgets = list(group.by_budget)
+    enough = told.overall(told.ranked[0]).mean >= group.target
+    which = "the least of those that were run with which {} is fresh" if enough else "none that was run keeps {} fresh"
+    words = "Budgets from {} to {} were run, and the headline is of one of them: " + which + "."
+    return [Markup(words).format(amount(budgets[0]), amount(budgets[-1]), percent(group.target, 0))]
+
+
+def _lead(group: Group, winner: str, paid: float | None) -> Markup:
     found = group.overall(winner)
     share, name = Markup("<strong>{}</strong>").format(amounts.percent_with_interval(found)), _name(winner)
     kept = "is expected to have kept" if group.expected else "kept"
     over = f", over {len(group.settings)} settings" if len(group.settings) > 1 else ""
+    within = "" if paid is None else f"With {amount(paid)} cost units per evaluation "
     if len(group.ranked) == 1:
-        return Markup("{} {} {} of the answers fresh{}.").format(name, kept, share, over)
+        return Markup("{}{} {} {} of the answers fresh{}.").format(within, name, kept, share, over)
     rivals = f"the most of {len(group.ranked)} policies within the budget{over}"
-    return Markup("{} {} {} of the answers fresh, {}.").format(name, kept, share, rivals)
+    return Markup("{}{} {} {} of the answers fresh, {}.").format(within, name, kept, share, rivals)
 
 
 def _audits(group: Group, winner: str) -> list[Markup]:
@@ -141,9 +163,9 @@ def _overspent(group: Group, policy: str) -> Markup:
     setting, worst = max(over, key=lambda pair: float(pair[1].spent.mean()) / (paid_in[pair[0]] or 1))
     paid = paid_in[setting]
     if not group.run.contender(policy).budgeted:
-        words = "{} sets no budget and spent up to {} cost units per evaluation{}. It is shown, marked, and not ranked."
-        of = f" ({amount(paid)} are paid)" if paid is not None else ""
-        return Markup(words).format(_name(policy), amount(float(worst.spent.mean())), of)
+        most = max(float(score.spent.mean()) for _, score in over)
+        words = "{} sets no budget; it spent {} cost units per evaluation. It is shown, marked, and not ranked."
+        return Markup(words).format(_name(policy), amount(most))
     of = f", where {amount(paid)} are paid" if paid is not None else ""
     words = "{} spent over the budget: up to {} cost units per evaluation{}. It is shown, marked, and not ranked."
     return Markup(words).format(_name(policy), amount(float(worst.spent.mean())), of)
@@ -158,29 +180,29 @@ def _budgets(group: Group, winner: str) -> list[Markup]:
 
 def _needed(group: Group, panel: Panel, winner: str) -> Markup:
     """What the winner needs for the target, and what the others would."""
-    needs = {p: reach(*budget_line(group, panel, p), TARGET) for p in group.ranked}
+    needs = {p: reach(*budget_line(group, panel, p), group.target) for p in group.ranked}
     if needs[winner].needed is None:
         highest, at = max(zip(*reversed(budget_line(group, panel, winner)), strict=True))
         words = "No budget that was run brings {} to {} fresh; the nearest is {} with {} cost units per evaluation."
-        return Markup(words).format(_name(winner), percent(TARGET, 0), percent(highest), amount(at))
+        return Markup(words).format(_name(winner), percent(group.target, 0), percent(highest), amount(at))
     rest = [Markup("{} {}").format(_name(p), needs[p].text) for p in group.ranked if p != winner and needs[p].needed]
     never = [_name(p) for p in group.ranked if needs[p].needed is None]
     others = Markup("; {}").format(_join(rest)) if rest else Markup("")
     without = Markup("; {} would need more than was run").format(_join(never)) if never else Markup("")
     words = "For {} fresh, {} needs {} cost units per evaluation{}{}."
-    return Markup(words).format(percent(TARGET, 0), _name(winner), needs[winner].text, others, without)
+    return Markup(words).format(percent(group.target, 0), _name(winner), needs[winner].text, others, without)
 
 
 def _needed_each(group: Group, found: Sequence[Panel], winner: str) -> Markup:
     """What the winner needs with each combination of the other keys."""
-    needs = {panel.held: reach(*budget_line(group, panel, winner), TARGET) for panel in found}
+    needs = {panel.held: reach(*budget_line(group, panel, winner), group.target) for panel in found}
     told = [f"{need.text} with {held}" for held, need in needs.items() if need.needed is not None]
     never = [held for held, need in needs.items() if need.needed is None]
     if not told:
-        return Markup("No budget that was run brings {} to {} fresh.").format(_name(winner), percent(TARGET, 0))
+        return Markup("No budget that was run brings {} to {} fresh.").format(_name(winner), percent(group.target, 0))
     others = f", and more than was run with {listing(never)}" if never else ""
     words = "For {} fresh, {} needs these cost units per evaluation: {}{}."
-    return Markup(words).format(percent(TARGET, 0), _name(winner), "; ".join(told), others)
+    return Markup(words).format(percent(group.target, 0), _name(winner), "; ".join(told), others)
 
 
 def _name(policy: str) -> Markup:

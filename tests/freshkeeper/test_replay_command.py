@@ -54,7 +54,7 @@ def test_on_spark_the_rows_are_those_of_a_local_run(call, spark):
         (["simulate", "--on", "moon"], "--on moon: it is local or spark"),
         (["simulate", "--master", "yarn"], "--master yarn is of Spark; say --on spark too"),
         (["replay", "nowhere"], "there is no directory nowhere: name a run, a journal or a trace"),
-        (["replay", "nowhere", "--target", "95"], "--target 95: it must be a freshness from 0 to 1"),
+        (["replay", "nowhere", "--target", "95"], "--target 95: it must be a freshness above 0 and below 1"),
     ],
 )
 def test_what_is_wrong_is_one_line(call, options, words, tmp_path):

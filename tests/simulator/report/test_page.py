@@ -1,5 +1,6 @@
 """The page without a browser: what it says, that it loads nothing, and that nothing missing stops it."""
 
+import csv
 import json
 import re
 from collections.abc import Callable
@@ -168,3 +169,16 @@ def test_many_lines_have_fewer_points_each() -> None:
     assert points_each(1) == 200
     assert points_each(400) == 62
     assert points_each(10_000) == 25
+
+
+def test_a_recorded_trace_is_not_told_as_if_it_had_been_drawn(make_run: Make) -> None:
+    drawn = {"workload": {"sns": 50}, "step": 1000}
+    assert "workload.sns" in text(write_report(make_run({"ibm": [0.4]}, config=drawn)))
+    assert "workload.sns" not in text(write_report(make_run({"ibm": [0.4]}, "b", config={**drawn, "trace": "mine"})))
+
+
+def test_every_plot_is_there_as_csv(make_run: Make, tmp_path: Path) -> None:
+    write_report(make_run({"ibm": [0.4, 0.5], "lru": [0.2, 0.3]}), table=tmp_path / "rows")
+    rows = list(csv.DictReader((tmp_path / "rows" / "freshness.csv").read_text().splitlines()))
+    assert [(row["policy"], float(row["mid"])) for row in rows] == [("ibm", 0.45), ("lru", 0.25)]
+    assert {"over-time.csv", "stale.csv", "spent.csv"} <= {file.name for file in (tmp_path / "rows").iterdir()}

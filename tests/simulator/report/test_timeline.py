@@ -44,7 +44,18 @@ def test_evaluations_without_answers_leave_a_gap(make_run: Make, write_table: Ma
     path = make_run({"ibm": [0.5]})
     rows = [{"policy": "ibm", "k": k, "results": float(k != 2), "fresh": 0.0} for k in (1, 2, 3)]
     write_table(path, "evaluations", rows)
-    assert line(run_directory.read(path).evaluations, 0, Measure.FRESHNESS, points=9).x.tolist() == [1, 3]
+    found = line(run_directory.read(path).evaluations, 0, Measure.FRESHNESS, points=9)
+    assert found.x.tolist() == [1, 2, 3]
+    assert np.isnan(found.mean).tolist() == [False, True, False]
+
+
+def test_a_pause_between_evaluations_is_a_gap_as_well(make_run: Make, write_table: Make) -> None:
+    path = make_run({"ibm": [0.5]})
+    rows = [{"policy": "ibm", "k": k, "results": 1.0, "fresh": 1.0} for k in (1, 2, 3, 9, 10)]
+    write_table(path, "evaluations", rows)
+    found = line(run_directory.read(path).evaluations, 0, Measure.FRESHNESS, points=9)
+    assert found.x.tolist() == [1, 2, 3, 6, 9, 10]
+    assert np.flatnonzero(np.isnan(found.mean)).tolist() == [3]
 
 
 def test_instants_are_dates_in_production_alone(make_run: Make) -> None:

@@ -95,3 +95,25 @@ def test_labels_are_escaped(make_run: Make) -> None:
     found, _ = said(make_run({"<script>": [0.5]}))
     assert "&lt;script&gt;" in found.lead
     assert "<script>" not in found.lead
+
+
+def swept_budgets(make_run: Make, **about: object) -> Path:
+    fresh = {"1": {"ibm": [0.2], "plan": [0.3]}, "5": {"ibm": [0.6], "plan": [0.7]}, "9": {"ibm": [0.9], "plan": [0.8]}}
+    settings = {name: {"varied": {"budget": int(name)}, "budget": int(name)} for name in fresh}
+    return make_run(fresh, settings=settings, **about)
+
+
+def test_the_headline_is_of_one_budget_and_never_a_mean_over_several(make_run: Make) -> None:
+    words = said(swept_budgets(make_run))[1]
+    assert words.startswith("With 9 cost units per evaluation ibm kept 90.0 % of the answers fresh, the most of 2")
+    assert "Budgets from 1 to 9 were run, and the headline is of one of them: the least of those" in words
+    assert "It is the best in 1 of 3 settings, plan in 2." in words
+
+
+def test_the_given_target_is_the_one_that_is_told(make_run: Make) -> None:
+    words = said(swept_budgets(make_run, config={"target": 0.65}))[1]
+    assert words.startswith("With 5 cost units per evaluation plan kept 70.0 % of the answers fresh")
+    assert "with which 65 % is fresh" in words
+    assert "For 65 % fresh, plan needs about 4.5 cost units per evaluation" in words
+    never = said(swept_budgets(make_run, name="never", config={"target": 0.99}))[1]
+    assert "none that was run keeps 99 % fresh" in never
