@@ -211,7 +211,8 @@ class Round:
     def certain(self) -> bool:
         """Whether staleness now and the next change are known: all probabilities are 0 or 1."""
         both = (self.fresh_if_kept, self.fresh_if_refreshed)
-        return all(bool(((part == 0) | (part == 1)).all()) for part in both)
+        first = (part[:256] for part in both)  # where nothing is certain they tell, without a look at all others
+        return all(bool(((part == 0) | (part == 1)).all()) for part in (*first, *both))
 
     @cached_property
     def missing(self) -> Bools:

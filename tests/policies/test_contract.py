@@ -1,5 +1,7 @@
 """One contract for all policies, in every case and at every knowledge level that they declare."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -46,6 +48,18 @@ def test_every_variant_keeps_the_contract(make_rounds, name, variant):
     policy = registry.make(name, variant)
     for case in sorted(policy.cases):
         keeps_it(make_rounds, policy, case, Knowledge.EXACT, 8 if name == "oracle" else 25)
+
+
+def test_the_example_of_the_docs_keeps_the_contract(make_rounds, tmp_path, monkeypatch):
+    """The plug-in of docs/writing-a-policy.md, as its reader would write it."""
+    text = (Path(__file__).parents[2] / "docs" / "writing-a-policy.md").read_text(encoding="utf-8")
+    (tmp_path / "newest.py").write_text(text.split("```python file=newest.py\n")[1].split("```")[0])
+    monkeypatch.syspath_prepend(tmp_path)
+    policy = registry.make("newest:Newest")
+    for case in sorted(policy.cases):
+        for knowledge in sorted(policy.knowledge):
+            keeps_it(make_rounds, policy, case, knowledge, 15)
+            check_staler_first(policy, case, knowledge)
 
 
 def keeps_it(make_rounds, policy, case, knowledge, examples):
