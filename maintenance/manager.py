@@ -272,13 +272,7 @@ class Manager:
         model: object = self.model
         while not isinstance(model, TellsClocks) and hasattr(model, "model"):
             model = model.model
-        if not isinstance(model, TellsClocks):
-            return []
-        chance, period = model.regular(np.arange(self.view.srs.width))
-        believed = np.flatnonzero(chance > 0.5)
-        order = believed[np.argsort(-chance[believed], kind="stable")]
-        keys = self.view.srs.keys
-        return [Regular(keys[slot], float(chance[slot]), float(period[slot])) for slot in order.tolist()]
+        return regular_entries(model, self.view.srs.keys) if isinstance(model, TellsClocks) else []
 
     @property
     def _tallies(self) -> tuple[WindowCounts, WindowCounts]:
@@ -425,3 +419,11 @@ def _rule_of(budget: BudgetRule | Ledger | Amount | str) -> BudgetRule | Ledger:
     if isinstance(budget, int | float | Fraction) and not isinstance(budget, bool):
         return BudgetRule.of(budget)
     raise ConfigError(f"a budget is what an evaluation may spend, as BudgetRule.of(2) or 2, not {budget!r}")
+
+
+def regular_entries(model: TellsClocks, keys: Sequence[Hashable]) -> list[Regular]:
+    """Which of the entries of these slots a model believes to change by a clock, the surest first."""
+    chance, period = model.regular(np.arange(len(keys)))
+    believed = np.flatnonzero(chance > 0.5)
+    order = believed[np.argsort(-chance[believed], kind="stable")]
+    return [Regular(keys[slot], float(chance[slot]), float(period[slot])) for slot in order.tolist()]

@@ -1,5 +1,7 @@
 """`freshkeeper explain`."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +12,12 @@ from freshkeeper.commands.screen import print_json
 from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
+    from freshkeeper.maintenance.evaluation import Regular
     from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.run.run_config import RunConfig
+
+SHOWN = 10
+"""Regular entries of a source that are shown."""
 
 
 def explain(
@@ -25,6 +31,8 @@ def explain(
 ) -> None:
     """Say what a continuous query means: its quadruple, its windows, how SERVICE splits, and which evaluator runs it.
 
+    Of a run that keeps a state also which entries it has learned to change by a clock, and their periods.
+
     Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
     `freshkeeper explain runs/demo/demo.yaml`
     """
@@ -35,17 +43,57 @@ def explain(
     said = {source: iris(written) for source, written in pairs("volatile", volatile, "IRI=P,P").items()}
     known, streams, texts = said, dict[str, str](), {"": (query, dialect)}
     graphs, wanted = dict[str, str](), EvaluatorKind.AUTO
+    clocks: dict[str, list[Regular]] = {}
     if is_config(query):
         config = configured(query, {"dialect": dialect} if dialect else {})
         streams, known, texts = config.streams, volatile_of(config) | said, _texts(config)
         graphs, wanted = config.graph_files, config.evaluator
+        clocks = _clocks(config)
     found = {name: parsed(read_query(text), own, streams) for name, (text, own) in texts.items()}
     asked = [s.endpoint for each in found.values() for s in each.services if s.endpoint is not None]
     for name in said:
         if asked and name not in asked:
             raise ConfigError(f"the query asks for no source <{name}>; {nearest(name, asked)}")
     for name, each in found.items():
-        _show(name, each, known, to, as_json, explain_plan(each, graphs, wanted))
+        _show(name, each, known, to, as_json, explain_plan(each, graphs, wanted), clocks)
+    if not as_json and not to:
+        for line in _clock_lines(clocks):
+            print(line)
+
+
+def _clocks(config: "RunConfig") -> "dict[str, list[Regular]]":
+    """What the run's state has learned of entries that change by a clock, where it keeps one."""
+    if config.state is None:
+        return {}
+    from freshkeeper.maintenance.service.source_config import read_config
+    from freshkeeper.maintenance.state.learned_clocks import learned_clocks
+
+    said = {
+        name: read_config(Path(source)) if isinstance(source, str) and is_config(source) else source
+        for name, source in config.sources.items()
+    }
+    learning = [name for name, source in said.items() if isinstance(source, str) or source.knowledge == "learned"]
+    return learned_clocks(Path(config.state), learning)
+
+
+def _clock_lines(clocks: "dict[str, list[Regular]]") -> Iterator[str]:
+    from freshkeeper.maintenance.settings.durations import to_unit
+
+    for name, entries in clocks.items():
+        yield f"<{name}>: {len(entries)} entries are believed to change by a clock"
+        for entry in entries[:SHOWN]:
+            yield f"     {_key(entry)} every {to_unit(_rounded(entry.period_ms))}, sure by {entry.chance:.0%}"
+
+
+def _rounded(ms: float) -> int:
+    """To two digits: periods are known to half an octave."""
+    unit: int = 10 ** max(0, len(str(int(ms))) - 2)
+    return round(ms / unit) * unit
+
+
+def _key(entry: "Regular") -> str:
+    parts = entry.key if isinstance(entry.key, tuple) else (entry.key,)
+    return " ".join(str(part) for part in parts)
 
 
 def _texts(config: "RunConfig") -> dict[str, tuple[str, str]]:
@@ -58,7 +106,13 @@ def _texts(config: "RunConfig") -> dict[str, tuple[str, str]]:
 
 
 def _show(
-    name: str, query: "Query", known: dict[str, list[str]], to: str, as_json: bool, plan: dict[str, object]
+    name: str,
+    query: "Query",
+    known: dict[str, list[str]],
+    to: str,
+    as_json: bool,
+    plan: dict[str, object],
+    clocks: "dict[str, list[Regular]]",
 ) -> None:
     from freshkeeper.maintenance.native.explain_plan import plan_lines
     from freshkeeper.maintenance.query.explain import explain as explained
@@ -66,7 +120,14 @@ def _show(
     from freshkeeper.maintenance.query.printing import to_dialect
 
     if as_json:
-        print_json(({"name": name} if name else {}) | explained(query, known) | {"evaluator": plan})
+        regular = {
+            source: [
+                {"entry": _key(e), "period_ms": round(e.period_ms), "probability": round(e.chance, 3)} for e in found
+            ]
+            for source, found in clocks.items()
+        }
+        said = ({"name": name} if name else {}) | explained(query, known) | {"evaluator": plan}
+        print_json(said | ({"regular": regular} if regular else {}))
         return
     if name:
         print(f"# {name}")
