@@ -108,7 +108,7 @@ def test_a_lookup_that_raises_costs_its_keys_and_leaves_the_old_rows(make, table
     enricher.tick(START + 1000)
     assert enricher.get("a").value == "A"
     assert enricher.counts.failed == 1
-    assert "fetch failed" in caplog.text
+    assert "rows: 1 keys could not be fetched: LookupError: a is broken" in caplog.text
     table.broken.add("b")
     assert enricher.get("b").error == "LookupError: b is broken"
 
