@@ -185,6 +185,11 @@ class TemplateQuery(MovingQuery):
     instances: Mapping[int, tuple[int, str]] = field(kw_only=True)
     """by the id that stands for it: its place among them, and its name"""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all instances."""
+        return tuple(name for _, name in self.instances.values())
+
     def _told(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
         """A result for each evaluation of an instance that has answers."""
         if not at.size:

@@ -114,6 +114,11 @@ class ContinuousQuery:
                 self._changes.append(partial(dataset.change, place, gone, come))
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of all queries that it answers."""
+        return (self.name,)
+
+    @property
     def streams(self) -> tuple[str, ...]:
         """The streams it reads."""
         return tuple(self._by_stream)

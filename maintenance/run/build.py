@@ -6,8 +6,10 @@ from typing import TypeVar
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.native.matched_queries import FEWEST, matched_queries
 from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.native_query import continuous, native_query, slot_contents
+from freshkeeper.maintenance.native.pattern_set import PatternSet
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
@@ -55,7 +57,7 @@ def build_all(
     sources: Mapping[str, Source] | None = None,
     evaluator: EvaluatorKind = EvaluatorKind.AUTO,
     dictionary: Dictionary | None = None,
-    failed: Callable[[Registration, FreshkeeperError], None] | None = None,
+    failed: Callable[[Registration, Exception], None] | None = None,
     quiet: bool = False,
 ) -> list[ContinuousQuery]:
     """The queries of one run: SERVICE patterns that are the same have one view, and a shared budget is all theirs.
@@ -75,15 +77,36 @@ def build_all(
             failed(registration, error)
             return None
 
-    planned = [
-        (each, tried(each, partial(_planned, each, static, start, views, evaluator, ids))) for each in registrations
-    ]
+    matched = _matched(registrations) if quiet and evaluator is not EvaluatorKind.SNAPSHOT and failed else {}
+
+    def cut(name: str, error: Exception) -> None:
+        if failed is not None:
+            failed(matched[name], error)
+
+    planned: list[tuple[Registration, Callable[[], ContinuousQuery] | None]] = []
+    for each in registrations:
+        if each.name not in matched:
+            planned.append((each, tried(each, partial(_planned, each, static, start, views, evaluator, ids))))
+        elif each is next(iter(matched.values())):
+            queries = {name: one.query for name, one in matched.items()}
+            planned.append((each, partial(matched_queries, queries, ids, start, cut)))
     made = [tried(each, make) for each, make in planned if make is not None]
     built = [query for query in made if query is not None]
     for query in built:
         if isinstance(query, MovingQuery):
             query.quiet = query.quiet or quiet
     return built
+
+
+def _matched(registrations: Sequence[Registration]) -> dict[str, Registration]:
+    """The queries that are matched together, where there are some."""
+    found = {each.name: each for each in registrations if _is_conjunction(each)}
+    return found if len(found) >= FEWEST else {}
+
+
+def _is_conjunction(one: Registration) -> bool:
+    free = one.template is None and not one.limits and (one.settings is None or one.settings.state is None)
+    return free and PatternSet.refusal(one.query) is None
 
 
 def _planned(

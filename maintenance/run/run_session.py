@@ -12,6 +12,7 @@ from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.matched_queries import MatchedQueries
 from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.model import Operator, Query
@@ -137,7 +138,9 @@ class Session:
     @property
     def tells_all(self) -> bool:
         """Whether every evaluation has a result, so that none means that there was none."""
-        return not any(isinstance(query, MovingQuery) and query.quiet for query in self._built.values())
+        return not any(
+            isinstance(q, MatchedQueries) or (isinstance(q, MovingQuery) and q.quiet) for q in self._built.values()
+        )
 
     @property
     def goes_on(self) -> bool:
@@ -212,7 +215,8 @@ class Session:
         self.tell(f"{who} left out: {_said(error)}")
 
     def _gone(self, query: ContinuousQuery, error: Exception) -> None:
-        self._fail(self._named[query.name], error)
+        for each in {self._named[name]: None for name in query.names}:
+            self._fail(each, error)
 
     def _some_left(self) -> None:
         if not self._running:

@@ -12,6 +12,9 @@ from freshkeeper import FreshkeeperError, PatternSet, continuous_query, parse_qu
 from freshkeeper.maintenance.native import dictionary as dictionaries
 from freshkeeper.maintenance.native.columns import columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.matched_queries import MatchedQueries
+from freshkeeper.maintenance.run.build import build_all
+from freshkeeper.maintenance.service_join.maintenance_settings import Registration
 from freshkeeper.maintenance.streams.batch import Batch, Elements
 from freshkeeper.policies.errors import ConfigError, TimeError
 
@@ -72,6 +75,22 @@ def test_many_queries_answer_as_each_does_alone_whatever_the_batches(queries, dr
         alone = PatternSet.of({f"q{n}": rspql(*query)})
         own = [*alone.feed(stream).results(), *alone.advance().results()]
         assert told(own) == told(result for result in together if result.query == f"q{n}")
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(WINDOWS, PATTERNS, st.sampled_from("st")), min_size=2, max_size=5), STREAMS, STREAMS)
+def test_a_run_matches_them_together_and_answers_as_snapshots_of_each(queries, one, other):
+    texts = [rspql(window, patterns).replace("urn:s>", f"urn:{stream}>") for window, patterns, stream in queries]
+    streams = {"urn:s": elements(one), "urn:t": elements(other)}
+    registrations = [Registration(parse_query(text), f"q{n}") for n, text in enumerate(texts)]
+    built = build_all(registrations, failed=lambda one, error: pytest.fail(f"{one.name}: {error}"), quiet=True)
+    assert [type(query) for query in built] == [MatchedQueries]
+    together = list(run(built, streams))
+    order = [(result.t, int(result.query[1:])) for result in together]
+    assert order == sorted(order)
+    for n, text in enumerate(texts):
+        own = [result for result in together if result.query == f"q{n}"]
+        assert told(own) == told(run(continuous_query(text), streams))
 
 
 def test_the_order_is_that_of_time_and_then_of_registration():
