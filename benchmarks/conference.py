@@ -1,9 +1,10 @@
 """The experiments of seeds/000: one query, more static data, many instances; the snapshot evaluator in the same run.
 
-python benchmarks/conference.py          10⁴ to 10⁶ static triples, 2¹⁰ queries at 10⁵, about 3 minutes
-python benchmarks/conference.py --long   and 10⁷ static triples, 2¹⁰ queries there
+python benchmarks/conference.py          10⁴ to 10⁶ static triples, 2¹⁰ queries at 10⁵, about 2 minutes
+python benchmarks/conference.py --long   and 10⁷ static triples, 2¹⁰ queries there, about 4 minutes
 """
 
+import resource
 import sys
 import tempfile
 import time
@@ -36,6 +37,8 @@ PEOPLE, AUTHOR = 1_000, 350
 SIGHTINGS, FEW, FEWER = 100_000, 300, 2_000
 """Elements that native queries take; those that the snapshot evaluator and Q2, whose answers are many, take."""
 INSTANCES = (1, 16, 256, 1024)
+DIFFERENT, BY_SNAPSHOT, DIFFERENT_AT = 64, 4, 100_000
+"""Queries that are no instances of one template; how many the snapshot evaluator registers; over so many triples."""
 
 
 @dataclass(eq=False)
@@ -59,14 +62,16 @@ class Setting:
 
     def __post_init__(self) -> None:
         """Draw it, and load it."""
+        progress(f"drawing {self.triples:,} triples")
         dblp, plan, stream = (self.place / name for name in ("dblp.nt", "floorplan.nt", "rfid.nq"))
         _write(dblp, islice(papers(1), self.triples))
         _write(plan, floor_plan(1).lines())
         _write(stream, islice(sightings(Conference(people=PEOPLE), 1), SIGHTINGS))
         self.graphs = StaticGraphs(self.dictionary, {FLOOR_PLAN: plan, "": dblp})
+        progress(f"loading {self.triples:,} triples")
         before = resident()
         self.load_s = cpu(lambda: self.graphs.columns(""))
-        self.load_mb = resident() - before
+        self.load_mb, self.peak_mb = resident() - before, peak()
         self.elements = Columns.joined([*ColumnLines(TimedLines.file(stream), self.dictionary).batches()])
 
     def native(self, number: str, count: int) -> float:
@@ -87,6 +92,16 @@ class Setting:
         made: list[ContinuousQuery] = []
         registering = cpu(lambda: made.extend(self._registered(texts)))
         return registering, 1000 / self._timed(lambda: made[0], SIGHTINGS)
+
+    def different(self, evaluator: EvaluatorKind, count: int) -> tuple[float, float]:
+        """Seconds and megabytes that it takes to register each of several queries with windows of their own."""
+        text, queries, before = query_texts(author_name(AUTHOR))["q3"], list[ContinuousQuery](), resident()
+        texts = [text.replace("5s", f"{5000 + n}ms") for n in range(count)]
+        dictionary = self.dictionary
+        took = cpu(lambda: queries.extend(
+            build(parse(each), self.graphs, evaluator=evaluator, dictionary=dictionary) for each in texts
+        ))  # fmt: skip
+        return took / count, (resident() - before) / count
 
     def _registered(self, texts: dict[str, str]) -> Iterator[ContinuousQuery]:
         templates = templates_of(texts, parse, self.graphs)
@@ -119,6 +134,16 @@ def cpu(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
+def progress(said: str) -> None:
+    """To whoever waits."""
+    print(f"{time.process_time():6.1f} s: {said}", file=sys.stderr, flush=True)
+
+
+def peak() -> float:
+    """The most megabytes that this process had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+
+
 def resident() -> float:
     """Megabytes."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096 / 1e6
@@ -128,6 +153,7 @@ def single(setting: Setting, found: dict[str, float]) -> list[list[str]]:
     """Experiments 1 and 2: milliseconds per triple of each query."""
     rows, size = [], f"{setting.triples:,}"
     for number, published in PUBLISHED.items():
+        progress(f"{number} at {size}")
         mine = setting.native(number, FEWER if number == "q2" else SIGHTINGS)
         theirs = setting.snapshot(number, FEW) if setting.triples <= 1_000_000 else None
         found[f"{number}_ms_{setting.triples}"] = mine
@@ -142,7 +168,8 @@ def many(setting: Setting, found: dict[str, float]) -> list[list[str]]:
     """Experiment 3: instances of one template."""
     rows = []
     for number in ("q1", "q3", "q4"):
-        for count in INSTANCES if setting.triples == 100_000 else INSTANCES[-1:]:
+        for count in INSTANCES if setting.triples == DIFFERENT_AT else INSTANCES[-1:]:
+            progress(f"{count} times {number} at {setting.triples:,}")
             registering, rate = setting.instances(number, count)
             found[f"{number}_{count}_per_s_{setting.triples}"] = rate
             found[f"{number}_{count}_register_s_{setting.triples}"] = registering
@@ -150,18 +177,33 @@ def many(setting: Setting, found: dict[str, float]) -> list[list[str]]:
     return rows
 
 
+def different(setting: Setting, found: dict[str, float]) -> list[list[str]]:
+    """What each of several queries over the same graphs takes that are no instances of one template."""
+    rows = []
+    for kind, count in ((EvaluatorKind.NATIVE, DIFFERENT), (EvaluatorKind.SNAPSHOT, BY_SNAPSHOT)):
+        progress(f"{count} different queries, {kind}")
+        seconds, megabytes = setting.different(kind, count)
+        found |= {f"different_{kind}_s": seconds, f"different_{kind}_mb": megabytes}
+        rows.append([f"{kind}, {count} queries", f"{seconds * 1000:.1f}", f"{megabytes:.2f}"])
+    return rows
+
+
 def main() -> None:
     """Measure and print."""
     sizes = [10_000, 100_000, 1_000_000, *([10_000_000] if "--long" in sys.argv else [])]
     found: dict[str, float] = {}
-    one, instances, loads = [], [], []
+    one, instances, loads, others = [], [], [], []
     for triples in sizes:
         with tempfile.TemporaryDirectory() as folder:
             setting = Setting(Path(folder), triples)
-            loads.append([f"{triples:,}", f"{setting.load_s:.2f}", f"{setting.load_mb:,.0f}"])
+            loads.append(
+                [f"{triples:,}", f"{setting.load_s:.2f}", f"{setting.load_mb:,.0f}", f"{setting.peak_mb:,.0f}"]
+            )
             found |= {f"load_s_{triples}": setting.load_s, f"load_mb_{triples}": setting.load_mb}
+            found |= {f"peak_mb_{triples}": setting.peak_mb}
+            others += different(setting, found) if triples == DIFFERENT_AT else []
             one += single(setting, found)
-            instances += many(setting, found) if triples in (100_000, sizes[-1]) else []
+            instances += many(setting, found) if triples in (DIFFERENT_AT, sizes[-1]) else []
     for number in PUBLISHED:
         each = [found[f"{number}_ms_{triples}"] for triples in sizes]
         found[f"{number}_slowest_over_fastest"] = max(each) / min(each)
@@ -169,7 +211,8 @@ def main() -> None:
     show("One query: milliseconds of one core per triple of the stream", columns, one)
     columns = ["template, static triples", "queries", "registered in, s", "triples/s"]
     show("Many instances of one template", columns, instances)
-    show("Loading static triples, from N-Triples to columns", ["triples", "s", "MB"], loads)
+    show("Loading static triples, from N-Triples to columns", ["triples", "s", "MB", "process at most, MB"], loads)
+    show("Registering queries that all differ, each", ["100,000 static triples", "ms", "MB"], others)
     ratios(found)
 
 

@@ -229,7 +229,8 @@ class RunConfig(BaseModel):
     def _makes_sense(self) -> Self:
         check_dialect(self.dialect)
         if not (self.query or self.several):
-            raise ValueError("query is missing")
+            empty = next((key for key in ("queries", "templates") if key in self.model_fields_set), None)
+            raise ValueError("query is missing" if empty is None else f"{empty}: there are none")
         if self.query and self.several:
             raise ValueError("query is for one, queries and templates are for several: say one of them")
         if self.out is not None and not self.several:

@@ -47,6 +47,10 @@ def _read(path: Path) -> Any:
         return yaml.load(path.read_text(encoding="utf-8"), _Once)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+        raise ConfigError(f"{path} is no YAML: {where}{error.problem or error.context}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
     except RecursionError:

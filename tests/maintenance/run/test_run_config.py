@@ -126,6 +126,8 @@ def test_audits_logs_and_metrics_of_a_run(place):
     [
         ({"query": "q", "bugdet": 3}, "there is no key 'bugdet'; did you mean 'budget'?"),
         ({}, "query is missing"),
+        ({"queries": {}}, "queries: there are none"),
+        ({"templates": {}}, "templates: there are none"),
         ({"query": "q", "budget": -1}, "budget: it must be greater than or equal to 0, not -1"),
         ({"query": "q", "format": "xml"}, "format: there are: csv, ndjson, nquads, sparql-json"),
         ({"query": "q", "dialect": "csparq"}, "dialect: did you mean 'csparql'?"),
