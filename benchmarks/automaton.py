@@ -34,7 +34,8 @@ from freshkeeper.maintenance.native.pattern_set import PatternSet
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.rsp.output import NdJson, chunks
-from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.run.build import build_all
+from freshkeeper.maintenance.service_join.maintenance_settings import Registration
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.report.charts import VEGA_LITE
 from freshkeeper.simulator.trace.building import STREAM, Building, queries, readings
@@ -112,8 +113,8 @@ def measure(count: int, patterns: int, window: int, dictionary: Dictionary) -> M
     return Measured(count, patterns, window, rate, delivered / measured, different / measured, reading, built)
 
 
-def beside_snapshots(count: int, triples: int) -> tuple[float, float]:
-    """Triples per second of an automaton, and of as many continuous queries with a snapshot evaluator each."""
+def beside(count: int, triples: int, evaluator: EvaluatorKind) -> tuple[float, float]:
+    """Triples per second of an automaton, and of as many continuous queries that are evaluated by themselves."""
     texts = list(queries(Building(), 0, count))
     lines = "".join(each.line for each in islice(readings(Building(), 0), triples)).encode()
     dictionary = Dictionary()
@@ -122,14 +123,30 @@ def beside_snapshots(count: int, triples: int) -> tuple[float, float]:
     together.prepare()
     began = time.process_time()
     found = together.feed(elements)
+    matched = sum(len(result.answers) for result in found.results())
     own = time.process_time() - began
-    each = [build(parse(text), evaluator=EvaluatorKind.SNAPSHOT) for text in texts]
+    names = [Registration(parse(text), f"q{n}") for n, text in enumerate(texts)]
+    each = [
+        query for one in names for query in build_all([one], evaluator=evaluator, dictionary=dictionary, quiet=True)
+    ]
     quads = [(time_, quad) for time_, quad in zip(elements.times.tolist(), elements.quads, strict=True)]
+    given = {STREAM: Given(elements) if evaluator is EvaluatorKind.NATIVE else quads}
     began = time.process_time()
-    answers = sum(len(result.answers) for result in run(each, {STREAM: quads}))
+    answers = sum(len(result.answers) for result in run(each, given))
     theirs = time.process_time() - began
-    assert answers == len(found), f"{answers} solutions of snapshots, {len(found)} of the automaton"
+    assert answers == matched, f"{answers} solutions of each by itself, {matched} of the automaton"
     return triples / own, triples / theirs
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A stream that was read before."""
+
+    elements: Columns
+
+    def batches(self) -> Iterator[Columns]:
+        """All at once."""
+        yield self.elements
 
 
 def as_text(count: int) -> tuple[float, float]:
@@ -214,11 +231,14 @@ def main() -> None:
     )
     measure(10, 3, 100, dictionary)  # compiles
     results = [measure(*setting, dictionary) for setting in settings]
-    compared = {count: beside_snapshots(count, triples) for count, triples in ((10, 2_000), (100, 400))}
+    compared = {count: beside(count, triples, EvaluatorKind.SNAPSHOT) for count, triples in ((10, 2_000), (100, 400))}
+    beside(4, BATCH, EvaluatorKind.NATIVE)  # compiles
+    plans = {count: beside(count, BATCH, EvaluatorKind.NATIVE) for count in (1, 2, 4, 16, 64)}
     columns = ["queries", "patterns ≤", "T", "triples/s", "solutions/triple", "different", "built, ms"]
     show("Conjunctive queries as one automaton, processor time of one thread", columns, list(map(row, results)))
-    beside = [[f"{n:,}", *(f"{rate:,.0f}" for rate in (*both, both[0] / both[1]))] for n, both in compared.items()]
-    show("Beside as many snapshot evaluators", ["queries", "automaton", "snapshots", "×"], beside)
+    for who, rates in (("snapshot evaluators", compared), ("native plans", plans)):
+        rows = [[f"{n:,}", *(f"{rate:,.0f}" for rate in (*both, both[0] / both[1]))] for n, both in rates.items()]
+        show(f"Beside as many {who}, to answers, triples/s", ["queries", "automaton", who, "×"], rows)
     text = [[f"{n:,}", *(f"{rate:,.0f}" for rate in as_text(n))] for n in (100, 2_000)]
     show("From N-Quads to NDJSON", ["queries", "triples/s", "solutions/s"], text)
     if asked.json:
@@ -230,6 +250,7 @@ def main() -> None:
         {f"rate_{n}_over_asked": by[n, 3, 100].rate / least for n, least in ((100, 5e5), (2_000, 1e5), (10_000, 2.5e4))}
         | {"built_2000_over_100_ms": by[2_000, 3, 100].built / 0.1}
         | {f"over_snapshots_at_{n}": own / theirs for n, (own, theirs) in compared.items()}
+        | {f"over_plans_at_{n}": own / theirs for n, (own, theirs) in plans.items()}
         | {"patterns_1_over_5": by[DEFAULT, 1, 100].rate / by[DEFAULT, 5, 100].rate}
         | {"window_10_over_500": by[DEFAULT, 3, 10].rate / by[DEFAULT, 3, 500].rate}
     )
