@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 from pyoxigraph import Literal, NamedNode, Triple
 
+from freshkeeper.maintenance.native.aggregates import Aggregated, number_ids
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.id_rows import firsts, numbered
 from freshkeeper.maintenance.native.plan_head import Grouping, template_variable
@@ -16,7 +17,7 @@ from freshkeeper.policies.arrays import Bools, Ints
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The rows that GROUP BY and COUNT make of a bag of solutions."""
+    """The rows that GROUP BY and its aggregates make of a bag of solutions."""
 
     grouping: Grouping
     kept: tuple[str, ...]
@@ -31,15 +32,29 @@ class Groups:
             groups = np.zeros(values.shape[1], np.int64)
         most = int(groups.max(initial=-1)) + 1 if self.grouping.keys else 1
         found = {name: _first_of(groups, keys[n], most) for n, name in enumerate(self.grouping.keys)}
-        for count in self.grouping.counts:
-            column = None if count.variable is None else values[self.kept.index(count.variable)]
-            found[count.name] = self.numbers(_counts(groups, column, most, count.distinct))
+        for one in self.grouping.aggregates:
+            column = None if one.variable is None else values[self.kept.index(one.variable)]
+            if one.function == "COUNT" or column is None:
+                found[one.name] = self.numbers(_counts(groups, column, most, one.distinct))
+            else:
+                found[one.name] = self.aggregated.rows(one, groups, column, most)
         return np.stack([found[name] for name in self.shown])
+
+    @cached_property
+    def aggregated(self) -> Aggregated:
+        """What is made of values."""
+        return Aggregated(self.dictionary)
+
+    def members(self, values: Ints) -> Ints:
+        """A solution of each row, -1 where there is none."""
+        if not self.grouping.keys:
+            return np.array([values.shape[1] - 1])
+        groups, _ = numbered(values[[self.kept.index(name) for name in self.grouping.keys]])
+        return _first_of(groups, np.arange(groups.size), int(groups.max(initial=-1)) + 1)
 
     def numbers(self, counts: Ints) -> Ints:
         """The ids of numbers."""
-        each, places = np.unique(counts, return_inverse=True)
-        return self.dictionary.encode([Literal(n) for n in each.tolist()])[places]
+        return number_ids(counts, self.dictionary)
 
 
 def _first_of(groups: Ints, column: Ints, most: int) -> Ints:

@@ -10,7 +10,7 @@ from freshkeeper.policies.arrays import Ints
 
 def grouped(groups: Groups, found: Intervals, begin: int) -> Intervals:
     """The rows of groups; without keys there is one of nothing, too, from `begin` on."""
-    counts, keys = groups.grouping.counts, found.rows[_places(groups, groups.grouping.keys)]
+    counts, keys = groups.grouping.aggregates, found.rows[_places(groups, groups.grouping.keys)]
     parts, weights = [found.with_rows(keys)], [np.zeros((1 + len(counts), len(found)), np.int64)]
     weights[0][0] = 1
     for n, count in enumerate(counts, 1):
@@ -32,7 +32,7 @@ def _rows(groups: Groups, found: Intervals, weights: Ints) -> Intervals:
     parts = segments(found, weights)
     there = np.flatnonzero(parts.totals[0] > 0)
     columns = dict(zip(groups.grouping.keys, found.rows[:, parts.first[there]], strict=True))
-    for n, count in enumerate(groups.grouping.counts, 1):
+    for n, count in enumerate(groups.grouping.aggregates, 1):
         columns[count.name] = groups.numbers(parts.totals[n, there])
     rows = np.stack([columns[name] for name in groups.shown])
     return Intervals(rows, parts.since[there], parts.until[there])

@@ -57,7 +57,7 @@ class NativeAnswers:
         self._kept = self.variables if plain else self.plan.kept
         self._groups = Groups(head.grouping, self._kept, self.variables, self.dictionary) if head.grouping else None
         self._triples = Triples(head.template, self._kept, self.dictionary) if head.template else None
-        held = [_slots(content) for content in self.contents]
+        held = [slots_of(content) for content in self.contents]
         windows = [self._input(pattern, held) for pattern in self.plan.patterns]
         self._join = DeltaJoin([*windows, *relations(self.query, self.plan.statics, self.static)])
         literals = LiteralIds(self.dictionary)
@@ -72,7 +72,7 @@ class NativeAnswers:
         """A window has moved."""
         if not move.changed:
             return
-        held = _slots(content)
+        held = slots_of(content)
         self._lose(*self.table.drop(held))
         self._gain(self._join.arrived(held))
 
@@ -88,8 +88,7 @@ class NativeAnswers:
                 return
             windows = [one for one in self._join.inputs if isinstance(one, WindowInput)]
             self._join, self._swapped = DeltaJoin([*windows, *found]), None
-        self._lose(self.table.values.copy(), self.table.noted.copy())
-        self.table.size = 0
+        self._lose(*self.table.clear())
         self._gain(self._join.all())
 
     def _gain(self, found: Iterable[Solutions]) -> None:
@@ -184,7 +183,8 @@ def native_query(
     query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
 ) -> ContinuousQuery:
     """A query that runs by its plan."""
-    if moves_with_elements(query):
+    counts = plan.head.grouping is None or plan.head.grouping.counts
+    if counts and moves_with_elements(query):
         return _moving_query(query, plan, graphs, start, name, dictionary)
     contents, static = slot_contents(query, start, dictionary), StaticGraphs.of(graphs, dictionary)
     answers = NativeAnswers(query, plan, contents, static, dictionary)
@@ -219,7 +219,8 @@ def _moving_query(
     )
 
 
-def _slots(content: Content) -> HeldSlots:
+def slots_of(content: Content) -> HeldSlots:
+    """The triples of a window that a native query has."""
     assert isinstance(content.held, HeldSlots)
     return content.held
 

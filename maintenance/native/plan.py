@@ -192,20 +192,20 @@ class _Reader:
             raise NotNativeError(f"?{min(unsure)} is not bound by all solutions")
         expressions = tuple(self._expressions(certain.union(*(bound_variables(s.inner) for s in self.services))))
         computed = frozenset(e.name for e in expressions if e.name is not None)
-        if self.services and (computed or self.head.form is not Form.SELECT or self.head.grouping is not None):
-            raise NotNativeError("it has a SERVICE beside a BIND, or makes something else than rows of its answers")
+        if self.services and (computed or self.head.form is not Form.SELECT):
+            raise NotNativeError("a SERVICE beside a BIND, or answers that are no rows", self.services[0])
         known = (certain | computed).union(*(service.bound for service in self.services))
         kept = tuple(n for n in sorted(known) if not n.startswith(BLANKS)) if self.head.star else self.head.needed
-        if unbound := [name for name in (*kept, *self.head.shown) if name not in known | self._counts]:
+        if unbound := [name for name in (*kept, *self.head.shown) if name not in known | self._aggregates]:
             raise NotNativeError(f"?{unbound[0]} is not bound by all solutions")
         looked = [*(e.variables for e in expressions), *(p.variables for p in self.patterns)]
         parts = tuple(self._parts((frozenset(kept) | everything(self.services)).union(*looked)))
         return Plan(tuple(self.patterns), parts, expressions, kept, self.head, certain, len(self.services))
 
     @property
-    def _counts(self) -> frozenset[str]:
+    def _aggregates(self) -> frozenset[str]:
         grouping = self.head.grouping
-        return frozenset(count.name for count in grouping.counts) if grouping is not None else frozenset()
+        return frozenset(one.name for one in grouping.aggregates) if grouping is not None else frozenset()
 
     def _window_block(self, block: WindowBlock) -> None:
         if block.iri is None:

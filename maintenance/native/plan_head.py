@@ -11,6 +11,7 @@ from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Element, Select
 from freshkeeper.maintenance.rsp.construct import MARK, Template
 from freshkeeper.maintenance.rsp.evaluator import OWN
 
+FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 NAMELESS = "freshkeeper:window/"
 """What the names of windows begin with that have none."""
 
@@ -18,7 +19,7 @@ NAMELESS = "freshkeeper:window/"
 class NotNativeError(Exception):
     """Why a query is left to the snapshot evaluator, and what in it is to blame, where one element is."""
 
-    def __init__(self, reason: str, element: Element | None = None) -> None:
+    def __init__(self, reason: str, element: Element | Token | None = None) -> None:
         """Keep the element for its place."""
         super().__init__(reason)
         self.element = element
@@ -30,20 +31,26 @@ class NotNativeError(Exception):
 
 
 @dataclass(frozen=True)
-class Count:
-    """COUNT of a group: of its solutions, or of the values of a variable."""
+class Aggregate:
+    """What is made of a group: of its solutions, or of the values of a variable."""
 
     name: str
     variable: str | None
     distinct: bool
+    function: str = "COUNT"
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """GROUP BY variables; what is shown of each group are these and counts."""
+    """GROUP BY variables; what is shown of each group are these and aggregates."""
 
     keys: tuple[str, ...]
-    counts: tuple[Count, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    @property
+    def counts(self) -> bool:
+        """Whether it does nothing but count."""
+        return all(one.function == "COUNT" for one in self.aggregates)
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,8 @@ class Head:
         """What must be known of every solution."""
         if self.grouping is None:
             return self.shown
-        counted = (count.variable for count in self.grouping.counts if count.variable is not None)
-        return tuple(dict.fromkeys([*self.grouping.keys, *counted]))
+        made_of = (one.variable for one in self.grouping.aggregates if one.variable is not None)
+        return tuple(dict.fromkeys([*self.grouping.keys, *made_of]))
 
 
 def read_head(query: Query) -> Head:
@@ -76,8 +83,11 @@ def read_head(query: Query) -> Head:
     if any(sign in query.sparql.replace(NAMELESS, "") for sign in OWN):
         raise NotNativeError("it asks for times of elements")
     tree = query.tree
-    if tree.has("ORDER", "LIMIT", "OFFSET", "VALUES", "HAVING"):
-        raise NotNativeError("it orders, cuts off or joins what stands behind its pattern")
+    for token in tree.tail:
+        if token.is_word("ORDER", "LIMIT", "OFFSET", "VALUES", "HAVING"):
+            raise NotNativeError(
+                f"{token.text.upper()}: it orders, cuts off or joins what stands behind its pattern", token
+            )
     if query.form is Form.CONSTRUCT:
         return _construct(query, tree)
     if query.form is Form.ASK:
@@ -87,7 +97,7 @@ def read_head(query: Query) -> Head:
 
 def _select(tree: Select) -> Head:
     if tree.distinct is not None and tree.distinct.is_word("REDUCED"):
-        raise NotNativeError("it is REDUCED")
+        raise NotNativeError("it is REDUCED", tree.distinct)
     shown, distinct = tuple(tree.columns), tree.distinct is not None
     if tree.aggregated:
         return Head(Form.SELECT, False, shown, (), distinct, _grouping(tree))
@@ -98,10 +108,11 @@ def _select(tree: Select) -> Head:
 
 def _grouping(tree: Select) -> Grouping:
     keys = _keys(tree.tail)
-    counts = tuple(_count(name, made) for name, made in tree.columns.items() if made)
+    aggregates = tuple(_aggregate(name, made) for name, made in tree.columns.items() if made)
     if lost := [name for name, made in tree.columns.items() if not made and name not in keys]:
-        raise NotNativeError(f"?{lost[0]} is no key of its groups")
-    return Grouping(keys, counts)
+        named = [token for token in tree.head if token.text[1:] == lost[0]]
+        raise NotNativeError(f"?{lost[0]} is no key of its groups", named[0] if named else None)
+    return Grouping(keys, aggregates)
 
 
 def _keys(tail: Sequence[Token]) -> tuple[str, ...]:
@@ -110,22 +121,22 @@ def _keys(tail: Sequence[Token]) -> tuple[str, ...]:
     if begin is None:
         return ()
     named = [token for token in tail[begin + 2 :] if not token.is_word(*CLAUSES)]
-    if any(token.kind is not Kind.VAR for token in named):
-        raise NotNativeError("it groups by what it computes")
+    if others := [token for token in named if token.kind is not Kind.VAR]:
+        raise NotNativeError("it groups by what it computes", others[0])
     return tuple(dict.fromkeys(token.text[1:] for token in named))
 
 
-def _count(name: str, made: Sequence[Token]) -> Count:
-    words = list(made)
-    distinct = len(words) == 5 and words[2].is_word("DISTINCT")
-    counted = words[3 if distinct else 2] if len(words) == 4 + distinct else None
-    if counted is None or not (words[0].is_word("COUNT") and words[1].is_mark("(") and words[-1].is_mark(")")):
-        raise NotNativeError(f"?{name} is more than COUNT of a variable or of all")
-    if counted.kind is Kind.VAR:
-        return Count(name, counted.text[1:], distinct)
-    if not counted.is_mark("*") or distinct:
-        raise NotNativeError(f"?{name} is more than COUNT of a variable or of all")
-    return Count(name, None, distinct)
+def _aggregate(name: str, made: Sequence[Token]) -> Aggregate:
+    """A function of a variable, or COUNT(*)."""
+    distinct = len(made) == 5 and made[2].is_word("DISTINCT")
+    of = made[3 if distinct else 2] if len(made) == 4 + distinct else None
+    if of is not None and made[0].is_word(*FUNCTIONS) and made[1].is_mark("(") and made[-1].is_mark(")"):
+        function = made[0].text.upper()
+        if of.kind is Kind.VAR:
+            return Aggregate(name, of.text[1:], distinct, function)
+        if of.is_mark("*") and not distinct and function == "COUNT":
+            return Aggregate(name, None, distinct)
+    raise NotNativeError(f"?{name} is more than {', '.join(FUNCTIONS)} of a variable, or COUNT of all", made[0])
 
 
 def _construct(query: Query, tree: Select) -> Head:

@@ -11,7 +11,8 @@ import numpy as np
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.freshness_columns import FreshnessColumns
-from freshkeeper.maintenance.native.id_rows import IdRows, firsts, numbered, without
+from freshkeeper.maintenance.native.group_index import GroupIndex
+from freshkeeper.maintenance.native.id_rows import IdRows, firsts, numbered
 from freshkeeper.maintenance.native.native_query import NativeAnswers
 from freshkeeper.maintenance.native.solution_table import SolutionTable
 from freshkeeper.maintenance.native.view_columns import Expansion, ViewColumns
@@ -23,6 +24,7 @@ from freshkeeper.maintenance.rsp.window_content import FOREVER, NEVER, Content
 from freshkeeper.maintenance.service.asking import Asking
 from freshkeeper.maintenance.service_join.from_view import FromView
 from freshkeeper.maintenance.service_join.service_view import ServiceView
+from freshkeeper.policies import base
 from freshkeeper.policies.arrays import Bools, Floats, Ints
 
 
@@ -33,14 +35,15 @@ class NativeService:
     service: FromView
     dictionary: Dictionary
     table: SolutionTable = field(init=False)
-    until: Ints = field(init=False)
-    """when each solution is over"""
+    by_sn: GroupIndex | None = None
+    """solutions that the view knows of by their SN, where somebody asks"""
     number: int = 0
     """which one of the query's it is"""
     _slots: dict[tuple[int, ...], int] = field(default_factory=dict)
     _unknown: list[int] = field(default_factory=list)
     _released: int = 0
     _gone: list[tuple[Ints, Ints]] = field(default_factory=list)
+    _looked: tuple[Ints, Ints] = field(init=False)
 
     def __post_init__(self) -> None:
         """Ids of SNs are kept, for they come again."""
@@ -56,9 +59,9 @@ class NativeService:
         """Of each solution: until when the view knows of it, and the slot of its SN."""
         return self.table.noted[2 * self.number], self.table.noted[2 * self.number + 1]
 
-    def prepare(self, until: Ints) -> ServiceView:
-        """There will be an evaluation."""
-        self.until = until
+    def prepare(self, rows: Ints, until: Ints) -> ServiceView:
+        """There will be an evaluation; these solutions, over then, may have to be told of."""
+        self._looked = rows, until
         self.service.stage(self._feed)
         return self.service.view
 
@@ -67,33 +70,56 @@ class NativeService:
         fed, slots = noted[2 * self.number], noted[2 * self.number + 1]
         known = fed >= 0
         self._gone.append((fed[known], slots[known]))
+        if self.by_sn is not None:
+            self.by_sn.remove(noted[-1, known])
 
     def leave(self) -> None:
         """Nothing is needed any more."""
-        self.lose(self.table.noted)
+        fed, slots = self.notes
+        self._gone.append((fed[fed >= 0], slots[fed >= 0]))
         self._withdraw()
         self.service.leave()
 
+    def follow(self) -> None:
+        """The view was evaluated."""
+        self.columns.follow(self.service.view.evaluation, self._unknown)
+        self._unknown.clear()
+
     def expand(self, slots: Ints) -> Expansion:
         """What the view has for solutions with these SNs."""
-        evaluation = self.service.view.evaluation
-        self.columns.follow(evaluation, self._unknown)
-        self._unknown.clear()
-        found = self.columns.expand(evaluation.join, slots)
+        found = self.columns.expand(slots)
         return replace(found, columns={self._names[name]: ids for name, ids in found.columns.items()})
+
+    def wholes(self, now: int, sns: Ints) -> tuple[Floats, Ints]:
+        """How sure it is that all copies of these SNs are fresh, and how old the oldest one is."""
+        manager, join = self.service.view.manager, self.service.view.evaluation.join
+        place = np.searchsorted(join.sn, sns)
+        known = place < join.sn.size
+        known[known] = join.sn[place[known]] == sns[known]
+        sure = np.ones(sns.size)
+        sure[known] = join.fresh[place[known]]
+        sn, sr = manager.graph.edges_of(sns)
+        refreshed = manager.view.last_refresh[sr]
+        age = np.full(sns.size, NEVER)
+        held = refreshed != base.NEVER
+        np.maximum.at(age, np.searchsorted(sns, sn[held]), now - refreshed[held])
+        return sure, age
 
     def _feed(self, now: int) -> tuple[Ints, Ints]:
         """What came, and what stays longer than it was known to; what is gone is taken out."""
-        span, (fed, slots) = self.service.view.manager.window.range, self.notes
-        end = np.minimum(now, np.maximum(self.until - span, now - span + 1)) + span
-        new = np.flatnonzero(fed < end)
+        span, (fed, slots), (rows, until) = self.service.view.manager.window.range, self.notes, self._looked
+        end = np.minimum(now, np.maximum(until - span, now - span + 1)) + span
+        later = fed[rows] < end
+        new, end = rows[later], end[later]
         again = new[fed[new] >= 0]
         self._gone.append((fed[again], slots[again]))
         self._withdraw()
         fresh = new[slots[new] < 0]
         slots[fresh] = self._resolved(fresh)
-        fed[new] = end[new]
-        return end[new] - span, slots[new]
+        if self.by_sn is not None:
+            self.by_sn.add(fresh, [slots[fresh]])
+        fed[new] = end
+        return end - span, slots[new]
 
     def _withdraw(self) -> None:
         window = self.service.view.manager
@@ -125,33 +151,47 @@ class NativeService:
         return np.array([self._slots[sn] for sn in sns], np.int64)[numbers]
 
 
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Answers: what they show, and what they are made of."""
+
+    shown: Ints
+    """variables × answers"""
+    srs: Ints
+    """SERVICE patterns × answers"""
+    solutions: Ints
+
+
 @dataclass(eq=False)
 class NativeServiceAnswers(NativeAnswers):
     """A query with SERVICE patterns, all of them from views."""
 
     services: Sequence[NativeService] = ()
-    _earlier: tuple[Ints, Floats, Ints] | None = None
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """The views learn what is in the windows."""
-        del now, evaluator, functions
+        del evaluator, functions
         self._swap()
-        until = self._until()
-        return [service.prepare(until) for service in self.services]
+        rows = self._looked(now)
+        until = self._until(rows)
+        return [service.prepare(rows, until) for service in self.services]
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """The solutions joined with the views."""
         del evaluator, functions
         self.errors = sum(service.service.view.evaluation.record.errors for service in self.services)
-        return self._compared(*self._joined(now))
+        for service in self.services:
+            service.follow()
+        return self._compared(now)
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
         """An evaluation that an earlier run answered: the last one of query and view tell what is in its window."""
         del evaluator, functions
         self._swap()
-        until, lasts = self._until(), [service.service.view.store.last for service in self.services]
+        lasts = [service.service.view.store.last for service in self.services]
         told = [service for service, last in zip(self.services, lasts, strict=True) if now in (done, last)]
-        views = [service.prepare(until) for service in told]
+        rows = self._looked(now)
+        views = [service.prepare(rows, self._until(rows)) for service in told]
         return [view for view in views if now == view.store.last]
 
     def leave(self) -> None:
@@ -160,80 +200,95 @@ class NativeServiceAnswers(NativeAnswers):
             service.leave()
 
     def _table(self, holders: Sequence[HeldSlots]) -> SolutionTable:
-        needed = frozenset(self.variables).union(
+        needed = frozenset(self._kept).union(
             *(service.service.variables for service in self.services),
             *(service.service.part.sn for service in self.services),
             *(expression.variables for expression in self.plan.expressions),
         )
-        table = SolutionTable(tuple(sorted(self.plan.given & needed)), holders, 2 * len(self.services))
+        table = self._made(tuple(sorted(self.plan.given & needed)), holders)
         for number, service in enumerate(self.services):
             service.table, service.number = table, number
         return table
+
+    def _made(self, variables: tuple[str, ...], holders: Sequence[HeldSlots]) -> SolutionTable:
+        return SolutionTable(variables, holders, 2 * len(self.services))
+
+    def _looked(self, now: int) -> Ints:
+        """The solutions that may be new to a view, or stay longer than it knows."""
+        del now
+        return np.arange(self.table.size)
 
     def _lose(self, values: Ints, noted: Ints) -> None:
         if values.shape[1] or noted.shape[1]:
             for service in self.services:
                 service.lose(noted)
 
-    def _until(self) -> Ints:
-        """When each solution is over: with the first of its elements to leave."""
-        found = np.full(self.table.size, FOREVER, np.int64)
+    def _until(self, rows: Ints) -> Ints:
+        """When some solutions are over: with the first of their elements to leave."""
+        found = np.full(rows.size, FOREVER, np.int64)
         contents: dict[int, Content] = {id(content.held): content for content in self.contents}
         for held, slots in zip(self.table.holders, self.table.slots, strict=True):
             lasts = contents[id(held)].expiry(0)
             if lasts != FOREVER:
-                found = np.minimum(found, held.latest[slots] + lasts)
+                found = np.minimum(found, held.latest[slots[rows]] + lasts)
         return found
 
-    def _joined(self, now: int) -> tuple[Ints, Floats, Ints]:
-        """The answers: what they show, how sure they are, how old."""
-        bound = dict(zip(self.table.variables, self.table.values, strict=True))
-        sure, age = np.ones(self.table.size), np.full(self.table.size, NEVER)
-        slots = [service.notes[1] for service in self.services]
+    def _joined(self, solutions: Ints) -> "Joined":
+        """The answers that some solutions have."""
+        bound = {name: ids[solutions] for name, ids in zip(self.table.variables, self.table.values, strict=True)}
+        slots = [service.notes[1][solutions] for service in self.services]
+        srs = np.empty((0, solutions.size), np.int64)
         for n, service in enumerate(self.services):
             found = service.expand(slots[n])
             rows = found.solutions
             fits, bound = _merged({name: ids[rows] for name, ids in bound.items()}, found.columns)
-            sure, age = sure[rows] * found.fresh, np.maximum(age[rows], now - found.refreshed)
-            slots = [each[rows] for each in slots]
+            srs = np.concatenate([srs[:, rows], found.srs[None]])
+            solutions, slots = solutions[rows], [each[rows] for each in slots]
             if fits is not None:
                 bound, slots = {name: ids[fits] for name, ids in bound.items()}, [each[fits] for each in slots]
-                sure, age = sure[fits], age[fits]
+                srs, solutions = srs[:, fits], solutions[fits]
         for condition in self._expressions:
             names = condition.expression.variables
             if not self.plan.given >= set(names):
-                kept = condition.holds([bound[name] for name in names], sure.size)
+                kept = condition.holds([bound[name] for name in names], solutions.size)
                 bound = {name: ids[kept] for name, ids in bound.items()}
-                sure, age = sure[kept], age[kept]
-        shown = np.stack([bound[name] for name in self.variables]) if self.variables else np.empty((0, sure.size), int)
+                srs, solutions = srs[:, kept], solutions[kept]
+        none = np.empty((0, solutions.size), np.int64)
+        shown = np.stack([bound[name] for name in self._kept]) if self._kept else none
+        return Joined(shown if self._groups else self._with_blanks(shown), srs, solutions)
+
+    def _with_blanks(self, shown: Ints) -> Ints:
+        """Blank nodes of sources are such again."""
         for service in self.services:
             for travelling, blank in service.columns.blanks.items():
                 shown[shown == travelling] = blank
-        return shown, sure, age
+        return shown
 
-    def _compared(self, rows: Ints, sure: Floats, age: Ints) -> Answers:
-        """DISTINCT, and R2S."""
-        operator = self.query.operator
-        if self.plan.head.distinct or operator is not Operator.RSTREAM:  # of equal answers the surest come first
-            order = np.lexsort((age, -sure))
-            rows, sure, age = rows[:, order], sure[order], age[order]
-        if self.plan.head.distinct:
-            kept = firsts(rows)
-            rows, sure, age = rows[:, kept], sure[kept], age[kept]
-        if operator is not Operator.RSTREAM:
-            now = rows, sure, age
-            before = self._earlier or (rows[:, :0], sure[:0], age[:0])
-            self._earlier = now
-            (rows, sure, age), other = (now, before) if operator is Operator.ISTREAM else (before, now)
-            kept = without(rows, other[0])
-            rows, sure, age = rows[:, kept], sure[kept], age[kept]
+    def _sure(self, now: int, srs: Ints) -> tuple[Floats, Ints]:
+        """How sure answers are that are made of these copies, a row for each pattern, and how old."""
+        sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], NEVER)
+        for service, each in zip(self.services, srs, strict=True):
+            view = service.service.view
+            sure = sure * view.evaluation.join.copies[each]
+            age = np.maximum(age, now - view.manager.view.last_refresh[each])
+        return sure, age
+
+    def _compared(self, now: int) -> Answers:
+        """All of them, or with DISTINCT the surest of each."""
+        found = self._joined(np.arange(self.table.size))
+        rows, sure, age = self._once(found.shown, *self._sure(now, found.srs))
         return Answers(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))
 
-    def _mark(self, live: Bools) -> None:
-        super()._mark(live)
-        if self._earlier is not None:
-            ids = self._earlier[0]
-            live[ids[ids >= 0]] = True
+    def _once(self, rows: Ints, sure: Floats, age: Ints) -> tuple[Ints, Floats, Ints]:
+        """Answers, the surest first where they are compared; with DISTINCT that one alone."""
+        distinct = self.plan.head.distinct
+        if distinct or self.query.operator is not Operator.RSTREAM:
+            order = np.lexsort((age, -sure))
+            rows, sure, age = rows[:, order], sure[order], age[order]
+        if distinct:
+            kept = firsts(rows)
+            rows, sure, age = rows[:, kept], sure[kept], age[kept]
+        return rows, sure, age
 
 
 def _merged(left: dict[str, Ints], right: Mapping[str, Ints]) -> tuple[Bools | None, dict[str, Ints]]:

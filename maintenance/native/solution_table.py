@@ -68,6 +68,12 @@ class SolutionTable:
         self._keep(~lost)
         return found
 
+    def clear(self) -> tuple[Ints, Ints]:
+        """All go; returns what they bound, and what was noted of them."""
+        found = self.values.copy(), self.noted.copy()
+        self.size = 0
+        return found
+
     def mark(self, live: Bools) -> None:
         """The ids that are kept."""
         live[self.values[self.values >= 0]] = True

@@ -109,7 +109,7 @@ def _owners(query: Query, plan: Plan, marks: Collection[str]) -> dict[str, int]:
         raise NotNativeError("it is no instance")
     if MARK in query.expression.prologue.text:
         raise NotNativeError("what differs is what names mean")
-    if plan.head.grouping is not None and not plan.head.grouping.keys:
+    if plan.head.grouping is not None and not (plan.head.grouping.keys and plan.head.grouping.counts):
         raise NotNativeError("it counts everything")
     return {mark: n for n, join in _joins(plan) for mark in map(_mark, _ends(join)) if mark in marks}
 

@@ -10,19 +10,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from pyoxigraph import BlankNode, Triple
 
-from freshkeeper.maintenance.evaluation import Evaluation, Join
+from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.group_index import GroupIndex
 from freshkeeper.maintenance.rsp.evaluator import Row
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service_join.values import skolem
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, grown, spread
+from freshkeeper.policies.arrays import Bools, Ids, Ints, grown, spread
 from freshkeeper.policies.base import NEVER
 
 UNBOUND = -1
 MANY = 1_000
 """Edges that may be held though their SNs are gone."""
+NO_INTS: Ints = np.empty(0, np.int64)
 
 
 @dataclass(eq=False)
@@ -55,6 +56,16 @@ class Pool:
             self.rows = self.rows[:, places]
             self.start, self.used = np.cumsum(self.count) - self.count, self.live
 
+    def holds(self, numbers: Ints, counts: Ints, rows: Ints) -> Bools:
+        """Which of these numbers have these very rows."""
+        self._know(int(numbers.max(initial=-1)) + 1)
+        same: Bools = self.count[numbers] == counts
+        there = np.repeat(same, counts)
+        mine = self.rows[:, spread(self.start[numbers[same]], counts[same])]
+        other = (mine != rows[:, there]).any(axis=0)
+        same[np.repeat(np.arange(numbers.size), counts)[there][other]] = False
+        return same
+
     def mark(self, live: Bools) -> None:
         """The ids that are kept."""
         ids = self.rows[:, spread(self.start, self.count)].ravel()
@@ -75,8 +86,23 @@ class Expansion:
     columns: dict[str, Ints]
     srs: Ids
     """the copy that each row is made of"""
-    fresh: Floats
-    refreshed: Ints
+
+
+@dataclass(eq=False)
+class ViewChanges:
+    """What has changed in a view until somebody takes it."""
+
+    sns: list[Ints] = field(default_factory=list)
+    """SNs whose edges were read"""
+    srs: list[Ints] = field(default_factory=list)
+    """SRs whose copies have other rows than before"""
+
+    def take(self) -> tuple[Ints, Ints]:
+        """The different SNs and SRs."""
+        sns, srs = (np.unique(np.concatenate([NO_INTS, *each])) for each in (self.sns, self.srs))
+        self.sns.clear()
+        self.srs.clear()
+        return sns, srs
 
 
 @dataclass(eq=False)
@@ -88,6 +114,7 @@ class ViewColumns:
     dictionary: Dictionary
     blanks: dict[int, int] = field(default_factory=dict)
     """blank nodes of the source by the names that they travel under"""
+    listeners: list[ViewChanges] = field(default_factory=list)
     _seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _followed: Evaluation | None = None
     _missing: set[int] = field(default_factory=set)
@@ -112,7 +139,7 @@ class ViewColumns:
             self._read_copies()
         self._read_edges()
 
-    def expand(self, join: Join, sns: Ints) -> Expansion:
+    def expand(self, sns: Ints) -> Expansion:
         """The rows for some solutions by their SNs; those of other queries cost nothing."""
         each, place = _different(sns, self.manager.view.sns.width)
         sn, sr = self.manager.graph.edges_of(each)
@@ -121,14 +148,12 @@ class ViewColumns:
         edge, copy, pairs = self._rows(sn, sr)
         columns = {name: self.edges.rows[n, edge] for n, name in enumerate(self._edge_names)}
         columns |= {name: self.copies.rows[n, copy] for n, name in enumerate(self._copy_names)}
-        sn, sr = sn[pairs], sr[pairs]
-        count, where = np.bincount(place[sn], minlength=each.size + 1), place[sns]
+        sr = sr[pairs]
+        count, where = np.bincount(place[sn[pairs]], minlength=each.size + 1), place[sns]
         lengths = count[where]
         rows = spread((np.cumsum(count) - count)[where], lengths)
-        sr, fresh = sr[rows], join.sure(sn, sr)[rows]
-        refreshed = self.manager.view.last_refresh[sr]
         columns = {name: ids[rows] for name, ids in columns.items()}
-        return Expansion(np.repeat(np.arange(sns.size), lengths), columns, sr, fresh, refreshed)
+        return Expansion(np.repeat(np.arange(sns.size), lengths), columns, sr[rows])
 
     def _rows(self, sn: Ints, sr: Ids) -> tuple[Ints, Ints, Ints]:
         """Of each pair of an edge and its copy: the row of the edge, the row of the copy, and the place of the pair."""
@@ -147,9 +172,10 @@ class ViewColumns:
         """Copies that were fetched since the last time."""
         view = self.manager.view
         now = view.last_refresh
-        self._seen = np.concatenate([self._seen, np.full(max(0, now.size - self._seen.size), NEVER)])
+        if (more := now.size - self._seen.size) > 0:
+            self._seen = np.concatenate([self._seen, np.full(more, NEVER)])
         changed = np.flatnonzero(now != self._seen[: now.size])
-        self._seen = now.copy()
+        self._seen[changed] = now[changed]
         changed = changed[(now[changed] != NEVER)]
         rows: list[Row] = []
         counts = np.zeros(changed.size, np.int64)
@@ -160,7 +186,12 @@ class ViewColumns:
             rows += [(*key, *row) for row in value]
             counts[n] = len(value)
         if changed.size:
-            self.copies.put(changed, counts, self._encoded(rows, self.copies.width))
+            ids = self._encoded(rows, self.copies.width)
+            if self.listeners:
+                others = changed[~self.copies.holds(changed, counts, ids)]
+                for listener in self.listeners:
+                    listener.srs.append(others)
+            self.copies.put(changed, counts, ids)
 
     def _read_edges(self) -> None:
         """Edges of SNs that are no longer missing."""
@@ -177,6 +208,8 @@ class ViewColumns:
         counts = np.array([len(each) for each in found], np.int64)
         rows = [tuple(edge[n] for n in self._extra) for each in found for edge in each]
         self.edges.put(self._numbers(sns, slots.astype(np.int64)), counts, self._encoded(rows, self.edges.width))
+        for listener in self.listeners:
+            listener.sns.append(np.array(there, np.int64))
         if self._edge_count > 2 * graph.edges + MANY:
             self._let_go()
 

@@ -57,12 +57,15 @@ class HeldSlots(TripleSlots):
     kind: WindowKind = WindowKind.TIME
     removed: Ints = field(default_factory=lambda: NONE)
     """the slots that the last move freed; until the next one they still have their terms"""
+    came: Ints = field(default_factory=lambda: NONE)
+    """the slots of what arrived in it, also again"""
     _size: int = 0
     _copies: Ints = field(default_factory=column)
     _arrivals: Arrivals = field(default_factory=Arrivals)
     _before: int | None = None
     _going: list[Ints] = field(default_factory=list)
     _coming: list[Ints] = field(default_factory=list)
+    _arrived: list[Ints] = field(default_factory=list)
 
     def __len__(self) -> int:
         return self._size
@@ -95,6 +98,7 @@ class HeldSlots(TripleSlots):
         self._fill(new)
         self._size += new
         self._coming.append(added[:new])
+        self._arrived.append(slots)
         if self.kind is not WindowKind.ALL or not len(self._arrivals):
             self._arrivals.add(came.times, slots)
 
@@ -114,7 +118,8 @@ class HeldSlots(TripleSlots):
         going, added = _all(self._going), _all(self._coming)
         if self._before is not None:
             going = np.unique(going[self.latest[going] < self._before])
-        self._going, self._coming, self._before = [], [], None
+        self.came = _all(self._arrived)
+        self._going, self._coming, self._arrived, self._before = [], [], [], None
         slot_kernels.forget(self._table, self.terms, going)
         self._copies[going] = 0
         self._size -= going.size

@@ -16,7 +16,7 @@ from freshkeeper.maintenance.query.syntax.query_errors import place
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.rewrite import alias_edits, window_edits
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
-from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.syntax.tokens import Token, tokenize
 from freshkeeper.maintenance.query.syntax.tree import Element, Select, Source
 from freshkeeper.maintenance.settings.closure import Closure
 
@@ -163,8 +163,8 @@ class Query:
             edits += [Edit(len(e.head), len(e.head), "\nWHERE "), *window_edits(tokens, names, opening, closing)]
         return [*edits, Edit(e.behind, e.behind, "\n")] if e.tail else edits
 
-    def place(self, element: Element) -> tuple[int, int] | None:
-        """The line and the column of an element in the text that the query was read from."""
+    def place(self, element: Element | Token) -> tuple[int, int] | None:
+        """The line and the column of an element or a token in the text that the query was read from."""
         if self.written is None:
             return None
         text, source_map = self.written

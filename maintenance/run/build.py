@@ -13,6 +13,8 @@ from freshkeeper.maintenance.native.pattern_set import PatternSet
 from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
+from freshkeeper.maintenance.native.service_changes import ServiceChanges
+from freshkeeper.maintenance.native.service_groups import ServiceGroups
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.templates import template_query
 from freshkeeper.maintenance.query.model import Operator, Query
@@ -156,7 +158,10 @@ def _native(
         native = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
         names = joined.names([one.service.variables for one in native])
         static = StaticGraphs.of(graphs, dictionary)
-        answers = NativeServiceAnswers(query, plan, contents, static, dictionary, variables=names, services=native)
+        kind = NativeServiceAnswers if query.operator is Operator.RSTREAM else ServiceChanges
+        if plan.head.grouping is not None:
+            kind = ServiceGroups
+        answers = kind(query, plan, contents, static, dictionary, variables=names, services=native)
         return continuous(answers, graphs, start, name)
 
     return made

@@ -50,6 +50,8 @@ HEADS = [
     "SELECT ?x (STR(?y) AS ?said)",
     "SELECT DISTINCT (?y * 2 AS ?double)",
     "SELECT (COUNT(*) AS ?n)",
+    "SELECT ?x (SUM(?y) AS ?n) (AVG(DISTINCT ?z) AS ?m) GROUP BY ?x",
+    "SELECT (MIN(?y) AS ?n) (MAX(?z) AS ?m)",
     "SELECT ?x (COUNT(?y) AS ?n) (COUNT(DISTINCT ?y) AS ?m) GROUP BY ?x",
     "SELECT DISTINCT (COUNT(DISTINCT ?z) AS ?n) GROUP BY ?x ?y",
     "CONSTRUCT { ?x <urn:out> ?y . ?y ?z ?x }",

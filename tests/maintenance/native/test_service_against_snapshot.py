@@ -1,6 +1,8 @@
 """SERVICE from the view says the same on both evaluators: answers, how fresh and how old they are, what was spent."""
 
 import random
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -90,27 +92,42 @@ def query(draw: random.Random) -> str:
     return f"{head} {{ WINDOW <urn:w> {{ {draw.choice(PATTERNS)} }} {body} }}"
 
 
-def settings(seed: int, seen: list[tuple[object, ...]]) -> MaintenanceSettings:
+def grouped_query(draw: random.Random) -> str:
+    """Groups that keep SNs apart, groups that do not, and one group of all."""
+    text, function = query(draw), draw.choice(["SUM", "AVG", "MIN", "MAX", "COUNT"])
+    body = text[text.index("{") :]
+    variable = draw.choice([name for name in ("?n", "?user", "?price", "?topic") if name in body])
+    keys = draw.choice(["", "?topic", "?topic", "?topic ?post", "?post"])
+    made = f"({function}({draw.choice(['', 'DISTINCT '])}{variable}) AS ?made)"
+    text = re.sub(r"SELECT .*? FROM NAMED", f"SELECT {keys} {made} (COUNT(*) AS ?count) FROM NAMED", text)
+    return text + (f" GROUP BY {keys}" if keys else "")
+
+
+def settings(seed: int, seen: list[tuple[object, ...]], policies: Sequence[str]) -> MaintenanceSettings:
     draw = random.Random(seed)
 
     def observe(source: str, _: Manager, evaluation: Evaluation) -> None:
         one = evaluation.record
         seen.append((source, one.t_ms, one.results, one.window_mappings, one.spent, one.candidates, one.requests))
 
-    name = draw.choice(["gain", "ibm", "lru", "random", "plan"])
+    name = draw.choice(policies)
     budget = BudgetRule.of(draw.choice([0.5, 1, 2, 5, 50]), draw.choice([0, 4]))
     capacity = draw.choice([None, None, 3])
     return MaintenanceSettings(lambda _: make(name), budget, capacity=capacity, seed=seed, observe=observe)
 
 
-def answered(text: str, seed: int, kind: str) -> tuple[list[tuple[Any, ...]], list[tuple[object, ...]]]:
+def answered(
+    text: str, seed: int, kind: str, policies: Sequence[str] = ("gain", "ibm", "lru", "random", "plan")
+) -> tuple[list[tuple[Any, ...]], list[tuple[object, ...]]]:
     draw = random.Random(seed)
     elements, (quads, changes) = stream(draw), background(draw)
     volatile = {"urn:blog": ["urn:n"], "urn:shop": ["urn:price"]}
     sources = {name: Source.embedded(quads, each, list(changes)) for name, each in volatile.items()}
     graphs = {"": [Quad(NamedNode(f"urn:t{n}"), NamedNode("urn:kind"), Literal(n % 2)) for n in range(3)]}
     seen: list[tuple[object, ...]] = []
-    built = build(parse(text), graphs, sources=sources, settings=settings(seed, seen), evaluator=EvaluatorKind(kind))
+    built = build(
+        parse(text), graphs, sources=sources, settings=settings(seed, seen, policies), evaluator=EvaluatorKind(kind)
+    )
     return said(run(built, {"urn:s": elements}, drain=draw.random() < 0.3)), seen
 
 
@@ -119,3 +136,10 @@ def test_both_evaluators_say_the_same(seed: int) -> None:
     text = query(random.Random(f"query {seed}"))
     expected, recorded = answered(text, seed, "snapshot")
     assert answered(text, seed, "native") == (expected, recorded), text
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_evaluators_say_the_same_of_groups(seed: int) -> None:
+    text, policies = grouped_query(random.Random(f"groups {seed}")), ("bundle", "sbm", "lru", "random")
+    expected, recorded = answered(text, seed, "snapshot", policies)
+    assert answered(text, seed, "native", policies) == (expected, recorded), text

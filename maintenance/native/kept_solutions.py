@@ -1,0 +1,73 @@
+"""Solutions of what windows hold, found by the triples that they are made of: a change costs what it changes."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freshkeeper.maintenance.native.indexed_rows import NONE, IndexedRows
+from freshkeeper.maintenance.native.solution_table import SolutionTable
+from freshkeeper.maintenance.native.window_slots import HeldSlots
+from freshkeeper.policies.arrays import Bools, Ints
+
+
+@dataclass(eq=False)
+class KeptSolutions(SolutionTable):
+    """What `SolutionTable` is, but that a solution keeps its number; that of one that is gone is used again."""
+
+    touched: list[Ints] = field(default_factory=list)
+    """the numbers of solutions that came, or of which a triple was renewed, until somebody clears it"""
+    came: list[Ints] = field(default_factory=list)
+    """of those that came"""
+
+    def __post_init__(self) -> None:
+        """Values, slots, notes."""
+        values, slots = len(self.variables), len(self.holders)
+        self.rows = IndexedRows(values + slots + self.notes, range(values, values + slots))
+
+    @property
+    def values(self) -> Ints:
+        """Variables × numbers."""
+        return self.rows.columns[: len(self.variables), : self.rows.size]
+
+    @property
+    def slots(self) -> Ints:
+        """Patterns × numbers."""
+        return self.rows.columns[len(self.variables) :, : self.rows.size][: len(self.holders)]
+
+    @property
+    def noted(self) -> Ints:
+        """Notes × numbers; they may be written."""
+        return self.rows.columns[len(self.variables) + len(self.holders) :, : self.rows.size]
+
+    def add(self, values: Ints, slots: Ints) -> None:
+        """Solutions come."""
+        noted = np.full((self.notes, values.shape[1]), -1)
+        numbers = self.rows.add(np.concatenate([values, slots, noted]))
+        self.noted[-1, numbers] = numbers
+        self.touched.append(numbers)
+        self.came.append(numbers)
+
+    def drop(self, held: HeldSlots) -> tuple[Ints, Ints]:
+        """Those with a slot that was freed go; returns what they bound and what was noted, last their numbers."""
+        found = self.rows.remove(self._with(held, held.removed))
+        return found[: len(self.variables)], found[len(self.variables) + len(self.holders) :]
+
+    def clear(self) -> tuple[Ints, Ints]:
+        """All go."""
+        found = self.rows.remove(self.rows.numbers)
+        return found[: len(self.variables)], found[len(self.variables) + len(self.holders) :]
+
+    def renewed(self, held: HeldSlots) -> None:
+        """Triples have come in a window's last move."""
+        self.touched.append(self._with(held, np.unique(held.came)))
+
+    def mark(self, live: Bools) -> None:
+        """The ids that are kept."""
+        ids = self.values[:, self.rows.numbers]
+        live[ids[ids >= 0]] = True
+
+    def _with(self, held: HeldSlots, slots: Ints) -> Ints:
+        """Numbers of the solutions with one of these slots."""
+        first = len(self.variables)
+        own = [first + n for n, holder in enumerate(self.holders) if holder is held]
+        return np.unique(np.concatenate([NONE, *(self.rows.having(column, slots) for column in own)]))
