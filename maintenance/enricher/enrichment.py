@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from threading import Event, Lock, RLock, Thread
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,9 +23,10 @@ from freshkeeper.maintenance.enricher.settings import EnricherSettings, duration
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.service.endpoint import PENDING
-from freshkeeper.policies.errors import InputError, TimeError
+from freshkeeper.policies.errors import InputError, TimeError, extra_for
 
 if TYPE_CHECKING:
+    from freshkeeper.maintenance.enricher.stored_rows import StoredRows
     from freshkeeper.maintenance.observe.metrics import Metrics
 
 WAITED = 0.9
@@ -53,7 +55,17 @@ class Enrichment(EnricherSettings):
         self._thread: Thread | None = None
         self._metrics: Metrics | None = None
         self._at_once: Caller = Here()
-        self.cache = RowCache(self, LookupSource(self.lookup, self._caller(), self.pricing, self.parallel), self._now())
+        source = LookupSource(self.lookup, self._caller(), self.pricing, self.parallel, self.identity)
+        kept = self._kept_rows()
+        now = self._now()
+        try:
+            self.cache = RowCache(self, source, now if kept is None else kept.start(now), kept=kept)
+        except BaseException:
+            if kept is not None:
+                kept.close()
+            raise
+        if self.cache.last is not None:
+            self._go_on(self.cache.last, now)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Settings travel, rows do not: what comes out begins anew."""
@@ -156,8 +168,27 @@ class Enrichment(EnricherSettings):
         if found:
             LOGGER.warning("%s: %d keys could not be fetched: %s", self.name, len(found), found[0])
 
+    def _kept_rows(self) -> "StoredRows | None":
+        if self.state is None:
+            return None
+        try:
+            from freshkeeper.maintenance.enricher.stored_rows import StoredRows
+        except ModuleNotFoundError as error:
+            raise extra_for(error, "a state") from error
+        return StoredRows(Path(self.state), self.name)
+
+    def _go_on(self, last: int, now: int) -> None:
+        """After an earlier run, which may have had this step: the next round is that of the next step."""
+        if now < last:
+            LOGGER.warning("%s: the clock is %d ms behind the last round: it goes on from there", self.name, last - now)
+            clock, ahead = self._now, last - now
+            self._now = lambda: clock() + ahead
+        self._last = max(last, now)
+        start = self.cache.start
+        self._due = start + ((max(last, now) - start) // self.every + 1) * self.every
+
     def _is_due(self, now: int) -> bool:
-        if self.cache.last is not None and now <= self.cache.last:
+        if self.cache.last is not None and now < self.cache.last:
             raise TimeError(f"time goes backwards: a round at {now} after the one at {self.cache.last}")
         if self._due is not None and now < self._due:
             return False
@@ -220,6 +251,9 @@ class Enrichment(EnricherSettings):
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._metrics is not None:
             self._metrics.close()
+        if self.cache.kept is not None:
+            with self._ticking:
+                self.cache.kept.close()
         self._resolve(dict.fromkeys(list(self._awaited), CLOSED))
 
 

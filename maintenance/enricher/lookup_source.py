@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from freshkeeper.maintenance.service.asking import Waiting, finished
 from freshkeeper.maintenance.service.endpoint import (
@@ -73,6 +73,11 @@ class LookupSource:
     caller: Caller
     price: Price = field(default_factory=Price)
     parallel: int = 8
+    identity: str = ""
+    """what makes a view another one, for a state"""
+    differs: ClassVar[str] = "its name or its horizon has changed"
+    edges: dict[Any, Any] = field(default_factory=dict)
+    """none: a key is its own entry"""
     limiter: RateLimiter = field(default_factory=RateLimiter)
     """the breaker: a source that fails and fails is left alone for a while"""
     under_way: list[Sent] = field(default_factory=list)
@@ -82,6 +87,11 @@ class LookupSource:
     _refusals: Refusals = field(default_factory=Refusals)
     _lock: Lock = field(default_factory=Lock)
     """of these: misses are asked for from any thread"""
+
+    @property
+    def limits(self) -> RateLimiter:
+        """What a state keeps."""
+        return self.limiter
 
     def room(self, now: int) -> float:
         """Nothing while the breaker is open or every caller waits for an earlier round's; else any number."""

@@ -66,6 +66,13 @@ class Reserve(Ledger):
             self.taken += cost
             return True
 
+    def settle(self, now: int, amount: Fraction) -> tuple[float, Fraction]:
+        """Of a round that was killed nobody knows what misses took beside it: all that was paid counts."""
+        had, spent = super().settle(now, amount)
+        self.spent += self.held
+        self.held = Fraction(0)
+        return had, spent
+
     def dump(self) -> dict[str, Any]:
         """After a kill nobody knows what misses took since: all that they might have."""
         return super().dump() | {"spent": str(self.spent + self.held), "available": "0"}

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from freshkeeper.maintenance.service.asking import Waiting, finished
 from freshkeeper.maintenance.service.endpoint import Copy, Expanded
 from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.base import NEVER, Kind
+
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.enricher.stored_rows import StoredRows
 
 Beliefs: TypeAlias = "tuple[int, memoryview, memoryview]"
 """Since when, how likely each slot's copy is fresh then, and how much more a millisecond later; new ones come last."""
@@ -63,14 +66,19 @@ class RowCache:
     _lock: Lock = field(default_factory=Lock)
     """of what misses leave"""
 
+    kept: "StoredRows | None" = None
+
     def __post_init__(self) -> None:
-        given = self.settings
+        given, known = self.settings, self.settings.believed()
         self.ledger = given.ledger()
         self.manager = Manager(
-            given.window(self.start), self.source, given.planned(), self.ledger, given.believed(),
+            given.window(self.start), self.source, given.planned(), self.ledger,
+            known if self.kept is None else self.kept.recording(known),
             seed=given.seed, answers=False, audit=given.audit,
         )  # fmt: skip
         self._beliefs = (self.start, np.ones(1).data, np.zeros(1).data)
+        if self.kept is not None:
+            self._restore(self.kept.restored(self.manager, self.source))
 
     def row(self, key: Hashable, now: int) -> CachedRow | None:
         """What is held of a key; this is all that a hit costs."""
@@ -141,11 +149,15 @@ class RowCache:
         self._take_in()
         sns = self._arrived()
         decision = self.manager.decide(now, np.full(sns.size, now), sns)
+        if self.kept is not None:
+            self.kept.intend(decision)
         refreshes = yield from self.manager.fetching(decision)
         evaluation = self.manager.conclude(decision, refreshes)
         self._lay_out(evaluation)
         self._evict()
         self._believe(now)
+        if self.kept is not None:
+            self.kept.commit(evaluation, sns)
         self.last = now
         self.counts.note(evaluation, len(self.cells), float(self.ledger.spent))
         return evaluation
@@ -154,6 +166,16 @@ class RowCache:
         """Somebody knows that a row has changed: it is fetched again when it is next asked for."""
         self._forgotten.append(key)
         self.cells.pop(key, None)
+
+    def _restore(self, last: int | None) -> None:
+        """The rows of an earlier run, which nobody has asked for yet."""
+        view, self.last = self.manager.view, last
+        for key, slot in view.srs.numbers.items():
+            if view.last_refresh[slot] != NEVER:
+                self.cells[key] = Cell(key, view.values[slot], int(view.last_refresh[slot]))
+                self._place(self.cells[key])
+        if last is not None:
+            self._believe(last)
 
     def _take_in(self) -> None:
         """Rows that were fetched between rounds become the view's."""

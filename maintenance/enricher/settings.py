@@ -1,10 +1,12 @@
 """What can be said of an enricher, checked when it is said."""
 
 import inspect
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule, exact
@@ -61,6 +63,8 @@ class EnricherSettings:
     """requests at the same time"""
     audit: float = 0.0
     """the share of the budget that measures how fresh the answers are"""
+    state: str | Path | None = None
+    """a directory in which rows, what is known of their changes and the budget survive a restart or a kill"""
     name: str = "rows"
     """what it is called in logs and metrics"""
     metrics: str | None = None
@@ -148,6 +152,11 @@ class EnricherSettings:
         if self.knowledge not in KNOWLEDGE:
             raise ConfigError(f"knowledge={self.knowledge!r}: {nearest(self.knowledge, list(KNOWLEDGE))}")
         return KNOWLEDGE[self.knowledge]()
+
+    @property
+    def identity(self) -> str:
+        """With another one a state is of no use."""
+        return json.dumps({"horizon": duration("horizon", self.horizon)})
 
     def given(self) -> dict[str, Any]:
         """The settings alone, to make another one of them."""

@@ -3,12 +3,13 @@
 How a request reaches the source is the business of its transport.
 """
 
+import json
 import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import ClassVar, cast
 
 from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
@@ -50,12 +51,23 @@ class PatternEndpoint:
     within: float = math.inf
     """how many seconds an evaluation waits for the source"""
     requests: int = 0
+    differs: ClassVar[str] = "--volatile or the source has changed"
     edges: dict[Key, dict[Terms, list[Terms]]] = field(default_factory=dict)
     """per SN and key, the rows of the static part"""
     clock: Callable[[], float] = time.monotonic
     _refusals: Refusals = field(default_factory=Refusals)
     _under_way: set[Asked] = field(default_factory=set)
     _booked: int = 0
+
+    @property
+    def identity(self) -> str:
+        """The queries: with others a view is another one."""
+        return json.dumps([self.split.expand_query(), self.split.refresh_query()])
+
+    @property
+    def limits(self) -> object:
+        """The transport knows them."""
+        return self.transport
 
     @property
     def edge(self) -> tuple[str, ...]:

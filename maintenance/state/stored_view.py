@@ -11,11 +11,11 @@ from freshkeeper.maintenance.budget.ledger import exact
 from freshkeeper.maintenance.budget.shared_budget import Member
 from freshkeeper.maintenance.evaluation import Decision, Evaluation
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.transport import Stateful
 from freshkeeper.maintenance.state import change_model_state as learned
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
+from freshkeeper.maintenance.state.kept_source import KeptSource
 from freshkeeper.maintenance.state.view_rows import ViewRows
 from freshkeeper.maintenance.state.view_store import Doubt
 from freshkeeper.maintenance.view.dumpable import dumpable
@@ -34,7 +34,7 @@ class StoredView:
     number: int
     name: str
     manager: Manager
-    endpoint: PatternEndpoint
+    endpoint: KeptSource
     recorded: EvidenceLog
     last: int | None = None
     doubt: Doubt | None = None
@@ -46,21 +46,21 @@ class StoredView:
     def __post_init__(self) -> None:
         dumpable(self.recorded.model)  # says at once if it is not
         self._rows = ViewRows(self.number, self.manager, self.endpoint)
-        queries = json.dumps([self.endpoint.split.expand_query(), self.endpoint.split.refresh_query()])
+        queries = self.endpoint.identity
         (found,) = self.base.read("SELECT name, queries, body FROM views WHERE view = ?", self.number) or [None]
         if found is None:
             with self.base.transaction() as sql:
                 sql.execute("INSERT INTO views VALUES (?, ?, ?, NULL)", (self.number, self.name, queries))
         elif tuple(found[:2]) != (self.name, queries):
             raise ConfigError(
-                f"--state {self.base.directory} keeps another view of <{found[0]}>: --volatile or the source has "
-                "changed; give another directory"
+                f"--state {self.base.directory} keeps another view of <{found[0]}>: {self.endpoint.differs}; "
+                "give another directory"
             )
         elif found[2] is not None:
             self._restore(json.loads(found[2]))
         for (body,) in self.base.read("SELECT body FROM sources WHERE name = ?", self.name):
-            if isinstance(self.endpoint.transport, Stateful):
-                self.endpoint.transport.restore(json.loads(body))
+            if isinstance(self.endpoint.limits, Stateful):
+                self.endpoint.limits.restore(json.loads(body))
 
     def intend(self, decision: Decision) -> None:
         """What may be spent at most is written before anything is sent; the rest of the budget may go to retries."""
@@ -133,7 +133,7 @@ class StoredView:
 
     def _write_source(self, ahead: int = 0) -> None:
         """What the source's limits know, where that has changed; with what may be sent before the next time."""
-        transport = self.endpoint.transport
+        transport = self.endpoint.limits
         if isinstance(transport, Stateful):
             body = json.dumps(transport.state(ahead))
             if body != self._source:

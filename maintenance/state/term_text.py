@@ -1,6 +1,8 @@
 """Keys and copies as text: JSON in which an RDF term is its N-Triples form, and back.
 
-    term → "..."   None, bool → null, true   tuple → [...]   triple → {"triple": [...]}
+    term → "..."   None, bool, number → itself   tuple → [...]   triple → {"triple": [...]}   text → {"text": "..."}
+
+What else Python has is in `plain_values.py`.
 
 Terms are read many at a time, because a parser is quick only with long texts.
 """
@@ -11,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pyoxigraph as ox
 
+from freshkeeper.maintenance.state.plain_values import parts, tagged, untagged
 from freshkeeper.policies.errors import InputError
 
 Json: TypeAlias = Any
@@ -43,7 +46,13 @@ def _plain(value: object) -> Json:
         return {"triple": [_plain(value.subject), _plain(value.predicate), _plain(value.object)]}
     if isinstance(value, ox.NamedNode | ox.Literal | ox.BlankNode):
         return str(value)
-    raise InputError(f"{value!r} cannot be kept: a state holds RDF terms and tuples of them")
+    written = tagged(value, _plain)
+    if written is None:
+        raise InputError(
+            f"{value!r} cannot be kept: a state holds RDF terms, text, numbers, dates, bytes, and tuples, lists and "
+            "dicts of them"
+        )
+    return written
 
 
 def _collect(value: Json, found: dict[str, Any]) -> None:
@@ -53,7 +62,7 @@ def _collect(value: Json, found: dict[str, Any]) -> None:
         for part in value:
             _collect(part, found)
     elif isinstance(value, dict):
-        for part in value.values():
+        for part in parts(value):
             _collect(part, found)
 
 
@@ -63,5 +72,7 @@ def _made(value: Json, known: dict[str, Any]) -> Any:
     if isinstance(value, list):
         return tuple(_made(part, known) for part in value)
     if isinstance(value, dict):
-        return ox.Triple(*_made(value["triple"], known))
+        if "triple" in value:
+            return ox.Triple(*_made(value["triple"], known))
+        return untagged(value, lambda part: _made(part, known))
     return value

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.state.database import Database
+from freshkeeper.maintenance.state.kept_source import KeptSource
 from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.policies.base import NEVER, Kind
 
@@ -22,7 +22,7 @@ class ViewRows:
 
     number: int
     manager: Manager
-    endpoint: PatternEndpoint
+    endpoint: KeptSource
     _freed: int = 0
     """the number of the last slot that was freed: in this order they are used again"""
 
@@ -55,7 +55,9 @@ class ViewRows:
         manager.view.sns.load(names, [Kind.COPY] * n, _free(sns))
         manager.view.load(columns, _free(srs))
         bound = zip(names, terms[n : 2 * n], strict=True)
-        self.endpoint.edges = {sn: {key: list(rows) for key, rows in binds or ()} for sn, binds in bound if sn}
+        self.endpoint.edges = {
+            sn: {key: list(rows) for key, rows in binds} for sn, binds in bound if sn is not None and binds is not None
+        }
         manager.content.load(evaluations, [row[3] or 0.0 for row in sns], [k - (row[4] or k) for row in sns])
         manager.graph.load([json.loads(row[1] or "[]") for row in sns], m)
         manager.view.watch()

@@ -1,0 +1,20 @@
+"""What a state asks of the source whose view it keeps."""
+
+from typing import Any, ClassVar, Protocol
+
+
+class KeptSource(Protocol):
+    """A source whose view outlives its process."""
+
+    differs: ClassVar[str]
+    """what has changed where the view is another one, in words"""
+    edges: dict[Any, Any]
+    """what it knows of the edges of lookup keys"""
+
+    @property
+    def identity(self) -> str:
+        """Whose view it is: another text, another view."""
+
+    @property
+    def limits(self) -> object:
+        """What knows its rate limits; kept where it can be (`transport.Stateful`)."""
