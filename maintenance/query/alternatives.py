@@ -25,15 +25,23 @@ from freshkeeper.maintenance.query.syntax.tree import (
     blank_variable,
 )
 
+NOTHING = "freshkeeper_nothing"
+"""What is never bound."""
 BRANCHES = 50
 """A path with more alternatives stays as it is."""
 
 
-def apart(group: Sequence[Element], graph: str) -> Iterator[Edit]:
-    """Alternative paths as alternative patterns; the triples of a subject are written one by one for it."""
-    hidden = _Hidden.of(group, graph)
+def apart(group: Sequence[Element], graph: str, star: bool) -> Iterator[Edit]:
+    """Alternative paths as alternative patterns; the triples of a subject are written one by one for it.
+
+    `graph` is what ranges over the group's graphs, and `star` says that the query shows all its variables.
+    """
+    joined = _joined(group)
+    hidden = _Hidden.of(joined, graph, star)
     for start, triples in groupby((e for e in group if isinstance(e, TriplePattern)), key=lambda triple: triple.start):
         sentence = list(triples)
+        if any(triple in joined and triple not in hidden.elements for triple in sentence):
+            continue
         written = [_alternatives(triple) for triple in sentence]
         if not hidden.elements.isdisjoint(sentence) or 1 < max(map(len, written)) <= BRANCHES:
             pairs = zip(sentence, written, strict=True)
@@ -41,14 +49,15 @@ def apart(group: Sequence[Element], graph: str) -> Iterator[Edit]:
             yield Edit(start, sentence[-1].end, " . ".join(texts))
 
 
-def inseparable(group: Sequence[Element]) -> bool:
+def inseparable(group: Sequence[Element], star: bool) -> bool:
     """Whether some p|q stays: too many of them, or beside blank nodes that no sub-query can hide."""
-    return any(
+    joined = _joined(group)
+    return len(joined) > len(_Hidden.of(joined, "", star).elements) or any(
         len(_alternatives(element)) > BRANCHES
         if isinstance(element, TriplePattern)
-        else not isinstance(element, Filter | Bind | Minus) and any(map(inseparable, element.parts))
+        else not isinstance(element, Filter | Bind | Minus) and any(inseparable(part, star) for part in element.parts)
         for element in group
-    ) or bool(_joined(group) and not _Hidden.of(group, "").elements)
+    )
 
 
 @dataclass(frozen=True)
@@ -60,11 +69,11 @@ class _Hidden:
     graph: str
 
     @classmethod
-    def of(cls, group: Sequence[Element], graph: str) -> "_Hidden":
-        """Those of a group, where a sub-query can take them."""
-        found = _joined(group)
+    def of(cls, found: Sequence[TriplePattern], graph: str, star: bool) -> "_Hidden":
+        """These, where a sub-query can take them; one that shows nothing has a column of its own."""
         terms = [term for e in found for triple in e.triples for term in triple]
-        fits = any(_is_variable(term) for term in terms) and all(len(_ways(term)) <= BRANCHES for term in terms)
+        fits = any(map(_is_variable, terms)) or bool(found and not star)
+        fits = fits and all(len(_ways(term)) <= BRANCHES for term in terms)
         fits = fits and not any(isinstance(term, Quoted) and "_:" in term.text for term in terms)
         return cls(frozenset(found), found[0], graph) if fits else cls(frozenset(), None, graph)
 
@@ -77,7 +86,7 @@ class _Hidden:
         triples = [triple for e in sorted(self.elements, key=lambda e: e.first) for triple in e.triples]
         names = sorted({f"?{term}" for triple in triples for term in triple if _is_variable(term)})
         written = " . ".join(_united([f"{_written(s)} {way} {_written(o)}" for way in _ways(p)]) for s, p, o in triples)
-        shown = " ".join(dict.fromkeys([self.graph, *names] if self.graph else names))
+        shown = " ".join(dict.fromkeys([self.graph, *names] if self.graph else names or [f"?{NOTHING}"]))
         return f"{{ SELECT {shown} {{ {written} }} }}"
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from freshkeeper.maintenance.query.alternatives import apart
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
@@ -50,13 +51,22 @@ def sound(sparql: str) -> str:
     tokens = tokenize(sparql)
     tree = read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
     weaver = Weaver(sparql)
-    weaver.copy(0, len(sparql), sorted(_Guard(tree.source.tokens).edits(tree.inner, tree), key=lambda edit: edit[:2]))
+    weaver.copy(
+        0, len(sparql), sorted(_Guard(tokens, _shows_all(tree)).edits(tree.inner, tree), key=lambda edit: edit[:2])
+    )
     return weaver.done().text
+
+
+def _shows_all(tree: Select) -> bool:
+    """Whether it may be SELECT *, whatever stands before it."""
+    showing = ("SELECT", "DISTINCT", "REDUCED")
+    return any(token.is_mark("*") and before.is_word(*showing) for before, token in pairwise(tree.head))
 
 
 @dataclass(frozen=True)
 class _Guard:
     tokens: Tokens
+    star: bool
 
     def edits(self, group: Sequence[Element], holder: Element, graph: str = "") -> Iterator[Edit]:
         """What must be written otherwise in a group and the groups in it; `graph` is what ranges over its graphs."""
@@ -67,7 +77,7 @@ class _Guard:
                     inside = f"?{element.name.text[1:]}" if element.iri is None else ""
                 for part in element.parts:
                     yield from self.edits(part, element, inside)
-        yield from apart(group, graph)
+        yield from apart(group, graph, self.star)
         peeks = not isinstance(holder, Select | Optional | Minus) and any(map(self._peeks, group))
         if peeks:
             yield _opened(group, graph)

@@ -52,7 +52,9 @@ def trace(query: Query) -> Lineage:
     edits, distinct, blind = _head(query, optional)
     groups = query.tree.grouped if aggregated(query) else None
     counted = query.form is not Form.ASK and not distinct and "|" in query.expression.where
-    return Lineage(edits, distinct, hidden, blind or hidden, optional, groups, counted and inseparable(query.group))
+    star = query.form is Form.SELECT and query.tree.star
+    doubtful = counted and inseparable(query.group, star)
+    return Lineage(edits, distinct, hidden, blind or hidden, optional, groups, doubtful)
 
 
 def _head(query: Query, optional: Collection[int]) -> tuple[tuple[Edit, ...], bool, bool]:

@@ -217,12 +217,24 @@ def test_a_blank_node_beside_alternatives_is_a_variable_that_is_not_shown(text, 
     found = asked(f"SELECT * {{ {text} }}", LINKS, "abg")
     assert found == asked(f"SELECT {' '.join(f'?{name}' for name in names)} {{ {same} }}", LINKS, "abg")
     assert found
-    assert not inseparable(parse(f"PREFIX : <{E}> SELECT * {{ {text} }}").group)
+    assert not inseparable(parse(f"PREFIX : <{E}> SELECT * {{ {text} }}").group, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("_:a :p|:q _:b", 4), (":a (:p|:p) _:b", 2), ("[] :p|:q _:b . _:b :p|:r|:q [ :r _:c ]", 4)]
+)
+def test_blank_nodes_that_join_no_variable_count_where_the_query_does_not_show_all(text, count):
+    (found,) = asked(f"SELECT (COUNT(*) AS ?n) {{ {text} }}", LINKS)
+    assert dict(found) == {"n": count}
+    assert not inseparable(parse(f"PREFIX : <{E}> SELECT ?x {{ {text} }}").group, False)
+    assert asked(f"SELECT * {{ {text} }}", LINKS)
 
 
 @pytest.mark.parametrize("text", ["_:a :p|:q _:b", "<< _:b :p ?x >> :p|:q _:b", "?x " + ":p|" * 50 + ":q _:b"])
 def test_where_a_blank_node_cannot_be_hidden_the_alternatives_stay(text):
-    assert inseparable(parse(f"PREFIX : <{E}> SELECT * {{ {text} }}").group)
+    query = f"PREFIX : <{E}> SELECT * {{ {text} }}"
+    assert inseparable(parse(query).group, True)
+    assert sound(query) == query
 
 
 @pytest.mark.parametrize(
