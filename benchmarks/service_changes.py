@@ -80,7 +80,7 @@ def measured(keys: int, operator: str) -> tuple[float, float, float]:
     view = answering.services[0].service.view
     own, decided, concluded = [0.0], [0.0], [0.0]
     for owner, names, spent in (
-        (query, ("prepare", "answer"), own),
+        (query, ("prepare", "answers"), own),
         (view, ("decide",), own),
         (view.manager, ("decide", "reserve"), decided),
         (view.manager, ("conclude",), concluded),

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from freshkeeper.maintenance.native.plan_head import Head, NotNativeError, read_head
 from freshkeeper.maintenance.query.model import Form, Query
-from freshkeeper.maintenance.query.syntax.tokens import Token, tokenize
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
 from freshkeeper.maintenance.query.syntax.tree import (
     Bind,
     Element,
@@ -189,7 +189,7 @@ class _Reader:
         certain = frozenset().union(*(p.variables for p in self.patterns)) | bound_variables(self.statics)
         doubtful = frozenset().union(*(e.bound for e in self.statics)) - certain
         if unsure := doubtful if self.head.star else doubtful & everything(self.services):
-            raise NotNativeError(f"?{min(unsure)} is not bound by all solutions")
+            raise NotNativeError(f"?{min(unsure)} is not bound by all solutions", self._named(min(unsure)))
         expressions = tuple(self._expressions(certain.union(*(bound_variables(s.inner) for s in self.services))))
         computed = frozenset(e.name for e in expressions if e.name is not None)
         if self.services and (computed or self.head.form is not Form.SELECT):
@@ -197,10 +197,15 @@ class _Reader:
         known = (certain | computed).union(*(service.bound for service in self.services))
         kept = tuple(n for n in sorted(known) if not n.startswith(BLANKS)) if self.head.star else self.head.needed
         if unbound := [name for name in (*kept, *self.head.shown) if name not in known | self._aggregates]:
-            raise NotNativeError(f"?{unbound[0]} is not bound by all solutions")
+            raise NotNativeError(f"?{unbound[0]} is not bound by all solutions", self._named(unbound[0]))
         looked = [*(e.variables for e in expressions), *(p.variables for p in self.patterns)]
         parts = tuple(self._parts((frozenset(kept) | everything(self.services)).union(*looked)))
         return Plan(tuple(self.patterns), parts, expressions, kept, self.head, certain, len(self.services))
+
+    def _named(self, name: str) -> Token | None:
+        """Where a variable stands first."""
+        items = self.query.tree.source.tokens.items
+        return next((token for token in items if token.kind is Kind.VAR and token.text[1:] == name), None)
 
     @property
     def _aggregates(self) -> frozenset[str]:
@@ -275,16 +280,16 @@ class _Reader:
         for name, text in self.head.computed:
             items = tokenize(text).items
             if _is_fickle(items):
-                raise NotNativeError(f"?{name} is not made of variables alone")
+                raise NotNativeError(f"?{name} is not made of variables alone", self._named(name))
             if not (looked := names_in(items)) <= certain | computed:
-                raise NotNativeError(f"?{name} looks at what not all solutions bind")
+                raise NotNativeError(f"?{name} looks at what not all solutions bind", self._named(name))
             yield self._computed(f"BIND({text} AS ?{name})", looked, name, certain, computed)
 
     def _computed(
         self, text: str, looked: frozenset[str], name: str, certain: frozenset[str], computed: set[str]
     ) -> Expression:
         if name in certain | computed or name in everything(self.statics):
-            raise NotNativeError(f"?{name} is computed, and bound by something else")
+            raise NotNativeError(f"?{name} is computed, and bound by something else", self._named(name))
         computed.add(name)
         return Expression(text, tuple(sorted(looked)), name)
 
@@ -303,7 +308,7 @@ class _Reader:
             sure = bound_variables(ordered)
             joined = frozenset(shown) & frozenset().union(*(p.variables for p in self.patterns))
             if not joined <= sure:
-                raise NotNativeError("a static part joins a window by what not all of its solutions bind")
+                raise NotNativeError("a static part joins a window by what not all of its solutions bind", part[0])
             yield StaticPart(ordered, shown)
 
 

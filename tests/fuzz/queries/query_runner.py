@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyoxigraph as ox
@@ -12,9 +12,11 @@ from query_generator import Case
 from query_text import PREFIX, E, group_text, select_text, tail_text, term_text
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.alternatives import inseparable
 from freshkeeper.maintenance.query.model import Form
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
@@ -57,6 +59,8 @@ class Outcome:
     sure: int = 0
     complete: int = 0
     """evaluations that had to be complete, and were"""
+    native: bool = False
+    """whether it was run by a plan"""
 
 
 class FoundError(AssertionError):
@@ -155,8 +159,8 @@ def said(result: Any) -> Iterator[tuple[Any, float]]:
         yield found, result.fresh(n).probability
 
 
-def running(case: Case) -> Iterator[Any]:
-    """The engine's results."""
+def built(case: Case, evaluator: EvaluatorKind = EvaluatorKind.AUTO) -> ContinuousQuery:
+    """The query, ready to run."""
     sources = {
         E + name: Source(AtOnce(Remote(name, case)), tuple(E + each for each in case.volatile[name]))
         for name in case.world.remotes
@@ -167,7 +171,13 @@ def running(case: Case) -> Iterator[Any]:
         fetch=Fetch(case.fetch),
         edges=case.edges,
     )
-    query = build(parse(query_text(case)), {E + "g": quads(case.world.graph)}, sources=sources, settings=settings)
+    graphs = {E + "g": quads(case.world.graph)}
+    return build(parse(query_text(case)), graphs, sources=sources, settings=settings, evaluator=evaluator)
+
+
+def running(case: Case, query: ContinuousQuery | None = None) -> Iterator[Any]:
+    """The engine's results."""
+    query = query or built(case)
     streams = {E + name: [(t, triple(fact)) for t, fact in elements] for name, elements in case.world.streams.items()}
     return run(query, {name: elements for name, elements in streams.items() if name in query.streams})
 
@@ -178,20 +188,21 @@ def instants(case: Case) -> list[int]:
     return list(range(-(-min(times) // STEP) * STEP, max(times) + 1, STEP))
 
 
-def outcome(case: Case) -> Outcome:
+def outcome(case: Case, evaluator: EvaluatorKind = EvaluatorKind.AUTO) -> Outcome:
     """Run and compare; what is no disagreement and no refusal is a failure of its own."""
     try:
         right = {now: truth(case, now) for now in instants(case)}
     except TooBigError:
         return Outcome("too big")
     try:
-        results = list(running(case))
+        query = built(case, evaluator)
+        results = list(running(case, query))
     except FreshkeeperError as error:
         return Outcome("refused", f"{type(error).__name__}: {reason(str(error))}")
     except Exception as error:
         return Outcome("crash", f"{type(error).__name__}: {error}")
     try:
-        return compare(case, results, right)
+        return replace(compare(case, results, right), native=query.dictionary is not None)
     except FoundError as error:
         return Outcome("wrong", str(error))
 

@@ -18,14 +18,16 @@ from query_generator import Case, case_of
 from query_runner import FoundError, compare, instants, outcome, query_text, running, truth
 from shrinking import shrunk
 
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+
 QUERIES = int(os.environ.get("FUZZ_QUERIES", "5000"))
 SEED = os.environ.get("FUZZ_SEED", "")
 FAILING = ("wrong", "crash")
 
 
 def fails(case: Case) -> bool:
-    """Whether a case shows a defect."""
-    return outcome(case).kind in FAILING
+    """Whether a case shows a defect, on either evaluator."""
+    return any(outcome(case, kind).kind in FAILING for kind in (EvaluatorKind.AUTO, EvaluatorKind.SNAPSHOT))
 
 
 def described(case: Case) -> str:
@@ -53,11 +55,15 @@ def test_what_is_sure_is_right_and_nothing_is_missing_or_doubled() -> None:
         case = case_of(f"{SEED}{n}")
         came = outcome(case)
         assert came.kind not in FAILING, described(case)
+        if came.native:
+            assert outcome(case, EvaluatorKind.SNAPSHOT).kind not in FAILING, f"by snapshots: {described(case)}"
         found += Counter({came.kind: 1, "evaluations": came.evaluations, "right answers": came.answers})
         found += Counter({"sure": came.sure, "evaluations complete": came.complete})
+        found["on both evaluators"] += came.native
         refused += Counter([came.why] if came.kind == "refused" else [])
     print(f"\n{described_counts(found, refused)}")
     assert found["fine"] > QUERIES / 2
+    assert found["on both evaluators"] > QUERIES / 50
     assert found["sure"] > QUERIES / 2
     assert found["evaluations complete"] > QUERIES / 2
 

@@ -3,13 +3,16 @@
 import pytest
 from pyoxigraph import NamedNode, Quad, Triple
 
+from freshkeeper import BudgetRule, Source
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.policies.registry import make
 
 A, B, C, AT, DOOR, X, Y = (NamedNode(f"urn:{name}") for name in ("a", "b", "c", "at", "door", "x", "y"))
 TEXT = """REGISTER {operator} <urn:out> AS SELECT ?who ?next FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT9S{step}]
@@ -54,3 +57,35 @@ def test_what_came_and_went_is_the_difference(steps: bool) -> None:
         [],
     ]
     assert told("DSTREAM", steps) == [[], [("urn:x", "urn:b")], []]
+
+
+BLOG = "<urn:a> <urn:n> 1, 2 . <urn:c> <urn:n> 3 ."
+
+
+def told_with_service(operator: str, kind: EvaluatorKind, budget: int) -> list[list[tuple[str, ...]]]:
+    """The same with what a source knows of each room; how sure and how old every answer is beside it."""
+    graphs = StaticGraphs(Dictionary(), {"": [Quad(A, DOOR, B), Quad(A, DOOR, X)]})
+    text = TEXT.format(operator=operator, step=" STEP PT1S", report="").replace("?next FROM", "?next ?n FROM")
+    text = text.removesuffix("}") + "SERVICE <urn:blog> { ?room <urn:n> ?n } }"
+    sources = {"urn:blog": Source.embedded(BLOG, volatile=["urn:n"])}
+    settings = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(budget))
+    query = build(parse(text), graphs, 0, "", sources, settings, kind, graphs.dictionary)
+    found = []
+    query.begin(1_000)
+    for n, at in enumerate([1_000, 2_000, 3_000, 4_000, 11_000]):
+        query.receive("urn:s", Batch([at], [Quad(*Triple([X, Y, Y, X, Y][n], AT, [A, A, C, A, C][n]))]))
+        if n in (1, 3):
+            graphs.change("", [Quad(A, DOOR, [C, B][n // 3]), Quad(A, DOOR, X)])
+        for result in query.advance(at + 1):
+            fresh = [result.fresh(m) for m in range(len(result.answers))]
+            pairs = zip(result.answers, fresh, strict=True)
+            found.append(sorted((*map(str, row), f"{f.probability:.9f}", str(f.age)) for row, f in pairs))
+    return found
+
+
+@pytest.mark.parametrize("budget", [1, 9])
+@pytest.mark.parametrize("operator", ["RSTREAM", "ISTREAM", "DSTREAM"])
+def test_a_service_is_joined_with_what_the_new_graph_makes(operator: str, budget: int) -> None:
+    native = told_with_service(operator, EvaluatorKind.NATIVE, budget)
+    assert native == told_with_service(operator, EvaluatorKind.SNAPSHOT, budget)
+    assert sum(map(len, native)) > 2

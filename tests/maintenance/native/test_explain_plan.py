@@ -59,6 +59,27 @@ def test_where_there_is_no_plan_the_reason_and_the_place_of_what_is_to_blame_are
     assert because.startswith("because line 7, column 3: OPTIONAL { WINDOW :likes { ?who :likes ?more } } is more than")
 
 
+@pytest.mark.parametrize(
+    ("head", "tail", "place", "says"),
+    [
+        ("SELECT ?s", "ORDER BY ?s", (2, 44), "ORDER: it orders, cuts off"),
+        ("SELECT ?s", "LIMIT 5", (2, 44), "LIMIT: it orders, cuts off"),
+        ("SELECT REDUCED ?s", "", (1, 38), "it is REDUCED"),
+        ("SELECT (SUM(?n + 1) AS ?m)", "", (1, 39), "?m is more than COUNT, SUM, AVG, MIN, MAX of a variable"),
+        ("SELECT (SAMPLE(?n) AS ?m)", "", (1, 39), "?m is more than COUNT, SUM, AVG, MIN, MAX of a variable"),
+        ("SELECT (COUNT(*) AS ?m)", "GROUP BY (STR(?s))", (2, 53), "it groups by what it computes"),
+        ("SELECT (RAND() AS ?m)", "", (1, 49), "?m is not made of variables alone"),
+        ("SELECT (?x + 1 AS ?m)", "", (1, 49), "?m looks at what not all solutions bind"),
+        ("SELECT ?s ?x", "", (1, 41), "?x is not bound by all solutions"),
+    ],
+)
+def test_what_the_head_is_to_blame_for_has_its_place(head: str, tail: str, place: tuple[int, int], says: str) -> None:
+    text = f"REGISTER RSTREAM <urn:out> AS {head} FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE 2s STEP 1s]\n"
+    plan = explain_plan(parse(text + "WHERE { WINDOW <urn:w> { ?s <urn:p> ?n } } " + tail))
+    assert str(plan["reason"]).startswith(says)
+    assert (plan["line"], plan["column"]) == place
+
+
 def test_one_that_insists_on_native_is_told_why_it_cannot_be() -> None:
     with pytest.raises(ConfigError, match="cannot run natively: line 7, column 3: OPTIONAL"):
         build(parse(LEFT), {"urn:g": []}, evaluator=EvaluatorKind.NATIVE)
