@@ -90,7 +90,7 @@ class Manager:
         self.view = View(self.graph, self.model, self.capacity)
         self.rounds = RoundBuilder(self.window, self.view, self.model, self.policy, self.case)
         self.ledger = self.budget if isinstance(self.budget, Ledger) else Ledger(self.budget)
-        self.ledger.overdraft = not self.policy.honest
+        self.ledger.overdraft = not self.policy.keeps_budget
         self.rng = np.random.default_rng(self.seed)
         self.auditor = Auditor.of(self.audit, self.case, self.rng.spawn(1)[0]) if self.audit else None
         self._now: int | None = None

@@ -316,7 +316,7 @@ class Policy(Protocol):
     """which SRs its rounds hold"""
 
     @property
-    def honest(self) -> bool:
+    def keeps_budget(self) -> bool:
         """Whether it keeps within the budget; a policy that does not is marked in every table."""
 
     @property
@@ -354,7 +354,7 @@ class BasePolicy:
     scope: ClassVar[Scope] = Scope.NEEDED
 
     @property
-    def honest(self) -> bool:
+    def keeps_budget(self) -> bool:
         """Within the budget."""
         return True
 

@@ -35,7 +35,10 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
     checks: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("chose an entry twice", lambda: np.unique(chosen).size != chosen.size),
         ("chose an entry that the round does not have", lambda: bool(((chosen < 0) | (chosen >= round.srs)).any())),
-        ("spent more than the budget", lambda: policy.honest and round.cost[chosen].sum() > budget.available + SLACK),
+        (
+            "spent more than the budget",
+            lambda: policy.keeps_budget and round.cost[chosen].sum() > budget.available + SLACK,
+        ),
         ("did not give one score per choice", lambda: len(selection.scores) != chosen.size),
         (
             "chose what is certainly fresh",

@@ -25,7 +25,7 @@ class Fba(BasePolicy):
     literal: bool = False
 
     @property
-    def honest(self) -> bool:
+    def keeps_budget(self) -> bool:
         """The literal reading overspends."""
         return not self.literal
 

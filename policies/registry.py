@@ -34,7 +34,7 @@ OURS = {
 }
 """In the order in which tables show them: caches without a budget, baselines, 002's, ours, bounds."""
 
-DECLARED = ("name", "cases", "knowledge", "is_bound", "scope", "honest", "reach", "select")
+DECLARED = ("name", "cases", "knowledge", "is_bound", "scope", "keeps_budget", "reach", "select")
 """What a class must have to be a policy; `BasePolicy` has the usual of all but name and select."""
 
 KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
@@ -80,7 +80,7 @@ def make(name: str, settings: Mapping[str, Any] | None = None) -> Policy:
     """A policy by name with its settings, each a field of its class.
 
     >>> from freshkeeper import policy
-    >>> policy("gain").name, policy("random").honest
+    >>> policy("gain").name, policy("random").keeps_budget
     ('gain', True)
     """
     policy, settings = find(name), dict(settings or {})

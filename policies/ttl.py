@@ -20,7 +20,7 @@ class Ttl(BasePolicy):
 
     name: ClassVar[str] = "ttl"
     budgeted: ClassVar[bool] = False
-    honest = False
+    keeps_budget = False
     reach = 0
     ttl_ms: int = 60_000
 

@@ -14,7 +14,7 @@ class Unlimited(BasePolicy):
 
     name: ClassVar[str] = "unlimited"
     is_bound: ClassVar[bool] = True
-    honest = False
+    keeps_budget = False
     reach = 0
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:

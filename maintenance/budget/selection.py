@@ -37,7 +37,7 @@ def check_selection(policy: Policy, round: Round, selection: Selection, budget: 
             f"the policy {policy.name!r} gave {len(selection.scores)} scores for {chosen.size} choices"
         )
     cost = float(round.cost[chosen].sum())
-    if policy.honest and cost > budget.available + SLACK:
+    if policy.keeps_budget and cost > budget.available + SLACK:
         raise OverspentError(
             f"the policy {policy.name!r} chose {chosen.size} entries for {cost:g} cost units; "
             f"the budget of this evaluation is {budget.available:g}"

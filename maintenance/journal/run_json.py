@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from freshkeeper.maintenance.files import PRIVATE, whole
 from freshkeeper.maintenance.settings.addresses import shown_in
@@ -49,7 +49,8 @@ class Contender(_Part):
 
     name: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
-    honest: bool = True
+    keeps_budget: bool = Field(default=True, validation_alias=AliasChoices("keeps_budget", "honest"))
+    """called `honest` in older runs"""
     is_bound: bool = False
     budgeted: bool = True
 
@@ -108,7 +109,7 @@ class About(_Part):
             knowledge=manager.model.knowledge.value, range_ms=window.range, step_ms=window.step, start="cold",
         )  # fmt: skip
         self.policies[policy.name] = Contender(
-            name=policy.name, honest=policy.honest, is_bound=policy.is_bound,
+            name=policy.name, keeps_budget=policy.keeps_budget, is_bound=policy.is_bound,
             budgeted=getattr(policy, "budgeted", True),
         )  # fmt: skip
         return True

@@ -13,19 +13,19 @@ from freshkeeper.maintenance.service_join.lineage import Lineage
 from freshkeeper.maintenance.service_join.values import COPIES, COPY, HIDDEN, NO_COPY, SN, ServiceRows, unskolem
 
 
-def settle(table: Table, traced: Lineage, services: Sequence[ServiceRows]) -> tuple[tuple[str, ...], Answers]:
+def with_freshness(table: Table, lineage: Lineage, services: Sequence[ServiceRows]) -> tuple[tuple[str, ...], Answers]:
     """Answers without hidden columns, each with the freshness of what it is made of."""
     shown = [n for n, name in enumerate(table.variables) if not name.startswith(HIDDEN)]
     columns = {name: n for n, name in enumerate(table.variables)}
     least = combine(service.least for service in services)
-    parts = [_part(number, traced, service, columns) for number, service in enumerate(services)]
+    parts = [_part(number, lineage, service, columns) for number, service in enumerate(services)]
     answers: list[tuple[Answer, Freshness]] = []
     for row in table.rows:
-        fresh = least if traced.blind else combine(f for part in parts for f in part.of(row))
-        fresh = Freshness(0.0, fresh.age) if traced.doubtful else fresh
+        fresh = least if lineage.blind else combine(f for part in parts for f in part.of(row))
+        fresh = Freshness(0.0, fresh.age) if lineage.doubtful else fresh
         answers.append((tuple(unskolem(row[n]) for n in shown), fresh))
     names = tuple(table.variables[n] for n in shown)
-    return names, Answers.of(_once(answers) if traced.distinct else answers)
+    return names, Answers.of(_once(answers) if lineage.distinct else answers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +70,13 @@ class _OfGroup:
             yield from (self.rows.freshness[int(copy)] for copy in copies)
 
 
-def _part(number: int, traced: Lineage, rows: ServiceRows, columns: Mapping[str, int]) -> _OfSolution | _OfGroup:
-    if traced.grouped is not None:
-        apart = bool(rows.sn) and traced.grouped >= set(rows.sn)
+def _part(number: int, lineage: Lineage, rows: ServiceRows, columns: Mapping[str, int]) -> _OfSolution | _OfGroup:
+    if lineage.grouped is not None:
+        apart = bool(rows.sn) and lineage.grouped >= set(rows.sn)
         return _OfGroup(rows, columns.get(f"{COPIES}{number}"), apart)
-    known = set(rows.sn) <= traced.optional.get(number, set())
+    known = set(rows.sn) <= lineage.optional.get(number, set())
     sn = tuple(columns.get(f"{SN}{name}", columns.get(name)) for name in rows.sn) if known else ()
-    return _OfSolution(rows, columns.get(f"{COPY}{number}"), sn, number in traced.optional)
+    return _OfSolution(rows, columns.get(f"{COPY}{number}"), sn, number in lineage.optional)
 
 
 def _text(term: object) -> str:

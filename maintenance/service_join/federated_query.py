@@ -15,7 +15,7 @@ from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Snapshot,
 from freshkeeper.maintenance.rsp.local_query import fill
 from freshkeeper.maintenance.rsp.r2s import Answer, Answers, Freshness, combine
 from freshkeeper.maintenance.service.asking import Asking
-from freshkeeper.maintenance.service_join.answer_freshness import settle
+from freshkeeper.maintenance.service_join.answer_freshness import with_freshness
 from freshkeeper.maintenance.service_join.lineage import trace
 from freshkeeper.maintenance.service_join.service_solutions import Service
 from freshkeeper.maintenance.service_join.values import HIDDEN, ServiceRows
@@ -33,11 +33,11 @@ class FederatedQuery:
 
     def __post_init__(self) -> None:
         """What becomes of the query's head, and of what it constructs."""
-        self._traced = trace(self.query)
+        self._lineage = trace(self.query)
         self._template = Template.of(self.query)
         starts = (service.block.group.start + 1 for service in self.query.outer_services)
         numbers = [Edit(start, start, f"#{n}\n") for n, start in enumerate(starts)]
-        text = sound(self.query.rewrite(*self._traced.edits, *numbers).text)
+        text = sound(self.query.rewrite(*self._lineage.edits, *numbers).text)
         self._tree = read_query(Source(tokenize(text), self.query.expression.prologue))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
@@ -50,7 +50,7 @@ class FederatedQuery:
         self.errors = sum(service.errors for service in self.services)
         table = evaluator.find(self._text(found), functions)
         assert isinstance(table, Table)
-        self.variables, answers = settle(table, self._traced, found)
+        self.variables, answers = with_freshness(table, self._lineage, found)
         if self.query.form is Form.ASK:
             return Answers.of([_verdict(answers.freshness or (), found)])
         return answers

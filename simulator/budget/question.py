@@ -71,7 +71,7 @@ def assumed(place: Path, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _heeds_budget(chosen: PolicySettings, setting: Setting) -> bool:
     kind = find(chosen.name)
-    budgeted = getattr(kind, "budgeted", True) and not kind.is_bound and chosen.make().honest
+    budgeted = getattr(kind, "budgeted", True) and not kind.is_bound and chosen.make().keeps_budget
     if budgeted and not (setting.case in kind.cases and setting.knowledge in kind.knowledge):
         raise ConfigError(
             f"the policy {chosen.title!r} does not handle {setting.case} answers with {setting.knowledge} knowledge"

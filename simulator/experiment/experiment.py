@@ -365,7 +365,7 @@ def _described(setting: Setting) -> run_json.Setting:
 def _declared(policy: PolicySettings) -> Contender:
     made = policy.make()
     return Contender(
-        name=policy.name, settings=policy.settings, honest=made.honest, is_bound=made.is_bound,
+        name=policy.name, settings=policy.settings, keeps_budget=made.keeps_budget, is_bound=made.is_bound,
         budgeted=getattr(made, "budgeted", True),
     )  # fmt: skip
 

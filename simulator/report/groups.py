@@ -82,7 +82,7 @@ class Group:
     def overspent(self) -> list[str]:
         """Policies that spent more than there was, in any setting."""
         marked = {policy for (_, policy), score in self.scores.items() if score.over_budget}
-        unfair = {policy for policy in self.policies if not self.run.contender(policy).honest}
+        unfair = {policy for policy in self.policies if not self.run.contender(policy).keeps_budget}
         return [p for p in self.policies if p in marked | unfair and not self.is_bound(p)]
 
     @cached_property

@@ -261,7 +261,7 @@ def test_prices_decide_how_many_can_be_fetched(make_manager, source):
 
 def test_an_honest_budget_holds_for_any_policy(make_manager):
     class Marked(Random):
-        honest = False
+        keeps_budget = False
 
         def select(self, round, budget, rng):
             return Selection(np.array([0, 1]), np.zeros(2))

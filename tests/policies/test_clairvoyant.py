@@ -283,7 +283,7 @@ def play(policy, seed, budget_rule, k=30, span=3):
 HONEST = sorted(
     name
     for name, policy in registry.available().items()
-    if Case.BGP in policy.cases and not policy.is_bound and registry.make(name).honest and name != "oracle"
+    if Case.BGP in policy.cases and not policy.is_bound and registry.make(name).keeps_budget and name != "oracle"
 )
 
 
@@ -328,7 +328,7 @@ def test_a_run_that_is_not_the_one_foreseen_is_an_error():
 def test_what_it_declares():
     policy = registry.make("clairvoyant")
     assert policy.is_bound
-    assert policy.honest
+    assert policy.keeps_budget
     assert policy.cases == {Case.BGP}
     with pytest.raises(ConfigError, match="exact_below is 0"):
         Clairvoyant(exact_below=0)

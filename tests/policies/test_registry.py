@@ -94,6 +94,7 @@ def plugged(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
     return run
 
 
+@pytest.mark.slow
 def test_a_plug_in_is_listed_and_a_broken_one_with_its_error(
     plugged: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
@@ -116,7 +117,7 @@ def test_a_plug_in_is_listed_and_a_broken_one_with_its_error(
         "lost": "the policy 'theirs:Nobody' did not load: AttributeError: module 'theirs' has no attribute 'Nobody'",
         "odd": "the policy 'odd' declares no sets of cases and knowledge: 'NoneType' object is not iterable",
         "unfit": "'theirs:Unfit' is not a policy class: it lacks cases, knowledge, is_bound, scope, "
-        "honest, reach, select",
+        "keeps_budget, reach, select",
     }
     assert listed["silent"]["cases"] == "aggregate, bgp"
     assert "longest ago" in listed["lru"]["about"]

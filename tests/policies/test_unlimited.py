@@ -20,7 +20,7 @@ def test_every_stale_candidate_is_refreshed_whatever_the_budget(case):
 def test_it_is_marked_as_a_bound_that_breaks_the_budget():
     policy = registry.make("unlimited")
     assert policy.is_bound
-    assert not policy.honest
+    assert not policy.keeps_budget
     assert policy.cases == set(Case)
 
 

@@ -275,7 +275,7 @@ def on_the_cluster(
 
     def begin() -> State[DataFrame]:
         policy, model = copy.deepcopy((settings.policy, settings.model))
-        ledger = Ledger(settings.budget, overdraft=not policy.honest)
+        ledger = Ledger(settings.budget, overdraft=not policy.keeps_budget)
         touched, rng = Touched(model, key, shape.value), np.random.default_rng(settings.seed)
         keeper = OnSpark(settings.window, policy, ledger, touched, tables, once, horizon, rng)
         return State(Due(settings.window, settings.delay), keeper)

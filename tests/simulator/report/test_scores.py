@@ -76,7 +76,7 @@ def test_cases_and_levels_of_knowledge_are_groups_of_their_own(make_run: Make) -
 
 def test_bounds_and_those_over_the_budget_are_not_ranked(make_run: Make) -> None:
     fresh = {"lru": [0.3], "literal": [0.9], "ibm": [0.5], "liar": [0.8], "clairvoyant": [0.6]}
-    path = make_run(fresh, spent={"literal": 21.0}, policies={"liar": {"honest": False}})
+    path = make_run(fresh, spent={"literal": 21.0}, policies={"liar": {"keeps_budget": False}})
     (group,) = groups(run_directory.read(path))
     assert group.ranked == ["ibm", "lru"]
     assert group.overspent == ["literal", "liar"]
