@@ -66,6 +66,7 @@ def test_what_the_map_says_to_read_in_a_file_is_in_it():
         assert all(part in text for each in named for part in each.split(".")), f"{file}: {named}"
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_graph_is_drawn(tmp_path):
     run([sys.executable, str(ROOT / "docs" / "draw_graph.py"), str(tmp_path / "graph.png")], ROOT)
     assert (tmp_path / "graph.png").stat().st_size > 5_000

@@ -112,6 +112,7 @@ ROW = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_simulate_prints_its_rows_as_json_and_nothing_else(tmp_path: Path) -> None:
     """In a process of its own, as people and programs run it."""
     said = process(

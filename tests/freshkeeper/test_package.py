@@ -24,6 +24,7 @@ def python(program, place, *, check=True, executable=sys.executable):
     )
 
 
+@pytest.mark.slow
 def test_nothing_of_ours_is_loaded_under_its_folders_name(tmp_path):
     program = (
         "import pkgutil, importlib, sys, freshkeeper\n"
@@ -47,6 +48,7 @@ def test_no_text_names_a_module_of_ours_by_its_folder():
     } == {}
 
 
+@pytest.mark.slow
 def test_modules_of_the_users_own_are_not_in_the_way(tmp_path):
     for name in OLD:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')")
@@ -62,6 +64,7 @@ def test_the_embedded_manager_needs_none_of_the_extras(tmp_path):
     assert "fresh with probability" in python(blocked + README_EXAMPLE[1], tmp_path).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "library", "extra"),
     [

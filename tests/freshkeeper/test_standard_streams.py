@@ -20,6 +20,7 @@ def freshkeeper(*words, closed=(), **streams):
     return subprocess.run(command, text=True, timeout=240, check=False, **given)
 
 
+@pytest.mark.slow
 @full
 @pytest.mark.parametrize("words", VERBS, ids=lambda words: " ".join(words[:2])[:20])
 def test_output_that_is_full_is_one_line(words):
@@ -31,6 +32,7 @@ def test_output_that_is_full_is_one_line(words):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", VERBS, ids=lambda words: " ".join(words[:2])[:20])
 def test_output_that_nobody_reads_is_no_line(words):
     reading, writing = os.pipe()
@@ -40,6 +42,7 @@ def test_output_that_nobody_reads_is_no_line(words):
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.slow
 @full
 def test_news_on_a_full_disk_are_lost_and_the_answers_are_not(tmp_path):
     (tmp_path / "s.nq").write_text("1\t<urn:a> <urn:b> <urn:c> .\nnone\n2000\t<urn:a> <urn:b> <urn:c> .\n")
@@ -49,6 +52,7 @@ def test_news_on_a_full_disk_are_lost_and_the_answers_are_not(tmp_path):
     assert (done.returncode, done.stdout.count("\n")) == (0, 2)
 
 
+@pytest.mark.slow
 def test_input_that_is_closed_is_one_line():
     done = freshkeeper("run", QUERY, "--stream", "urn:s=-", closed=[0])
     assert (done.returncode, done.stderr) == (2, "freshkeeper: the stream standard input is closed\n")

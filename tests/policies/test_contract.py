@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -62,8 +63,8 @@ def test_the_example_of_the_docs_keeps_the_contract(make_rounds, tmp_path, monke
             check_staler_first(policy, case, knowledge)
 
 
-def keeps_it(make_rounds, policy, case, knowledge, examples):
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+def keeps_it(make_rounds, policy, case, knowledge, most):
+    @settings(max_examples=examples(most), deadline=None, suppress_health_check=list(HealthCheck))
     @given(make_rounds(case, knowledge), budgets)
     def holds(round, budget):
         if hasattr(policy, "foresee"):
@@ -89,7 +90,7 @@ def told(round, budget):
 
 @pytest.mark.parametrize("name", ["random", "lru", "sbm", "ibm"])
 def test_a_budget_for_all_refreshes_all_stale_candidates(make_rounds, name):
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(30), deadline=None)
     @given(make_rounds(Case.BGP, Knowledge.LEARNED))
     def holds(round):
         chosen = registry.make(name).select(round, Budget(1e6, 1e6), np.random.default_rng(1)).chosen

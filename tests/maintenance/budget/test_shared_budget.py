@@ -6,6 +6,7 @@ from fractions import Fraction
 from threading import Barrier
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -127,7 +128,7 @@ def test_managers_of_two_sources_share_one_budget():
     shared.check()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.integers(0, 9),
     st.integers(0, 8),

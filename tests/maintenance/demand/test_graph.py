@@ -1,6 +1,7 @@
 """The maintenance graph: what is kept up to date equals what is built from scratch."""
 
 import numpy as np
+from examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -84,7 +85,7 @@ class GraphMachine(RuleBasedStateMachine):
         assert self.graph.demand(3, srs).tolist() == self.graph.demand(3)[srs].tolist()
 
 
-GraphMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+GraphMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
 test_any_history = GraphMachine.TestCase
 
 

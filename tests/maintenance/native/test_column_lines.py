@@ -6,6 +6,7 @@ from collections.abc import Callable
 import drawn_terms
 import pyoxigraph as ox
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -160,7 +161,7 @@ def seen(
     return found, heard, ""
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(texts, max_size=3), st.integers(5, 300), st.sampled_from(OnError), st.sampled_from([DEFAULT, GRAPH]))
 @example([b"1\t<a:a> <a:a> <a:a> .\r<a:b> <a:b> <a:b> .\n2\t<a:a> <a:a> <a:a> .\n2\t"], 300, OnError.SKIP, DEFAULT)
 def test_whatever_bytes_come_they_are_the_same_as_quads_and_as_columns(

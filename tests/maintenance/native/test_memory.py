@@ -20,7 +20,7 @@ from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 TEXT = """REGISTER ISTREAM <urn:o> AS SELECT ?s ?t FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S]
 { WINDOW <urn:w> { ?s <urn:p> ?o . ?t <urn:p> ?o FILTER(?s != ?t) } }"""
-SECOND, SECONDS = 4_000, 100
+SECOND, SECONDS = 2_000, 100
 
 
 class FreshNames(RawIOBase):

@@ -7,6 +7,7 @@ from typing import Any
 import drawn_terms
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -57,7 +58,7 @@ def of_terms(result: Result) -> Result:
     return replace(result, answers=list(result.answers), freshness=freshness)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.lists(answers, max_size=6), max_size=3), st.integers(0, 3), st.booleans())
 @example([[([], share / 10_000_000, share) for share in range(3_000)]], 0, False)
 @example([[([], share / 128, share) for share in range(129)]], 0, False)
@@ -83,7 +84,7 @@ class Reluctant(io.RawIOBase):
         return len(part)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(answers, max_size=20), st.integers(0, 3), st.sampled_from([1, 100, 1 << 18]))
 def test_bytes_go_out_whole_however_they_are_cut(drawn: list[Answer], variables: int, size: int) -> None:
     result = result_of(drawn, variables, Dictionary(), False)

@@ -21,24 +21,25 @@ NAMES = [author_name(n) for n in range(60, 120, 3)]
 
 
 @pytest.mark.parametrize("number", ["q1", "q3", "q4", "q5"])
-@pytest.mark.parametrize("most", [8_192, 50])
-def test_instances_answer_as_each_alone(number: str, most: int, tmp_path: Path) -> None:
+def test_instances_answer_as_each_alone(number: str, tmp_path: Path) -> None:
     place = tmp_path / "conference"
     write_conference(Conference(triples=3_000, people=120, interval_ms=5), 3, 600, place)
     graphs = StaticGraphs(Dictionary(), {FLOOR_PLAN: place / "floorplan.nt", "": place / "dblp.nt"})
     texts = {name: query_texts(name)[number] for name in NAMES}
     (template,) = templates_of(texts, parse, graphs)
     assert template.names == (*NAMES,)
-    together = template_query(template, graphs)
-    together.most = most
-    found = list(run(together, {STREAM: TimedLines.file(place / "rfid.nq")}))
-    assert {one.query for one in found} <= {*NAMES}
-    assert len({one.query for one in found}) > 2
+    alone = {}
     for name, text in texts.items():
-        alone = run(
-            build(parse(text), graphs, evaluator=EvaluatorKind.SNAPSHOT), {STREAM: TimedLines.file(place / "rfid.nq")}
-        )
-        assert said(one for one in found if one.query == name) == said(one for one in alone if one.answers)
+        one = build(parse(text), graphs, evaluator=EvaluatorKind.SNAPSHOT)
+        answered = run(one, {STREAM: TimedLines.file(place / "rfid.nq")})
+        alone[name] = said(each for each in answered if each.answers)
+    for most in (8_192, 50):
+        together = template_query(template, graphs)
+        together.most = most
+        found = list(run(together, {STREAM: TimedLines.file(place / "rfid.nq")}))
+        assert {one.query for one in found} <= {*NAMES}
+        assert len({one.query for one in found}) > 2
+        assert {name: said(one for one in found if one.query == name) for name in NAMES} == alone
 
 
 ROOM = """PREFIX : <urn:> SELECT ?who FROM NAMED WINDOW :w ON :s [RANGE PT9S]

@@ -140,6 +140,7 @@ def test_a_state_that_is_none_is_refused_in_words(tmp_path, text):
         Store(tmp_path).load()
 
 
+@pytest.mark.slow
 def test_a_source_of_events_that_gives_something_else_after_a_kill_is_refused(tmp_path):
     done = start("plain", tmp_path, "recorded", 1)
     assert done.returncode == -signal.SIGKILL

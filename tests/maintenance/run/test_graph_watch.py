@@ -142,6 +142,7 @@ def test_windows_that_move_with_every_element_take_the_new_graph_with_the_next_b
     assert kinds(results, 2) == [(3000, ["new"]), (4000, ["new"])]
 
 
+@pytest.mark.slow
 def test_a_run_follows_its_files(place: Path) -> None:
     (place / "query.rspql").write_text(QUERIES["native"])
     command = [sys.executable, "-m", "freshkeeper", "run", "query.rspql", "--stream", f"{E}s=-", "--watch", "50ms"]

@@ -84,6 +84,7 @@ def test_paths_are_beside_the_config_and_addresses_stay(tmp_path):
     assert (config.state, config.journal) == (tmp_path / "kept", None)
 
 
+@pytest.mark.slow
 def test_a_run_from_a_config_with_options_that_win(place):
     done = freshkeeper(place, "run", "run.yaml", "--budget", "4", "--journal", "j")
     assert done.returncode == 0, done.stderr
@@ -145,6 +146,7 @@ def test_a_mistake_is_one_line_that_says_what_is_right(plain, complaint):
     assert str(caught.value) == complaint
 
 
+@pytest.mark.slow
 def test_a_mistake_in_a_file_names_the_file(place):
     (place / "run.yaml").write_text("query: q.rspql\nspeed: [1]\n")
     done = freshkeeper(place, "run", "run.yaml")
@@ -152,6 +154,7 @@ def test_a_mistake_in_a_file_names_the_file(place):
     assert done.stderr.startswith("freshkeeper: run.yaml: speed: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

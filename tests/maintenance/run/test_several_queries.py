@@ -55,6 +55,7 @@ def answers(results):
     return {(result.query, result.t): sorted(map(str, result.answers)) for result in results}
 
 
+@pytest.mark.slow
 def test_a_directory_of_queries_runs_together_and_each_line_says_whose_it_is(place):
     done = freshkeeper(place, "queries")
     assert done.returncode == 0, done.stderr
@@ -68,6 +69,7 @@ def test_a_directory_of_queries_runs_together_and_each_line_says_whose_it_is(pla
     assert [json.loads(line)["query"] for line in everything.splitlines()] == ["reach", "rock", "topics"] * 3
 
 
+@pytest.mark.slow
 def test_a_query_that_is_none_is_named_with_line_and_column_and_the_others_run(place):
     bad, lost = TOPICS.replace("?topic }", "}"), TOPICS.replace("ON :s", "ON :t")
     (place / "queries" / "bad.rspql").write_text(bad)
@@ -82,6 +84,7 @@ def test_a_query_that_is_none_is_named_with_line_and_column_and_the_others_run(p
     assert {json.loads(line)["query"] for line in done.stdout.splitlines()} == {"reach", "rock", "topics"}
 
 
+@pytest.mark.slow
 def test_none_that_can_run_is_an_error(place):
     (place / "one.rq").write_text("SELECT")
     (place / "two.rq").write_text("ASK")
@@ -90,6 +93,7 @@ def test_none_that_can_run_is_an_error(place):
     assert done.stderr.splitlines()[-1] == "freshkeeper: none of the 2 queries can run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -113,6 +117,7 @@ def test_what_cannot_be_meant_is_one_line_before_anything_runs(place, arguments,
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"freshkeeper: {says}\n")
 
 
+@pytest.mark.slow
 def test_each_query_may_have_a_file_of_its_own(place):
     done = freshkeeper(place, "queries", "--out", "answers", "--format", "csv")
     assert (done.returncode, done.stdout) == (0, "")

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import NamedNode
@@ -184,7 +185,7 @@ class Picky:
         pass
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.sets(st.integers(0, 29), max_size=30),
     st.integers(1, 12),

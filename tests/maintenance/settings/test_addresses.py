@@ -146,6 +146,7 @@ def test_a_stream_that_cannot_be_reached_is_an_error_without_its_password(addres
     assert "s3cret" not in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--source", "--stream"])
 def test_a_mistake_on_the_command_line_shows_no_password(option, tmp_path):
     wrong = f"{E}blog=http://ann:s3cret@host:x/?apikey=s3cret"

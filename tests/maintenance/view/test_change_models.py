@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -207,7 +208,7 @@ COMING_AND_GOING = st.lists(st.tuples(st.sampled_from(["admit", "evict", "observ
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(doings=COMING_AND_GOING, seed=st.integers(0, 99))
 def test_it_holds_through_any_coming_and_going(name, doings, seed):
     """Slots come, go and come back in any order, with evidence in between."""

@@ -1,6 +1,7 @@
 """The local view: misses come and go, slots are used again, and edges stay right through any history."""
 
 import numpy as np
+from examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -106,5 +107,5 @@ def sr_rows(view, slots=None):
     return list(zip(*view.dump(range(view.srs.width) if slots is None else slots).values(), strict=True))
 
 
-ViewMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+ViewMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=20, deadline=None)
 test_any_history = ViewMachine.TestCase

@@ -5,6 +5,7 @@ from math import exp, inf, log
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
@@ -113,7 +114,7 @@ def test_without_checks_change_bits_have_the_prior():
     assert ChangeBits(prior_interval=500).rates(2).tolist() == pytest.approx([1 / 500, 1 / 500])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(250, 200_000), st.booleans()),

@@ -99,6 +99,7 @@ def test_what_is_wrong_with_a_task_is_said_in_one_line(on_spark, tmp_path, monke
     assert "\n" not in str(failed.value)
 
 
+@pytest.mark.slow
 def test_the_same_code_is_the_same_zip_and_runs_from_it(tmp_path):
     names = ("freshkeeper",)
     archive = packed(names, tmp_path)

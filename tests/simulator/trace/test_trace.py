@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -109,7 +110,7 @@ def intervals(means: list[int]) -> Schedule:
     return Schedule(np.array(means))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(trace=traces(), form=st.sampled_from(FORMATS))
 def test_what_is_written_is_read(trace: Trace, form: str) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -47,7 +48,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(workload=workloads(), seed=st.integers(0, 2**32))
 def test_every_trace_keeps_the_shape_of_one(workload: Workload, seed: int) -> None:
     trace = generate(workload, seed)
