@@ -8,6 +8,7 @@ from freshkeeper.commands.screen import show, table
 from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
+    from freshkeeper.simulator.budget.answer import Answer
     from freshkeeper.simulator.report.page import Picture
 
 
@@ -21,6 +22,21 @@ def figure(run: Path, key: str, choice: str = "") -> "Picture":
         known = [picture.choice for picture in there if picture.key == key] or [picture.key for picture in there]
         raise ConfigError(f"{run} has no figure {key!r} {choice!r}; {nearest(choice or key, sorted(set(known)))}")
     return found[0]
+
+
+def frontier(answer: "Answer") -> "Picture":
+    """Freshness against requests, with the target, as a picture whose words are the answer."""
+    from freshkeeper.simulator.budget.page import figure as drawn
+    from freshkeeper.simulator.report.page import picture
+
+    return picture(drawn(answer), "")
+
+
+def needed(answer: "Answer") -> None:
+    """What each policy and each cache needs for the target."""
+    from freshkeeper.commands.budget import as_table
+
+    show(as_table(answer))
 
 
 def freshness(run: Path) -> None:

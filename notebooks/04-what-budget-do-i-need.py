@@ -5,56 +5,58 @@
 # ---
 
 # %% [markdown]
-# # What budget do I need?
+# # What budget do I need, and what does it cost?
 #
-# A recorded run, journal or trace (`FRESHKEEPER_RUN=runs/mine`; without it a small run is simulated) is replayed
-# with several budgets. The curve shows what each policy would have kept fresh, beside the bound that nobody can
-# beat, and the table names the cheapest budget that meets the target (`FRESHKEEPER_TARGET`, 0.7). On the command
-# line this is `freshkeeper replay runs/mine --budget 2,4,8,12 --target .7`.
+# How many requests a day keep so much of the answers fresh, policy by policy, and what would a TTL cache need? On the
+# command line this is `freshkeeper budget RUN --target .9 --price 0.0004` (docs/budget.md).
+#
+# Parameters: a run, a journal or a trace (`FRESHKEEPER_RUN=runs/mine`; without it a workload is drawn, five seeds of
+# it, each with a trace of its own), the target, and the price of a request.
 
 # %%
 import os
 import tempfile
 from pathlib import Path
 
-from freshkeeper.commands.screen import show, table
-from freshkeeper.notebook import figure, freshness
-from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.notebook import frontier, needed
+from freshkeeper.simulator.budget.answer import answer
+from freshkeeper.simulator.budget.question import Question, assumed
+from freshkeeper.simulator.budget.words import lead, limits, sentences
 from freshkeeper.simulator.experiment.experiment_config import resolve
-from freshkeeper.simulator.experiment.replay import cheapest, replay_of
+from freshkeeper.simulator.experiment.replay import replay_of
 
 temporary = tempfile.TemporaryDirectory(prefix="freshkeeper-")
-place = Path(temporary.name)
-target = float(os.environ.get("FRESHKEEPER_TARGET", "0.7"))
+target = float(os.environ.get("FRESHKEEPER_TARGET", "0.9"))
+price = float(os.environ.get("FRESHKEEPER_PRICE", "0.0004"))
 given = os.environ.get("FRESHKEEPER_RUN")
-run = Path(given) if given else place / "run"
-if not given:
-    recorded = {"workload": {"change_interval_ms": [1000, 20000]}, "knowledge": "learned", "budget": 3}
-    simulate(resolve({**recorded, "policies": "lru", "seeds": 2}), run)
+
+drawn = {"sns": 60, "srs": 60, "edges": 150, "change_law": "poisson", "change_interval_ms": [3000, 120_000],
+         "arrival_interval_ms": [2000, 15_000]}  # fmt: skip
+workload = {"workload": drawn, "evaluations": 150, "seeds": 5, "knowledge": "learned", "start": "cold"}
+
+# %%
+if given:
+    experiment = replay_of(Path(given), assumed(Path(given), {"policies": "lru,plan"}), Path(temporary.name)).experiment
+else:
+    experiment = resolve({**workload, "policies": "lru,plan"})
+found = answer(Question(experiment, target, price))
+print(lead(found))
 
 # %% [markdown]
-# The replay: the same arrivals and changes, other budgets and policies. A journal without a `run.json` does not say
-# how long its window is; give it here as a further key, `"window": "10s"`.
+# The frontier: each point is a budget that was tried, or a time to live of a cache without one. Higher is fresher, and
+# further left is cheaper.
 
 # %%
-changes = {"budget": [2, 4, 8, 12], "policies": "lru,ibm,gain,plan"}
-found = replay_of(run, changes, place / "trace")
-for note in found.notes:
-    print(note)
-rows = simulate(found.experiment, place / "replay")
+frontier(found)
 
 # %%
-figure(place / "replay", "by-budget")
-
-# %%
-freshness(place / "replay")
+print("\n".join(sentences(found)))
 
 # %% [markdown]
-# The cheapest budget of each policy that meets the target; none, where even the largest does not.
+# The numbers, and what they cannot tell.
 
 # %%
-lines = [
-    [policy, knowledge, f"{row.budget:g}" if row else "none of these", f"{row.freshness:.1%}" if row else ""]
-    for (policy, _, knowledge, _), row in cheapest(rows, target).items()
-]
-show(table(f"For {target:.0%} fresh answers", ["policy", "knowledge", "γ", "freshness"], lines, words=2))
+needed(found)
+
+# %%
+print("\n".join(limits(found)))

@@ -88,7 +88,7 @@ def budget(
     if as_json:
         print_json({"page": str(page), **plain(result)})
         return
-    show(_table(result))
+    show(as_table(result))
     for line in [lead(result), *sentences(result), f"page: {page}"]:
         say(line)
 
@@ -156,7 +156,8 @@ def _processes(question: "Question", jobs: int) -> int:
     return jobs or max(1, min(together, os.cpu_count() or 1))
 
 
-def _table(result: "Answer") -> "Table":
+def as_table(result: "Answer") -> "Table":
+    """One row per policy and cache."""
     from freshkeeper.simulator.budget.words import HEADS, marks, row
 
     question = result.question

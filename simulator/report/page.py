@@ -186,18 +186,20 @@ class Picture:
 def pictures(run: Path, *keys: str, choice: str = "") -> list[Picture]:
     """The figures of a run with these keys, all of them without any; of some choice alone, as `budget=5`."""
     return [
-        Picture(
-            figure.key,
-            named,
-            view.words,
-            vl_convert.vegalite_to_svg(_titled(figure, named, view), vl_version=VEGA_LITE),
-        )
+        picture(figure, named)
         for section in _sections(run_directory.read(run))[0]
         for figure in section.figures
         if not keys or figure.key in keys
-        for named, view in figure.views.items()
+        for named in figure.views
         if not choice or named == choice
     ]
+
+
+def picture(figure: Figure, choice: str) -> Picture:
+    """One choice of a figure."""
+    view = figure.views[choice]
+    drawn = vl_convert.vegalite_to_svg(_titled(figure, choice, view), vl_version=VEGA_LITE)
+    return Picture(figure.key, choice, view.words, drawn)
 
 
 def _write_each(directory: Path, prefix: str, ending: str, figures: Sequence[Figure], made: Made) -> None:
