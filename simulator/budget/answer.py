@@ -13,6 +13,8 @@ from freshkeeper.simulator.budget.tries import Progress, Tries
 from freshkeeper.simulator.experiment.experiment import task_of
 from freshkeeper.simulator.report.intervals import Estimate
 
+TRIFLE = 0.03
+"""More requests than this is no longer as many: a cache that fetches what it lacks cannot ask less than that."""
 SHARE_OF_TTL = 0.6
 """Where a search begins: policies were seen to need between a third and all of what a TTL cache does."""
 
@@ -28,9 +30,9 @@ class Needed:
     nearest: Point
     """the same, or the freshest one that was tried"""
     ttl: Point | None = None
-    """a TTL cache that makes as many requests as the nearest"""
+    """the TTL cache that makes as many requests as the nearest, or the one that makes fewest of all"""
     ahead: Estimate | None = None
-    """by how much the nearest is fresher than that"""
+    """by how much the nearest is fresher than that; None where no TTL cache makes so few"""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def _of_policy(tries: Tries, caches: Caches, title: str, budget: float | None) -
     freshest = max(points, key=lambda point: point.freshness.mean)
     nearest = next((point for point in points if point.knob == budget), freshest)
     rival, ttl = caches.spending(nearest.requests)
-    ahead = tries.known[title, nearest.knob].ahead(rival)
+    as_many = ttl.requests <= nearest.requests * (1 + TRIFLE)
+    ahead = tries.known[title, nearest.knob].ahead(rival) if as_many else None
     return Needed(title, True, None if budget is None else nearest, nearest, ttl, ahead)
 
 

@@ -51,7 +51,10 @@ def lead(answer: Answer) -> str:
     if ttl.point is None:
         return f"{said}; a TTL cache does not get there: an entry that lives for one step is too old already."
     also = f" for {money(question, ttl.point)}" if question.price else ""
-    return f"{said}; a TTL cache needs {requests(question, ttl.point)}{also}."
+    cheaper = (
+        "here a TTL cache is cheaper, and needs" if ttl.point.requests < best.point.requests else "a TTL cache needs"
+    )
+    return f"{said}; {cheaper} {requests(question, ttl.point)}{also}."
 
 
 def _each(question: Question, point: Point) -> str:
@@ -64,6 +67,8 @@ def sentences(answer: Answer) -> Iterator[str]:
     for one in answer.needed:
         if one.ttl is not None and one.ahead is not None:
             yield _against_ttl(question, one, one.ttl, one.ahead)
+        elif one.ttl is not None:
+            yield _no_such_ttl(question, one, one.ttl)
     none, once = answer.of(UNCACHED).nearest, answer.of(ONCE).nearest
     yield (
         f"No cache at all asks {requests(question, none)} times a {question.per}; fetching once and never again asks "
@@ -81,6 +86,14 @@ def _against_ttl(question: Question, one: Needed, ttl: Point, ahead: Estimate) -
     if ahead.mean < 0:
         return f"{as_many} {so_many}: here {one.curve} is {points(ahead)} staler, and a TTL cache the better choice."
     return f"{as_many} {so_many}: {one.curve} is {points(ahead)} fresher."
+
+
+def _no_such_ttl(question: Question, one: Needed, ttl: Point) -> str:
+    """Where filling the cache takes more than the policy's whole budget."""
+    return (
+        f"No TTL cache makes as few requests as {one.curve} ({requests(question, one.nearest)}): what it lacks alone "
+        f"takes {requests(question, ttl)}, and keeps {percent(ttl.freshness.mean)} fresh."
+    )
 
 
 HEADS = ("Policy", "Setting", "Requests", "Cost", "Per window", "At arrival", "Over TTL")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,3 +112,20 @@ def test_policies_that_heed_no_budget_are_no_question_of_theirs():
         Question(resolve({"policies": "ttl,unlimited"}), 0.9)
     with pytest.raises(ConfigError, match="knowledge has several values"):
         Question(resolve({"knowledge": "exact,learned"}), 0.9)
+
+
+def test_where_a_ttl_cache_is_cheaper_the_sentence_says_so(answered):
+    ttl = answered.of("ttl")
+    cheap = replace(ttl, point=replace(ttl.point, requests=0.01))
+    told = replace(answered, needed=[cheap if one is ttl else one for one in answered.needed])
+    assert "; here a TTL cache is cheaper, and needs 864 for 8.64." in words.lead(told)
+
+
+def test_where_no_ttl_cache_makes_so_few_requests_nothing_is_compared(ask):
+    """Every key comes once: what a cache lacks takes more than the budget that policies have."""
+    keys = {"workload": {"sns": 400, "srs": 400, "edges": 400, "arrival_interval_ms": [60_000, 90_000]}}
+    found = answer(ask(0.15, "lru", 1, start="cold", evaluations=40, **keys))
+    needed = found.of("lru")
+    assert needed.ttl.requests > 1.03 * needed.nearest.requests
+    assert needed.ahead is None
+    assert "No TTL cache makes as few requests as lru" in " ".join(words.sentences(found))
