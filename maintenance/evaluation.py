@@ -238,6 +238,8 @@ class Evaluation:
     counts: Ints
     """how many mappings each of them has there"""
     audits: Sequence[Audit] = ()
+    missed: int = 0
+    """window mappings that had no answer, or lacked a part of it, because nothing was fetched for them yet"""
 
 
 @dataclass(frozen=True)

@@ -224,9 +224,10 @@ class Manager:
         )  # fmt: skip
         join = Join(decision.now, sn, sr, weight, fresh, copies, self.case is Case.AGGREGATE)
         answers = self.answered(join) if self.answers else None
+        missed = int(weight[self.view.last_refresh[sr] == NEVER].sum())
         self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()
-        return Evaluation(record, refreshes, answers, join, decision.sns, decision.counts, audits)
+        return Evaluation(record, refreshes, answers, join, decision.sns, decision.counts, audits, missed)
 
     def revisit(
         self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None, had: float = 0.0, spent: float = 0.0

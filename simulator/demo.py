@@ -61,8 +61,8 @@ streams:
 sources:
   {BLOG}: blog.yaml
 policy: plan
-budget: {{budget:g}}
-bank: {{bank:g}}
+budget: 3
+bank: 12
 journal: journal
 """
 
@@ -74,7 +74,7 @@ def write_scene(place: Path, seed: int, budget: float = 3) -> Trace:
     files = {
         "reach.rspql": QUERY,
         "blog.yaml": SOURCE,
-        "demo.yaml": CONFIG.format(budget=budget, bank=STEPS_BANKED * budget),
+        "demo.yaml": _config(budget),
         "posts.nt": "".join(
             f"{at}\t<{BASE}post/{n}> <{BASE}about> <{BASE}topic/{topic}> .\n"
             for n, (at, topic) in enumerate(zip(trace.arrivals.t_ms.tolist(), trace.arrivals.sn.tolist(), strict=True))
@@ -85,6 +85,11 @@ def write_scene(place: Path, seed: int, budget: float = 3) -> Trace:
     for name, text in files.items():
         (place / name).write_text(text, encoding="utf-8")
     return trace
+
+
+def _config(budget: float) -> str:
+    """With the budget that was given, and a bank of as many steps as the contest's."""
+    return CONFIG.replace("budget: 3\nbank: 12\n", f"budget: {budget:g}\nbank: {STEPS_BANKED * budget:g}\n")
 
 
 def _blog(trace: Trace) -> Iterator[str]:

@@ -34,6 +34,7 @@ class Metrics:
         self.evaluations = self._counter("evaluations", "evaluations done")
         self.answers = self._counter("answers", "answers given, those of entries that the view lacks included")
         self.expected = self._counter("answers_expected_fresh", "answers that were fresh as far as is known")
+        self.missed = self._counter("answers_missing", "answers not given because nothing was fetched for them yet")
         self.audited = self._counter("audited_answers", "answers fetched again to check them", "verdict")
         self.requests = self._counter("requests", "requests sent, retries included")
         self.spent = self._counter("spent", "cost units spent")
@@ -62,6 +63,7 @@ class Metrics:
         self.evaluations.labels(source).inc()
         self.answers.labels(source).inc(record.results)
         self.expected.labels(source).inc(record.expected_fresh)
+        self.missed.labels(source).inc(evaluation.missed)
         self.requests.labels(source).inc(refreshes.requests)
         self.spent.labels(source).inc(record.spent)
         for changed, error in zip(refreshes.changed.tolist(), refreshes.errors, strict=True):

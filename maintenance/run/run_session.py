@@ -63,6 +63,8 @@ class Session:
     failures: dict[str, Exception] = field(default_factory=dict)
     """queries that cannot run, or failed while they ran"""
     failed_fetches: int = 0
+    missed: int = 0
+    """answers that were not given, because nothing had been fetched for them yet"""
 
     def __post_init__(self) -> None:
         """Find mistakes before anything runs."""
@@ -243,6 +245,7 @@ class Session:
     def _seen(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
         del source, manager
         self.failed_fetches += evaluation.record.errors * self._several
+        self.missed += evaluation.missed
 
     def _settings(self) -> dict[str, object]:
         """All settings of the run, and what the sources' files say."""
@@ -268,6 +271,11 @@ class Session:
             yield f"{_elements(late)} too late and left out; --delay says how long to wait"
         if skipped := self._mistakes.count:
             yield f"{_elements(skipped)} unreadable and skipped"
+        if self.missed:
+            yield (
+                f"{self.missed:,} answers were not given because what they need had not been fetched yet: a larger "
+                "--budget or --bank fetches it sooner"
+            )
         if self.failures:
             count, of = len(self.failures), len(self.failures) + sum(len(each.names) for each in self._running)
             yield f"{count} of {of} queries failed: {', '.join(self.failures)}"
