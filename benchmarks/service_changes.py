@@ -1,6 +1,6 @@
 """ISTREAM of answers with SERVICE: what an evaluation costs while the window grows and what changes stays the same.
 
-python benchmarks/service_changes.py          about two minutes
+python benchmarks/service_changes.py          some minutes
 python benchmarks/service_changes.py --short  windows of up to 20,000 keys
 
 Ten edges to every key; 1,000 posts a second, each of another key, so that a window of 100 s has 100,000 keys and a

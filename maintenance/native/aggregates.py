@@ -97,7 +97,8 @@ class Aggregated:
     def _quads(self, groups: Ints, column: Ints) -> Iterator[Quad]:
         bound = column[column >= 0]
         terms = dict(zip(bound.tolist(), self.dictionary.terms(bound), strict=True))
-        for n, (group, id) in enumerate(zip(groups.tolist(), column.tolist(), strict=True)):
+        order = np.lexsort((column, groups))  # one bag has one sum, also of doubles
+        for n, (group, id) in enumerate(zip(groups[order].tolist(), column[order].tolist(), strict=True)):
             row = NamedNode(f"r:{n}")
             yield Quad(row, NamedNode(ROW), Literal(group))
             if id >= 0:
