@@ -1,16 +1,16 @@
 """From what is kept of solutions to answers, in columns: counts of groups, triples of a template."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from pyoxigraph import Literal, NamedNode, Triple
 
 from freshkeeper.maintenance.native.aggregates import Aggregated, number_ids
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.id_rows import firsts, numbered
+from freshkeeper.maintenance.native.id_rows import IdAnswers, firsts, numbered
 from freshkeeper.maintenance.native.plan_head import Grouping, template_variable
 from freshkeeper.policies.arrays import Bools, Ints
 
@@ -73,47 +73,12 @@ def _counts(groups: Ints, column: Ints | None, most: int, distinct: bool) -> Int
     return np.bincount(groups, minlength=most)
 
 
-@dataclass(frozen=True, eq=False)
-class IdTriples(Sequence[Triple]):
-    """Triples of ids, made into terms when somebody looks; it keeps its ids while it lives."""
+class IdTriples(IdAnswers[Triple]):
+    """Triples that a template has for solutions."""
 
-    ids: Ints
-    dictionary: Dictionary = field(repr=False)
-    whole: "IdTriples | None" = field(default=None, repr=False)
-    """triples that these are some of, which keep their ids as well"""
-
-    def __post_init__(self) -> None:
-        """A sweep must know of it."""
-        if self.whole is None:
-            self.dictionary.keep(self)
-
-    def part(self, first: int, end: int) -> "IdTriples":
-        """Some of them, without one more that sweeps must know of."""
-        return IdTriples(self.ids[:, first:end], self.dictionary, self)
-
-    def mark(self, live: Bools) -> None:
-        """The ids of its triples are kept."""
-        live[self.ids.ravel()] = True
-
-    @cached_property
-    def _triples(self) -> list[Triple]:
+    def _made(self) -> list[Triple]:
         terms: list[Any] = self.dictionary.terms(self.ids.T.ravel())
         return list(map(Triple, terms[::3], terms[1::3], terms[2::3]))
-
-    def __len__(self) -> int:
-        return int(self.ids.shape[1])
-
-    def __iter__(self) -> Iterator[Triple]:
-        return iter(self._triples)
-
-    @overload
-    def __getitem__(self, number: int) -> Triple: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Triple]: ...
-
-    def __getitem__(self, number: int | slice) -> Triple | Sequence[Triple]:
-        return self._triples[number]
 
 
 @dataclass(eq=False)

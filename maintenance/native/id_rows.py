@@ -1,62 +1,77 @@
 """Answers as rows of ids, made into terms when somebody looks."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import overload
+from typing import Self, TypeVar, overload
 
 import numpy as np
+from pyoxigraph import Triple
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.rsp.evaluator import Row
 from freshkeeper.policies.arrays import Bools, Ints
 
+T = TypeVar("T", bound=Row | Triple)
+
 
 @dataclass(frozen=True, eq=False)
-class IdRows(Sequence[Row]):
-    """Solutions over some variables, -1 being unbound; it keeps its ids while it lives."""
+class IdAnswers(Sequence[T], ABC):
+    """Answers as columns of ids, -1 being unbound; it keeps its ids while it lives."""
 
     ids: Ints
-    """variables × solutions"""
+    """terms of an answer × answers"""
     dictionary: Dictionary = field(repr=False)
-    whole: "IdRows | None" = field(default=None, repr=False)
-    """rows that these are some of, which keep their ids as well"""
+    whole: "IdAnswers[T] | None" = field(default=None, repr=False)
+    """answers that these are some of, which keep their ids as well"""
 
     def __post_init__(self) -> None:
         """A sweep must know of it."""
         if self.whole is None:
             self.dictionary.keep(self)
 
-    def part(self, first: int, end: int) -> "IdRows":
+    def part(self, first: int, end: int) -> Self:
         """Some of them, without one more that sweeps must know of."""
-        return IdRows(self.ids[:, first:end], self.dictionary, self)
+        return type(self)(self.ids[:, first:end], self.dictionary, self)
 
     def mark(self, live: Bools) -> None:
-        """The ids of its rows are kept."""
+        """The ids of its answers are kept."""
         live[self.ids[self.ids >= 0]] = True
 
+    @abstractmethod
+    def _made(self) -> list[T]:
+        """All of them, of terms."""
+
     @cached_property
-    def _rows(self) -> list[Row]:
+    def _answers(self) -> list[T]:
+        return self._made()
+
+    def __len__(self) -> int:
+        """How many there are, none of them decoded."""
+        return int(self.ids.shape[1])
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._answers)
+
+    @overload
+    def __getitem__(self, number: int) -> T: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, number: int | slice) -> T | Sequence[T]:
+        return self._answers[number]
+
+
+class IdRows(IdAnswers[Row]):
+    """Solutions over some variables."""
+
+    def _made(self) -> list[Row]:
         each, places = np.unique(self.ids, return_inverse=True)
         bound = each[each >= 0]
         terms = [*[None] * (each.size - bound.size), *self.dictionary.terms(bound)]
         return [tuple(terms[n] for n in row) for row in places.reshape(self.ids.shape).T]
-
-    def __len__(self) -> int:
-        """How many rows there are, none of them decoded."""
-        return int(self.ids.shape[1])
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self._rows)
-
-    @overload
-    def __getitem__(self, number: int) -> Row: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[Row]: ...
-
-    def __getitem__(self, number: int | slice) -> Row | Sequence[Row]:
-        return self._rows[number]
 
 
 def numbered(rows: Ints) -> tuple[Ints, int]:

@@ -1,19 +1,17 @@
 """Queries of a run that are conjunctions over a window, matched as one automaton in place of one plan each."""
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from freshkeeper.maintenance.native.batched_query import BatchedQuery
 from freshkeeper.maintenance.native.columns import Columns, columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.pattern_set import MOST, Matches, PatternSet
 from freshkeeper.maintenance.query.model import Query
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.evaluation_limits import EvaluationLimitError
 from freshkeeper.maintenance.rsp.local_query import LocalQuery
-from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.window_kinds import content_of
 from freshkeeper.maintenance.streams.batch import Timed
 
@@ -22,7 +20,7 @@ FEWEST = 2
 
 
 @dataclass(eq=False)
-class MatchedQueries(ContinuousQuery):
+class MatchedQueries(BatchedQuery):
     """Several queries by name; evaluations without answers are left out."""
 
     patterns: PatternSet = field(kw_only=True)
@@ -30,7 +28,6 @@ class MatchedQueries(ContinuousQuery):
     """is told of one that is cut off; the others go on"""
     _coming: dict[str, list[Columns]] = field(default_factory=dict)
     """elements of each stream that time has not come to"""
-    _results: deque[Result] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         """The order in which results of an instant are told."""
@@ -65,30 +62,6 @@ class MatchedQueries(ContinuousQuery):
             most = f"{self.patterns.most:,}"
             self.fail(name, EvaluationLimitError(f"one element makes more than {most} solutions, and is its last"))
         self.patterns.cut.clear()
-
-    def due(self) -> int | None:
-        """The next instant that has a result, before the watermark."""
-        return self._results[0].t if self._results else None
-
-    def called(self) -> int | None:
-        """What has come is over already."""
-        return self.due()
-
-    def emptying(self) -> int | None:
-        """Time alone brings no new solution."""
-        return None
-
-    def prepare(self, now: int) -> tuple[()]:
-        """There is nobody to ask."""
-        del now
-        return ()
-
-    def answers(self, now: int) -> Sequence[Result]:
-        """All results of an instant."""
-        found = list[Result]()
-        while self._results and self._results[0].t == now:
-            found.append(self._results.popleft())
-        return found
 
     def _feed(self, stream: str, parts: Sequence[Columns], watermark: int) -> Matches:
         whole = Columns.joined(list(parts))

@@ -5,13 +5,13 @@ rows        what windows hold, each with the ticks during which it is held; solu
 answers     of all ticks together: what came and went for ISTREAM and DSTREAM, what is there for RSTREAM
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from freshkeeper.maintenance.native.answer_columns import Groups, IdTriples, Triples
+from freshkeeper.maintenance.native.batched_query import BatchedQuery
 from freshkeeper.maintenance.native.columns import columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.expressions import Asked, LiteralIds, tested
@@ -25,7 +25,6 @@ from freshkeeper.maintenance.native.plan import Plan
 from freshkeeper.maintenance.native.plan_head import Grouping
 from freshkeeper.maintenance.native.segments import Intervals, changed, present
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.streams.batch import Timed
 from freshkeeper.policies.arrays import Bools, Ints
@@ -155,15 +154,14 @@ def _none(size: int) -> Ints:
 
 
 @dataclass(eq=False)
-class MovingQuery(ContinuousQuery):
-    """A query that answers batches; it hands its results out one by one."""
+class MovingQuery(BatchedQuery):
+    """A query that answers batches of the evaluations that its elements call for."""
 
     moving: MovingAnswers = field(kw_only=True)
     quiet: bool = False
     """whether evaluations without answers are left out"""
     most: int = 8_192
     """calls for an evaluation of one window in one batch, but for those of one instant, which stay together"""
-    _results: deque[Result] = field(default_factory=deque)
     _watermark: int | None = None
 
     def receive(self, stream: str, batch: Timed) -> None:
@@ -187,7 +185,7 @@ class MovingQuery(ContinuousQuery):
         """The next instant that has a result, before the watermark."""
         while not self._results and self._batch():
             pass
-        return self._results[0].t if self._results else None
+        return super().due()
 
     def called(self) -> int | None:
         """The next one that an element calls for which has come already."""
@@ -195,22 +193,6 @@ class MovingQuery(ContinuousQuery):
             waiting = [w.calls() for w in self.moving.windows if not w.counts]
             self._watermark = 1 + max((int(calls[-1]) for calls in waiting if calls.size), default=0)
         return self.due()
-
-    def emptying(self) -> int | None:
-        """Time alone empties no window that moves with elements."""
-        return None
-
-    def prepare(self, now: int) -> tuple[()]:
-        """There is nobody to ask."""
-        del now
-        return ()
-
-    def answers(self, now: int) -> Sequence[Result]:
-        """All results of an instant."""
-        found = list[Result]()
-        while self._results and self._results[0].t == now:
-            found.append(self._results.popleft())
-        return found
 
     def _batch(self) -> bool:
         """Answer some evaluations; whether there were any."""
