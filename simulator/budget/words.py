@@ -141,6 +141,11 @@ def limits(answer: Answer) -> list[str]:
     )
     if chosen.remote.instantaneous:
         told.append("The source answers at once and never fails here; a slow or failing one needs a larger budget.")
+    if not chosen.bank[0]:
+        told.append(
+            "A policy has γ at every evaluation and saves nothing (--bank); a cache without a budget asks in bursts as "
+            "it likes, which is worth most where many keys are new."
+        )
     told.append("A request is for one key. Where the source takes several in one, all need fewer, and not alike.")
     if chosen.start == "cold":
         told.append("The cache starts empty, and filling it is paid for; the first tenth of the time does not count.")
