@@ -260,8 +260,8 @@ class Budget:
 
     @property
     def lost_if_unspent(self) -> float:
-        """What the bank has no room for: spend it now or never."""
-        return max(0.0, self.available - self.bank)
+        """What the bank has no room for, and at the end everything: spend it now or never."""
+        return max(0.0, self.available - (0.0 if self.remaining == 1 else self.bank))
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,13 +67,15 @@ def _life(change: Floats) -> Floats:
     return life
 
 
-def price_of(outlook: Outlook, cost: Floats, pool: float) -> float:
+def price_of(outlook: Outlook, cost: Floats, pool: float, within: int | None = None) -> float:
     """λ: the gain per unit of cost of the last candidate that the pool pays for, 0 where it pays for all.
+
+    Candidates are the periods that begin within so many evaluations; None: all.
 
     A refresh now is paid whether the copy was stale or not, and gains as much less as that is uncertain; one that a
     later period asks for is paid as far as the period is likely to begin.
     """
-    rows, columns = np.nonzero((outlook.begins > 0) & (outlook.worth > 0))
+    rows, columns = np.nonzero((outlook.begins[:, :within] > 0) & (outlook.worth[:, :within] > 0))
     chance = outlook.begins[rows, columns]
     present = columns == 0
     rate = outlook.worth[rows, columns] * np.where(present, chance, 1.0) / np.maximum(cost[rows], 1e-12)

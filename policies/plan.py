@@ -6,10 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper.policies import choose
+from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import Budget, LooksAhead, Round, Selection
 from freshkeeper.policies.gain import expected_gain
 from freshkeeper.policies.now_or_later import NowOrLater
-from freshkeeper.policies.outlook import outlook, price_of
+from freshkeeper.policies.outlook import Outlook, outlook, price_of
 
 TRIFLE = 1e-9
 """Less than this is rounding, not gain."""
@@ -42,17 +43,26 @@ class Plan(LooksAhead):
         if budget.bank <= 0:
             gain = expected_gain(round, demand)
             return choose.best(gain, gain > TRIFLE, round.cost, budget.available, rng, "most answers gained")
-        left = budget.remaining or round.horizon + 1
-        ahead = min(left, round.horizon)
-        view = outlook(round, demand * (np.arange(round.horizon) < ahead), tail=left > ahead)
-        gain = view.gain_now
-        pool = budget.available + (ahead - 1) * budget.per_evaluation
-        price = price_of(view, round.cost, pool) * round.cost
+        view, per_unit = self._foreseen(round, demand, budget)
+        gain, price = view.gain_now, per_unit * round.cost
         urgency = gain - price - view.same_later * np.maximum(view.gain_later - price, 0.0)
         now = choose.best(urgency, urgency > TRIFLE, round.cost, budget.available, rng, "worth more now than later")
         rest = choose.without(gain > TRIFLE, now.chosen)
         spare = budget.lost_if_unspent - choose.spent(now, round.cost)
         return choose.joined(now, choose.best(gain, rest, round.cost, spare, rng))
+
+    def _foreseen(self, round: Round, demand: Floats, budget: Budget) -> tuple[Outlook, float]:
+        """Values and λ; towards the end λ is that of the evaluations ahead for which money is scarcest.
+
+        What is paid later cannot be spent before, and without an end in sight the tail stands for what comes later.
+        """
+        horizon = round.horizon
+        if budget.remaining is None or budget.remaining > horizon:
+            view = outlook(round, demand, tail=True)
+            return view, price_of(view, round.cost, budget.available + (horizon - 1) * budget.per_evaluation)
+        view = outlook(round, demand * (np.arange(horizon) < budget.remaining))
+        pools = [(m + 1, budget.available + m * budget.per_evaluation) for m in range(1, budget.remaining)]
+        return view, max((price_of(view, round.cost, pool, within) for within, pool in pools), default=0.0)
 
     def _at_a_price(self, choice: NowOrLater, budget: Budget, rng: np.random.Generator) -> Selection:
         """The highest indices of what the window needs; what then is left over goes by gain."""
