@@ -98,6 +98,14 @@ class Manager:
         self._one_by_one = RLock()
         self._asked: dict[int, int] = {}
 
+    def __getstate__(self) -> dict[str, object]:
+        """All but its lock, which belongs to this process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_one_by_one"}
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        """With a lock of its own."""
+        self.__dict__.update(state, _one_by_one=RLock())
+
     def evaluate(self, now: int, mappings: Iterable[tuple[int, Hashable]] = ()) -> Evaluation:
         """Evaluate at `now`, after the arrivals (time, SN) since the last evaluation."""
         pairs = list(mappings)

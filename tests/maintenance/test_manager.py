@@ -1,6 +1,7 @@
 """One evaluation from end to end, against a source in memory; every wrong input is an error and changes nothing."""
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -150,6 +151,13 @@ def test_learned_knowledge_learns_from_what_refreshes_reveal(make_manager, sourc
     kept = manager.model.beliefs(np.array([60_000]), np.full(4, 59_000), look_ahead=False).kept[:, 0]
     slot = manager.view.srs.numbers
     assert kept[slot["ann"]] < 0.6 < kept[slot["bob"]]
+
+
+def test_a_manager_that_was_pickled_goes_on_as_it_would_have(make_manager):
+    manager = make_manager(budget=1)
+    manager.evaluate(1000, [(900, "jazz")])
+    again = pickle.loads(pickle.dumps(manager))
+    assert rows(again.evaluate(2000, [(1900, "rock")])) == rows(manager.evaluate(2000, [(1900, "rock")]))
 
 
 def test_the_same_seed_makes_the_same_choices(make_manager):
