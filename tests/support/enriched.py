@@ -51,7 +51,7 @@ class Counted:
     def __init__(self, requests: Path):
         self.requests = requests
 
-    def fetch(self, keys, now):
+    def fetch(self, keys, now) -> Fetched:
         with self.requests.open("a") as file:
             file.write(json.dumps({"now": now, "keys": list(keys)}) + "\n")
         return Fetched([Copy(value_of(key, now)) for key in keys], len(keys), len(keys))
