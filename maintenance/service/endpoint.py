@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from freshkeeper.maintenance.service.asking import Waiting
 from freshkeeper.maintenance.view.changes import UNKNOWN
 from freshkeeper.policies.base import Kind
-from freshkeeper.policies.errors import ConfigError, EndpointError
+from freshkeeper.policies.errors import ConfigError, EndpointError, InputError, StoppedError
 
 LOGGER = logging.getLogger("freshkeeper")
 LONGEST_ERROR = 240
@@ -206,13 +206,16 @@ class Overlapping(Protocol):
 def delivering(endpoint: Endpoint | Remote, order: Order) -> Waiting[Delivery]:
     """An order to any source, pausing while it is on its way, where the source can do that.
 
-    What a source raises all the same fails the whole order, which is paid as far as the allowance goes.
+    What a source raises all the same fails the whole order, which is paid as far as the allowance goes; that the
+    input is wrong or the run is to stop is no failure of the source.
     """
     try:
         if isinstance(endpoint, Overlapping):
             delivery = yield from endpoint.delivering(order)
         else:
             delivery = deliver(endpoint, order)
+    except (InputError, StoppedError):
+        raise
     except Exception as error:
         return _lost(endpoint, order, failure(error))
     given, wanted = (len(delivery.copies), len(delivery.expanded)), (len(order.keys), len(order.sns))
