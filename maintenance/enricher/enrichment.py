@@ -6,6 +6,7 @@ what is queued, request after request, and tell those who wait.
 
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ CLOSED = nothing("the enricher is closed")
 
 
 @dataclass(eq=False)
-class Enrichment(EnricherSettings):
+class Enrichment(EnricherSettings, ABC):
     """Settings, the cache made of them, and what keeps it fresh."""
 
     cache: RowCache = field(init=False, repr=False)
@@ -80,8 +81,8 @@ class Enrichment(EnricherSettings):
         """Somebody knows that a row has changed: it is fetched again when it is next asked for."""
         self.cache.forget(key)
 
-    def _caller(self) -> Caller:
-        raise NotImplementedError
+    @abstractmethod
+    def _caller(self) -> Caller: ...
 
     def _ask(self, key: Hashable) -> "Future[CachedRow]":
         """Want a key that is not there, and be told what comes of it."""

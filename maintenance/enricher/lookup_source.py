@@ -23,6 +23,7 @@ from freshkeeper.maintenance.service.endpoint import (
     Late,
     Order,
     Price,
+    error_text,
 )
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
 from freshkeeper.maintenance.service.limits.refusals import Refusals
@@ -32,7 +33,6 @@ from freshkeeper.policies.base import Kind
 Rows: TypeAlias = Mapping[Any, Any]
 Lookup: TypeAlias = Callable[[list[Any]], Rows] | Callable[[list[Any]], Awaitable[Rows]]
 """From keys to their rows; a row may be a `Copy`, which tells since when or until when it holds."""
-LONGEST_ERROR = 240
 
 
 class Answer(Protocol):
@@ -148,16 +148,12 @@ class LookupSource:
         try:
             found = _mapping(sent.answer.result())
             read = {one: _read(one, found) for one in asked}
-        except (
-            Exception,
-            CancelledError,
-        ) as error:  # whatever somebody's function raises costs its answers, and nothing else
+        except (Exception, CancelledError) as error:  # whatever somebody's function raises costs its answers only
             self.limiter.failed()
             with self._lock:
                 self._asked -= set(asked)
                 self._refusals.refused(asked)
-            said = " ".join(f"{type(error).__name__}: {error}".split())
-            return {one: _failed(one[0], said[:LONGEST_ERROR]) for one in asked}
+            return {one: _failed(one[0], error_text(error)) for one in asked}
         self.limiter.succeeded()
         with self._lock:
             self._asked -= set(asked)

@@ -16,7 +16,7 @@ from random import Random
 from threading import Event, Lock
 from typing import Any, Protocol
 
-from freshkeeper.maintenance.service.endpoint import PENDING
+from freshkeeper.maintenance.service.endpoint import LONGEST_ERROR, PENDING
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError, unreadable
 from freshkeeper.maintenance.service.http.exchange import Deadline
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
@@ -24,7 +24,6 @@ from freshkeeper.maintenance.service.transport import NOT_SENT, LateReply, Reply
 
 PATIENCE = 0.1
 """Seconds to wait for the rate limiter: as many as an evaluation may begin too early for a limit per step."""
-LONGEST_ERROR = 240
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
 """Seconds before a second try: drawn between none and this, twice as many each time."""
 

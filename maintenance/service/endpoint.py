@@ -18,6 +18,8 @@ from freshkeeper.policies.errors import ConfigError, EndpointError, InputError, 
 
 LOGGER = logging.getLogger("freshkeeper")
 LONGEST_ERROR = 240
+NO_FAILURE = (InputError, StoppedError)
+"""of a source: that the input is wrong, or that the run is to stop, passes through whoever asks one"""
 PENDING = "pending: the answer is late"
 """The error of what was sent and is not there by the deadline: what comes of it is told later."""
 Key = Hashable
@@ -214,7 +216,7 @@ def delivering(endpoint: Endpoint | Remote, order: Order) -> Waiting[Delivery]:
             delivery = yield from endpoint.delivering(order)
         else:
             delivery = deliver(endpoint, order)
-    except (InputError, StoppedError):
+    except NO_FAILURE:
         raise
     except Exception as error:
         return _lost(endpoint, order, failure(error))
@@ -229,6 +231,11 @@ def failure(error: Exception) -> str:
     """An exception as the error of a key, for people; and with its traceback in the log, for who wrote the source."""
     where = None if isinstance(error, EndpointError) else error
     LOGGER.warning("a source raised %s: %s", type(error).__name__, error, exc_info=where)
+    return error_text(error)
+
+
+def error_text(error: BaseException) -> str:
+    """An exception in one line that is not endless."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_ERROR]
 
 

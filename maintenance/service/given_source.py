@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, get_type_hints
 
 from freshkeeper.maintenance.service.endpoint import (
+    NO_FAILURE,
     Copy,
     Delivery,
     Endpoint,
@@ -86,6 +87,8 @@ class GivenSource:
                 found = self.fetch(part, now)
                 bill.correct(self.price.paid(1, len(part)), found)
                 copies += copies_of(found, part)
+            except NO_FAILURE:
+                raise
             except Exception as error:
                 copies += [Copy(error=failure(error)) for _ in part]
         return copies
@@ -97,6 +100,8 @@ class GivenSource:
             found = expand(key, now)
             bill.correct(self.miss_price.of(1), found)
             return expansion_of(found, key)
+        except NO_FAILURE:
+            raise
         except Exception as error:
             return Expanded(error=failure(error))
 

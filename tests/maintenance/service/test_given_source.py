@@ -21,7 +21,7 @@ from freshkeeper import (
     policy,
 )
 from freshkeeper.maintenance.service.given_source import GivenSource, source_of
-from freshkeeper.policies.errors import BudgetError, ConfigError, EndpointError
+from freshkeeper.policies.errors import BudgetError, ConfigError, EndpointError, InputError
 
 WINDOW = WindowSpec("4s", "1s")
 
@@ -115,6 +115,22 @@ def test_a_source_that_raises_fails_its_keys_and_not_the_evaluation(caplog):
     assert "the table is gone" in caplog.text
     broken[0] = False
     assert values(manager.evaluate(2000, [])) == {"a": 1}
+
+
+@pytest.mark.parametrize("source", [lambda refuse: refuse, lambda refuse: Split(refuse)])
+def test_that_the_input_is_wrong_is_no_failure_of_a_source(source):
+    def refuse(keys, now=0):
+        raise InputError("page 3 is no page")
+
+    with pytest.raises(InputError, match="page 3 is no page"):
+        managed(source(refuse)).evaluate(1000, [(900, "a")])
+
+
+class Split:
+    """A source whose lookup keys have entries of their own, which asks the same function for both."""
+
+    def __init__(self, fetch):
+        self.fetch = self.expand = fetch
 
 
 def test_so_does_a_remote_source_that_raises_though_it_should_not():
