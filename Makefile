@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 PROCESSES ?= 2
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
+unexport PYTHONDONTWRITEBYTECODE  # what every process of a test run imports is compiled once
 TOGETHER := -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium databases clean
@@ -13,7 +14,7 @@ run: .venv/ready            ## the main job: policies side by side under one bud
 test: .venv/ready java chromium databases  ## everything that is tested
 	$(BIN)/python -m pytest $(TOGETHER) $(ARGS)
 
-test-fast: .venv/ready      ## what is tested in some two minutes: no Spark, kills, commands in processes of their own, browser or notebooks
+test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, kills, commands in processes of their own, browser or notebooks
 	$(BIN)/python -m pytest $(TOGETHER) -m "not slow" $(ARGS)
 
 check: .venv/ready          ## lint, format, types and import rules

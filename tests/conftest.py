@@ -6,7 +6,7 @@ from hypothesis import settings
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, SETTINGS, java_version, spark_session
 
 settings.register_profile("busy", deadline=None)  # the machine may have other things to do
-settings.register_profile("quick", max_examples=20)
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("busy")
 
 SMALL = {

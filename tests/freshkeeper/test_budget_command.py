@@ -41,6 +41,7 @@ def test_two_columns_and_a_history_of_prices_are_enough(call, shop):
     assert (shop / "answer" / "budget.html").exists()
 
 
+@pytest.mark.slow
 def test_once_makes_fresh_at_arrival_and_per_window_the_same(call, shop):
     options = ["--changes", "prices.csv:seen,item,price", "--target", ".8", "--policy", "lru", "--jobs", "1"]
     code, out, _ = call("budget", "clicks.csv", *options, "--once", "--json")
@@ -85,6 +86,7 @@ def test_a_replay_of_a_trace_says_the_window_and_the_step_that_its_arrivals_sugg
     assert (about["range_ms"], about["step_ms"]) == (240_000, 60_000)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_journal_is_asked_the_same_question(call, shop):
     made = ["simulate", "--set", "workload.edges=50", "--set", "workload.sns=10", "--set", "workload.srs=10"]
     call(*made, "--evaluations", "40", "--seeds", "2", "--policy", "lru", "--knowledge", "learned", "--out", "run")

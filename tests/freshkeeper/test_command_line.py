@@ -388,6 +388,7 @@ def test_compare_tells_two_runs_apart(freshkeeper: Command, run: Path) -> None:
     assert (lost.code, lost.complaint) == (2, "nowhere is not a run directory: it does not exist")
 
 
+@pytest.mark.slow
 def test_report_writes_a_page_and_its_plots(freshkeeper: Command, run: Path, tmp_path: Path) -> None:
     said = freshkeeper("report", run, "--out", "page.html", "--png", "plots")
     assert (said.code, said.out, said.err) == (0, "page.html\n", "")
@@ -413,6 +414,7 @@ def test_a_place_that_cannot_be_written_is_one_clear_line(freshkeeper: Command, 
         assert (said.code, said.complaint) == (2, message)
 
 
+@pytest.mark.slow
 def test_simulate_writes_the_page_unless_told_not_to(freshkeeper: Command, tmp_path: Path) -> None:
     options = [option for option in SMALL if option != "--no-report"]
     said = freshkeeper("simulate", *options, "--seeds", 1, "--policy", "lru", "--out", "run")

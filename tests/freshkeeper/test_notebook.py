@@ -24,6 +24,7 @@ def test_a_figure_is_a_picture_with_words_and_the_first_choice_unless_one_is_nam
     assert "ibm" in repr(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("named", "words"), [(("over-tim",), "did you mean 'over-time'"), (("stale", "budget=4"), "did you mean 'budget=")]
 )

@@ -58,6 +58,7 @@ def test_modules_of_the_users_own_are_not_in_the_way(tmp_path):
     assert "fresh with probability" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_embedded_manager_needs_none_of_the_extras(tmp_path):
     assert README_EXAMPLE is not None
     blocked = f"import sys\nfor name in {EXTRAS}: sys.modules[name] = None\n"

@@ -82,6 +82,7 @@ def of(count: int) -> Iterator[Conjunction]:
     return (conjunction(f"{SEED}{n}") for n in range(count))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_both_evaluators_answer_the_same_bags_at_the_same_instants() -> None:
     found = Counter[str]()

@@ -64,7 +64,7 @@ def test_the_example_of_the_docs_keeps_the_contract(make_rounds, tmp_path, monke
 
 
 def keeps_it(make_rounds, policy, case, knowledge, most):
-    @settings(max_examples=examples(most), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(most), suppress_health_check=list(HealthCheck))
     @given(make_rounds(case, knowledge), budgets)
     def holds(round, budget):
         if hasattr(policy, "foresee"):
@@ -90,7 +90,7 @@ def told(round, budget):
 
 @pytest.mark.parametrize("name", ["random", "lru", "sbm", "ibm"])
 def test_a_budget_for_all_refreshes_all_stale_candidates(make_rounds, name):
-    @settings(max_examples=examples(30), deadline=None)
+    @settings(max_examples=examples(30))
     @given(make_rounds(Case.BGP, Knowledge.LEARNED))
     def holds(round):
         chosen = registry.make(name).select(round, Budget(1e6, 1e6), np.random.default_rng(1)).chosen

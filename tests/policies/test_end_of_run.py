@@ -37,6 +37,7 @@ def test_plan_spends_at_the_end_what_it_would_have_saved():
     assert chosen(1) == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [10, 15])
 def test_in_a_short_run_plan_does_not_lose_to_ibm_by_saving(budget):
     """Poisson changes, a bank of one window, 50 evaluations; it was half a point and more behind."""

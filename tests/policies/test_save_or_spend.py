@@ -96,5 +96,6 @@ def test_a_bank_makes_dense_aggregates_fresh_several_times_as_often():
     assert dense("bundle", "exact", 80) > 0.22 > 2 * dense("bundle", "exact", 0)
 
 
+@pytest.mark.slow
 def test_it_does_where_only_refreshes_tell_of_changes():
     assert dense("bundle", "learned", 80) > 0.17 > 2 * dense("bundle", "learned", 0)

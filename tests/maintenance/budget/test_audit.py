@@ -65,6 +65,7 @@ def test_the_true_freshness_lies_in_the_interval_that_audits_give(case):
     assert world.source.requests == world.manager.ledger.spent
 
 
+@pytest.mark.slow
 def test_audits_spend_their_share_and_no_more():
     world = Topics(Case.BGP, 0.1, budget=10)
     requests = sum(len(world.step(k).refreshes.audited) for k in range(1, 400))

@@ -128,7 +128,7 @@ def test_managers_of_two_sources_share_one_budget():
     shared.check()
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.integers(0, 9),
     st.integers(0, 8),

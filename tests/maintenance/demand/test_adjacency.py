@@ -20,7 +20,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("loaded", [False, True])
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(steps=steps)
 def test_rows_are_what_a_list_of_lists_is(loaded: bool, steps: list[tuple[str, int, int]]) -> None:
     rows, lists = (both_ways([0, 0, 2], [1, 0, 1], 3, 2)[0], [[0, 1], [], [1]]) if loaded else (Rows(), [])

@@ -85,7 +85,7 @@ class GraphMachine(RuleBasedStateMachine):
         assert self.graph.demand(3, srs).tolist() == self.graph.demand(3)[srs].tolist()
 
 
-GraphMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
+GraphMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=25)
 test_any_history = GraphMachine.TestCase
 
 

@@ -90,7 +90,7 @@ specs = st.builds(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(
     specs,
     st.lists(st.tuples(st.integers(0, 120), st.integers(0, 3)), max_size=40),
@@ -131,7 +131,7 @@ def test_first_and_last_evaluation_agree_with_the_definition(spec, t):
     assert ks == list(range(first, last + 1))
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 2), st.integers(0, 4)), max_size=30))
 def test_identities_hold_one_mapping_each(arrivals):
     """A mapping is (identity, SN); each counts once, at its latest time."""

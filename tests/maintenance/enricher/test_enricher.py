@@ -163,6 +163,7 @@ def test_a_full_cache_lets_go_of_the_least_asked_for_however_lately(make):
     assert int(window.tallies.rows.sum()) == window.size
 
 
+@pytest.mark.slow
 def test_arrays_stay_small_when_keys_never_come_again(make):
     enricher = make(lookup=lambda keys: {key: key for key in keys}, capacity=50, budget="1000/s", batch=100)
     for n in range(1, 30):

@@ -64,6 +64,7 @@ def within(asked: list[float], began: float, per_step: int, step: float) -> None
         assert n <= per_step * (int((at - began) / step) + 1), (n, at - began)
 
 
+@pytest.mark.slow
 def test_sixty_four_threads_never_ask_for_more_than_the_budget(server):
     def lookup(keys):
         with urllib.request.urlopen(server.url + ",".join(keys), timeout=10) as answer:
@@ -105,6 +106,7 @@ def test_threads_that_ask_for_the_same_key_share_a_request(server):
     assert len(server.asked) <= 2  # and one by a round that came meanwhile
 
 
+@pytest.mark.slow
 def test_coroutines_never_ask_for_more_than_the_budget(server):
     async def lookup(keys):
         reader, writer = await asyncio.open_connection(HERE, server.server_port)

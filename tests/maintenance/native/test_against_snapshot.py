@@ -104,7 +104,7 @@ def native(text: str) -> bool:
     return True
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(text=queries(), first=streams, second=streams, graph=graphs)
 def test_both_evaluators_say_the_same(text: str, first: Elements, second: Elements, graph: list[Triple]) -> None:
     if not native(text):
@@ -118,7 +118,7 @@ def test_both_evaluators_say_the_same(text: str, first: Elements, second: Elemen
 MOVING = ["RANGE PT2S", "RANGE PT1S", "NOW", "ALL", "ELEMENTS 1 STEP 1", "ELEMENTS 3 STEP 1", "ELEMENTS 2 STEP 3"]
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(text=queries(MOVING), first=streams, second=streams, graph=graphs, most=st.integers(1, 6), quiet=st.booleans())
 def test_batches_of_any_size_say_the_same(
     text: str, first: Elements, second: Elements, graph: list[Triple], most: int, quiet: bool

@@ -49,7 +49,7 @@ def by_library(function: str, drawn: Drawn, groups: int, distinct: str) -> list[
 
 
 @pytest.mark.parametrize("function", ["SUM", "AVG", "MIN", "MAX"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 3), terms), max_size=12), st.sampled_from(["", "DISTINCT "]))
 def test_they_are_those_of_the_library(function: str, drawn: Drawn, distinct: str) -> None:
     dictionary = Dictionary()

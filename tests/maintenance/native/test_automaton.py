@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.native.automaton import Automaton
@@ -115,7 +115,6 @@ def expected(forms, stream, reach):
     return sorted(found)
 
 
-@settings(deadline=None)  # the first one compiles
 @given(st.lists(CONJUNCTIONS, min_size=1, max_size=4), st.lists(TRIPLES, max_size=15), st.integers(1, 6))
 def test_over_the_last_triples_it_finds_what_brute_force_finds(conjunctions, triples, reach):
     automaton, forms = Automaton(reach, MOST), dict(enumerate(conjunctions))
@@ -125,7 +124,6 @@ def test_over_the_last_triples_it_finds_what_brute_force_finds(conjunctions, tri
     assert run(automaton, forms, stream) == expected(forms, stream, reach)
 
 
-@settings(deadline=None)  # the first one compiles
 @given(
     st.lists(CONJUNCTIONS, min_size=1, max_size=4),
     st.lists(TRIPLES, min_size=15, max_size=15),
@@ -140,7 +138,6 @@ def test_over_time_an_instant_is_taken_whole(conjunctions, triples, gaps, reach)
     assert run(automaton, forms, stream) == expected(forms, stream, reach)
 
 
-@settings(deadline=None)  # the first one compiles
 @given(CONJUNCTIONS, st.lists(TRIPLES, max_size=15), st.lists(st.integers(0, 5), max_size=5), st.integers(1, 6))
 def test_batches_of_any_size_make_the_same(patterns, triples, sizes, reach):
     whole, parts, stream = Automaton(reach, MOST), Automaton(reach, MOST), list(enumerate(triples))
@@ -149,7 +146,6 @@ def test_batches_of_any_size_make_the_same(patterns, triples, sizes, reach):
     assert run(whole, {0: patterns}, stream) == run(parts, {0: patterns}, stream, sizes)
 
 
-@settings(deadline=None)  # the first one compiles
 @given(
     st.lists(
         st.one_of(TRIPLES, st.tuples(st.just("add"), CONJUNCTIONS), st.tuples(st.just("remove"), IDS)), max_size=25

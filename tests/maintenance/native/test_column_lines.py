@@ -236,6 +236,7 @@ def test_a_pace_cuts_columns_where_they_are_not_due() -> None:
     assert slept == pytest.approx([0.2, 0.5])
 
 
+@pytest.mark.slow
 def test_what_a_thread_has_read_and_nobody_has_taken_outlives_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dictionaries, "SMALL", 3)
     dictionary, text = Dictionary(), b"".join(b"%d\t<a:s%d> <a:p> <a:o> .\n" % (n, n) for n in range(400))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from io import BytesIO, RawIOBase
 from typing import cast
 
+import pytest
 from pyoxigraph import NamedNode, Triple
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
@@ -41,6 +42,7 @@ class FreshNames(RawIOBase):
             yield b"".join(b"%d\t<urn:n%d> <urn:p> <urn:o%d> .\n" % (second * 1000, n, n // 2) for n in numbers)
 
 
+@pytest.mark.slow
 def test_ids_of_names_that_nothing_holds_any_more_are_given_to_others() -> None:
     ids = Dictionary()
     engine = Engine([build(parse(TEXT), evaluator=EvaluatorKind.NATIVE, dictionary=ids)])
@@ -60,6 +62,7 @@ BLOG = """REGISTER RSTREAM <urn:o> AS SELECT ?t ?u ?n FROM NAMED WINDOW <urn:w> 
 { WINDOW <urn:w> { ?p <urn:topic> ?t } SERVICE <urn:blog> { ?t <urn:by> ?u . ?u <urn:fans> ?n } }"""
 
 
+@pytest.mark.slow
 def test_edges_of_keys_that_a_full_view_has_let_go_are_forgotten() -> None:
     facts = (f"<urn:t{n}> <urn:by> <urn:u{n % 999}> ." for n in range(TOPICS))
     users = (f"<urn:u{n}> <urn:fans> {n % 7} ." for n in range(999))

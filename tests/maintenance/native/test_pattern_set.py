@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Triple
 
@@ -52,7 +52,6 @@ def told(results):
     return [(r.t, r.variables, r.windows, Counter(r.answers)) for r in results if len(r.answers)]
 
 
-@settings(deadline=None)  # the first one compiles
 @given(WINDOWS, PATTERNS, STREAMS)
 def test_it_answers_as_the_snapshot_engine_does(window, patterns, drawn):
     text, stream = rspql(window, patterns), elements(drawn)
@@ -62,7 +61,6 @@ def test_it_answers_as_the_snapshot_engine_does(window, patterns, drawn):
     assert {answer.query for answer in answers} <= {"q"}
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(WINDOWS, PATTERNS), min_size=1, max_size=6), STREAMS, st.lists(st.integers(1, 4), max_size=8))
 def test_many_queries_answer_as_each_does_alone_whatever_the_batches(queries, drawn, sizes):
     stream, at, together = elements(drawn), 0, []
@@ -77,7 +75,6 @@ def test_many_queries_answer_as_each_does_alone_whatever_the_batches(queries, dr
         assert told(own) == told(result for result in together if result.query == f"q{n}")
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(WINDOWS, PATTERNS, st.sampled_from("st")), min_size=2, max_size=5), STREAMS, STREAMS)
 def test_a_run_matches_them_together_and_answers_as_snapshots_of_each(queries, one, other):
     texts = [rspql(window, patterns).replace("urn:s>", f"urn:{stream}>") for window, patterns, stream in queries]

@@ -20,6 +20,7 @@ from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, STREAM
 NAMES = [author_name(n) for n in range(60, 120, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["q1", "q3", "q4", "q5"])
 def test_instances_answer_as_each_alone(number: str, tmp_path: Path) -> None:
     place = tmp_path / "conference"

@@ -97,7 +97,7 @@ def queries(draw: st.DrawFn) -> Query:
     )
 
 
-@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
 @given(queries())
 def test_parsing_what_was_printed_gives_the_query_again(query: Query) -> None:
     printed = to_dialect(query)
@@ -146,13 +146,13 @@ def check_survives(text: str, dialect: str | None) -> str:
 dialects = st.sampled_from([None, "rspql", "cqels", "csparql", "sparqlstream"])
 
 
-@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(500), suppress_health_check=[HealthCheck.too_slow])
 @given(mutants(), dialects)
 def test_a_mutated_case_parses_or_is_a_syntax_error(text: str, dialect: str | None) -> None:
     assert check_survives(text, dialect)
 
 
-@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(500), suppress_health_check=[HealthCheck.too_slow])
 @given(
     soups | st.text(max_size=40) | st.tuples(soups, soups).map("SELECT * {0[0]} WHERE {{ {0[1]} }}".format), dialects
 )

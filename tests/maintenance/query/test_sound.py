@@ -144,7 +144,7 @@ SHOWS_Z = [triple("?x q ?z"), ("OPTIONAL", [triple(":b q ?w")])]
 """Only the innermost block binds ?w again."""
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(GROUPS)
 @example([triple(":a r ?w"), ("OPTIONAL", [("BIND", "w", "k")]), triple("?x q ?w")])
 @example([triple("?y r ?w"), ("OPTIONAL", SHOWS_Z), triple(":b p ?w")])
@@ -188,7 +188,7 @@ def pairs(path):
     return first + others[0] if kind == "|" else [(s, o) for s, m in first for n, o in others[0] if m == n]
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(PATHS)
 def test_a_path_has_every_way_that_it_can_go(path):
     expected = bag({"x": f":{s}", "y": f":{o}"} for s, o in pairs(path))

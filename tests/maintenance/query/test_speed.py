@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from freshkeeper.maintenance.query.parser import parse
 
 TEXT = """PREFIX : <http://example.org/>
@@ -25,5 +27,6 @@ def registered(first: int) -> float:
     return taken
 
 
+@pytest.mark.slow
 def test_a_thousand_queries_register_in_a_second() -> None:
     assert any(registered(1000 * n) < 1.0 for n in range(5))  # a neighbour may slow down one of them

@@ -79,6 +79,7 @@ def test_the_recorded_answers_are_reproduced_exactly(name: str) -> None:
     assert exact, {o: [t for t in wanted if rows.get(t) != wanted[t]] for o, rows in found.items()}
 
 
+@pytest.mark.slow
 def test_both_evaluators_answer_alike_where_there_is_a_native_plan() -> None:
     if not DATA.is_dir():
         pytest.skip(f"no csrbench under {DATA.parent}: set FRESHKEEPER_DATA")

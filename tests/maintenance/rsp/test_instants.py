@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Triple
 
@@ -71,7 +71,6 @@ END = 1_000
 """More evaluations than 60 ms and the longest window make due."""
 
 
-@settings(deadline=None)
 @given(
     times, times, st.lists(st.sampled_from(EXTENTS), min_size=2, max_size=2), st.sampled_from(REPORTS), st.booleans()
 )

@@ -63,6 +63,7 @@ def plans(one: Session) -> list[int]:
     return [len(q.instances) if isinstance(q, TemplateQuery) else 1 for q in one._built.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["q1", "q3", "q5"])
 def test_queries_that_differ_in_constants_are_one_plan_and_answer_as_each_by_snapshots(
     place: Path, number: str
@@ -85,6 +86,7 @@ def test_instances_of_a_template_are_one_plan_with_names_of_their_own(place: Pat
     assert found == {(f"co.{name}", t): said for (name, t), said in other.items() if name in NAMES}
 
 
+@pytest.mark.slow
 def test_instances_run_alone_where_every_evaluation_has_a_line_or_has_limits(place: Path) -> None:
     assert plans(session(place, table(place), empty=True)[0]) == [1] * len(NAMES)
     assert plans(session(place, table(place), most_rows=1000)[0]) == [1] * len(NAMES)

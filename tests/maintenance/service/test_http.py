@@ -183,7 +183,7 @@ def test_a_packed_answer_that_is_none_is_malformed(coding, body, said, webs):
     assert str(refused.value).startswith(said)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=3000), st.sampled_from([c for c in PACKED if c]), st.lists(st.integers(1, 999)), st.data())
 def test_whatever_comes_is_unpacked_in_pieces_or_refused_and_never_beyond_what_is_wanted(data, coding, cuts, draw):
     packed = PACKED[coding](data)

@@ -34,7 +34,7 @@ def keys():
     return st.one_of(literals, tagged, typed)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(keys(), keys())
 def test_a_literal_finds_itself_and_nothing_else(key, other):
     store = Store()
@@ -47,7 +47,7 @@ def test_a_literal_finds_itself_and_nothing_else(key, other):
     assert names == ({f"<{E}ann>", f"<{E}bob>"} if key == other else {f"<{E}ann>"})
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(keys(), min_size=1, max_size=4, unique_by=str), st.sampled_from(list(Method)))
 def test_what_goes_over_the_wire_is_the_query_to_the_letter(tags, method):
     query = PARTS.refresh_query([(tag,) for tag in tags])

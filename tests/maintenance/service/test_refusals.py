@@ -185,7 +185,7 @@ class Picky:
         pass
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(
     st.sets(st.integers(0, 29), max_size=30),
     st.integers(1, 12),

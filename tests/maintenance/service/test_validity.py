@@ -184,7 +184,7 @@ def test_a_value_that_begins_beside_one_that_lasts_ends_the_copy():
     ]  # fmt: skip
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(SPANS, max_size=5))
 def test_no_value_comes_or_goes_between_the_change_and_the_expiry_that_are_told(spans):
     source, _ = endpoint(history(spans), Told(annotation=Annotation.GRAPH))

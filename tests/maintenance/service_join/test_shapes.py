@@ -274,7 +274,7 @@ def test_what_is_sure_is_true_and_with_enough_budget_nothing_is_missing(worlds: 
 
 @pytest.mark.parametrize("fetch", [Fetch.VIEW, Fetch.ALWAYS])
 @given(st.tuples(*map(st.sampled_from, (("SELECT *", "ASK", COUNT), SHOWN, HOLDING, LOOKED_AT))), st.integers(0, 30))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_what_a_sub_query_computes_is_looked_at_from_outside_as_sparql_does(
     fetch: Fetch, shape: tuple[str, ...], seed: int
 ) -> None:

@@ -98,7 +98,7 @@ def test_a_query_that_has_nothing_in_its_windows_yet_shares_a_view_with_one_that
     assert [found["q0", t] for t in (1000, 2000)] == [[], ["rock bob 21", "rock cyd 30"]]
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(
     st.sampled_from(["auto", "snapshot"]),
     st.lists(st.sampled_from([TEXT, RENAMED, SLOW, RARE, FILTERED, SUMMED, TWO, SWAPPED]), min_size=1, max_size=4),

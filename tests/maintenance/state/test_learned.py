@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.state.change_model_state import packed, unpacked
@@ -53,7 +53,6 @@ def feed(model: Any, fetches: list[list[tuple[int, bool, bool, bool]]]) -> np.nd
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(deadline=None)
 @given(FETCHES, st.integers(0, 25))
 def test_a_restored_model_believes_the_same(name: str, fetches: Any, whole: int) -> None:
     recorded = EvidenceLog(MODELS[name]())

@@ -75,6 +75,7 @@ def within_budget(directory: Path) -> bool:
     return all(sum(cost for t, cost in found if t <= end) <= BUDGET * end / 1000 for end in {t for t, _ in found})
 
 
+@pytest.mark.slow
 def test_stopped_again_and_again_they_are_the_run_that_was_never_stopped(world: Any) -> None:
     place = world.place
     whole = lines(session(world, journal=place / "whole"))

@@ -36,6 +36,7 @@ def believed(seed, budget, stalest):
     return np.concatenate(found, axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "stalest", "off"), [(5, False, 0.08), (20, False, 0.04), (5, True, 0.08), (20, True, 0.04)]
 )

@@ -208,7 +208,7 @@ COMING_AND_GOING = st.lists(st.tuples(st.sampled_from(["admit", "evict", "observ
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(15))
 @given(doings=COMING_AND_GOING, seed=st.integers(0, 99))
 def test_it_holds_through_any_coming_and_going(name, doings, seed):
     """Slots come, go and come back in any order, with evidence in between."""

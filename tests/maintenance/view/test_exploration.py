@@ -1,6 +1,7 @@
 """Learned rates never rule an entry out: one that was quiet for long is looked at again, and found when it wakes up."""
 
 import numpy as np
+import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
@@ -12,6 +13,7 @@ from freshkeeper.policies.registry import make
 BUSY, QUIET = [f"busy{n}" for n in range(15)], [f"quiet{n}" for n in range(5)]
 
 
+@pytest.mark.slow
 def test_entries_that_were_always_quiet_get_a_small_share_of_the_budget_and_are_found_when_they_change():
     random = np.random.default_rng(1)
     source = InMemory({"topic": [*BUSY, *QUIET]}, dict.fromkeys([*BUSY, *QUIET], 0))

@@ -107,5 +107,5 @@ def sr_rows(view, slots=None):
     return list(zip(*view.dump(range(view.srs.width) if slots is None else slots).values(), strict=True))
 
 
-ViewMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=20, deadline=None)
+ViewMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=20)
 test_any_history = ViewMachine.TestCase

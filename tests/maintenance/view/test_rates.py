@@ -67,7 +67,6 @@ def test_without_checks_the_exact_rate_is_the_pooled_one():
     assert exact_rate(np.empty(0), np.empty(0), pooled=0.003) == pytest.approx(0.003)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.floats(1, 1e6), min_size=1, max_size=30),
     st.lists(st.floats(1, 1e6), min_size=1, max_size=30),
@@ -80,7 +79,6 @@ def test_the_exact_rate_solves_the_equation(changed, unchanged, pooled):
     assert left == pytest.approx(sum(unchanged) + log(2) / pooled, rel=1e-6)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(1, 1e7), min_size=1, max_size=12), st.floats(0.1, 1e9), st.floats(1e-9, 100))
 def test_newton_arrives_from_anywhere(taus, unchanged, start):
     count, tau = np.ones((1, len(taus))), np.array([taus])
@@ -114,7 +112,7 @@ def test_without_checks_change_bits_have_the_prior():
     assert ChangeBits(prior_interval=500).rates(2).tolist() == pytest.approx([1 / 500, 1 / 500])
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.tuples(st.integers(250, 200_000), st.booleans()),
@@ -129,7 +127,6 @@ def test_change_bits_are_within_two_percent_of_the_exact_solution_and_never_abov
     assert exact / 1.02 <= bits.rates(1)[0] <= exact * (1 + 1e-5)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(250, 10**7))
 def test_change_bits_on_a_polling_grid_are_exact(changed, step):
     tau, bit = np.full(10, step), np.arange(10) < changed
@@ -296,7 +293,6 @@ def test_bins_without_width_are_refused():
         ChangeBits(per_octave=0)
 
 
-@settings(deadline=None)
 @given(st.floats(1e-9, 1), st.floats(1, 1e7))
 def test_the_expected_age_lies_within_the_interval(rate, tau):
     age = expected_age(np.array([tau]), np.array([rate]))[0]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.view.schedule import BEFORE, FOREVER, FixedSchedule, RecordedChanges
@@ -98,7 +98,6 @@ def test_an_empty_range_has_no_changes():
     assert FixedSchedule(ints(100), ints(0)).changes(200, 100)[0].size == 0
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(-200, 200), st.integers(-100, 100), st.integers(0, 100), st.integers(1, 40))
 def test_it_agrees_with_looking_at_every_millisecond(interval, phase, now, age, step):
     """Fresh at t iff no change in (r, t]."""
@@ -199,7 +198,6 @@ def test_a_stranger_in_the_trace_is_refused():
         recorded((10, 0), (20, 3), srs=2)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_it_agrees_with_the_schedule_that_it_recorded(seed):
     rng = np.random.default_rng(seed)

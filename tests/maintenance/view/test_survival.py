@@ -4,7 +4,7 @@ from math import exp
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
@@ -76,7 +76,6 @@ def test_an_interval_that_ends_before_it_begins_is_refused():
         fit([4], [1], entry=[5])
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50), st.booleans()), max_size=30), st.floats(1e-4, 1))
 def test_it_never_rises_and_the_residual_is_its_integral(lives, rate):
     entry = [begin for begin, _, _ in lives]

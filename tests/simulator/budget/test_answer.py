@@ -27,6 +27,7 @@ def fresh(asked, title, budget):
     return Measured([played(task, policy) for task in tasks], tasks[0].warm_up, asked.drawn).share
 
 
+@pytest.mark.slow
 def test_the_budget_is_enough_and_the_next_smaller_is_not(answered):
     for title in ("lru", "gain"):
         needed = answered.of(title)
@@ -43,6 +44,7 @@ def test_caches_without_a_budget_stand_beside_at_the_same_freshness(answered):
     assert not any(answered.of(name).budgeted for name in ("ttl", "refresh-ahead", "no-cache", "fetch-once"))
 
 
+@pytest.mark.slow
 def test_a_ttl_cache_with_as_many_requests_is_what_policies_are_compared_with(answered):
     needed = answered.of("gain")
     assert needed.ttl.requests == pytest.approx(needed.point.requests, rel=0.03)

@@ -26,6 +26,7 @@ def small(case: str, start: str, seed: int) -> Task:
     return task_of(resolve(chosen), 0, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["warm", "cold"])
 @pytest.mark.parametrize("case", ["bgp", "aggregate"])
 @pytest.mark.parametrize("seed", range(3))

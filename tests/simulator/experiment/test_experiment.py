@@ -276,6 +276,7 @@ def test_the_summary_is_what_anybody_would_compute_from_the_evaluations(tmp_path
         assert row.over_budget == (row.spent > row.budget * len(mine))
 
 
+@pytest.mark.slow
 def test_policies_and_settings_are_compared_in_pairs(tmp_path: Path) -> None:
     """The same seed means the same stream and the same changes for every policy, budget and level of knowledge."""
     made = experiment(knowledge=["exact", "learned"], budget=[2, 5], policies="lru,ibm,unlimited")
@@ -300,6 +301,7 @@ HONEST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["bgp", "aggregate"])
 @pytest.mark.parametrize("interval", [[100, 3000], [1000, 9000]])
 def test_no_honest_policy_is_fresher_than_the_bound(tmp_path: Path, case: str, interval: list[int]) -> None:

@@ -153,6 +153,7 @@ def test_what_is_no_run_is_an_error_and_no_page(tmp_path: Path) -> None:
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_pngs_are_those_plots_one_file_per_choice(make_run: Make, tmp_path: Path) -> None:
     fresh = {name: {"ibm": [0.4, 0.5], "lru": [0.2, 0.3]} for name in ("budget=5", "budget=9")}
     settings = {name: {"varied": {"budget": int(name[7:])}} for name in fresh}

@@ -69,7 +69,7 @@ def test_staleness_worked_by_hand() -> None:
     assert description["share_stale_if_never_refreshed_aggregate"] == pytest.approx(4 / 6)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(
     seed=st.integers(0, 2**32),
     edges=st.integers(1, 100),

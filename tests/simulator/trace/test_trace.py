@@ -110,7 +110,7 @@ def intervals(means: list[int]) -> Schedule:
     return Schedule(np.array(means))
 
 
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(120))
 @given(trace=traces(), form=st.sampled_from(FORMATS))
 def test_what_is_written_is_read(trace: Trace, form: str) -> None:
     with tempfile.TemporaryDirectory() as directory:

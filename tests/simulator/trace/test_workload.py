@@ -48,7 +48,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(workload=workloads(), seed=st.integers(0, 2**32))
 def test_every_trace_keeps_the_shape_of_one(workload: Workload, seed: int) -> None:
     trace = generate(workload, seed)
@@ -191,6 +191,7 @@ def test_a_high_skew_fills_the_favourites_and_goes_on() -> None:
     assert degree[:15].tolist() == [50] * 15
 
 
+@pytest.mark.slow
 def test_the_race_draws_like_one_draw_after_the_other() -> None:
     """Two of four pairs, the SRs' weights being 2 : 1. Both of one SR: 2/3 · 2/(2 + 2) + 1/3 · 1/(1 + 4) = 0.4."""
     workload = Workload(sns=2, srs=2, edges=2, degree_skew=1, duration_ms=1, change_interval_ms=(1, 1))
@@ -288,6 +289,7 @@ def test_blocks_make_one_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.all(np.diff(trace.arrivals.t_ms) >= 0)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_entities() -> None:
     workload = Workload(sns=100_000, srs=100_000, edges=300_000, degree_skew=1.0, duration_ms=5000)
     begin = time.process_time()
