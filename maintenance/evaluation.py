@@ -2,11 +2,13 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from freshkeeper.maintenance.budget.audit import Audit, Draws
+from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.service.endpoint import Copy, Late
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, Kinds
 from freshkeeper.policies.base import Budget, Round, Selection
@@ -122,23 +124,49 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Join:
-    """The window joined with the view, in slots: a row per SN in the window and SR that it needs, SN after SN."""
+    """The window joined with the view, in slots: a row per SN in the window and SR that it needs, SN after SN.
+
+    The rows are made when somebody asks, which has to be before the next evaluation: edges come and go.
+    """
 
     now: int
-    sn: Ints
-    sr: Ids
-    weight: Ints
-    """how many window mappings have the SN"""
-    fresh: Floats
-    """the probability that the answer is fresh; 0 where there is no copy yet"""
+    graph: MaintenanceGraph
+    sns: Ints
+    """the SNs in the window"""
+    counts: Ints
+    """how many window mappings each of them has"""
     copies: Floats
-    """by SR: the probability that its copy is fresh"""
+    """by SR: the probability that its copy is fresh; 0 where there is none yet"""
     whole: bool
     """whether an answer is fresh when all copies of its SN are"""
 
-    def sure(self, sn: Ints, sr: Ids) -> Floats:
-        """The probability that some answers are fresh."""
-        found: Floats = self.fresh[np.searchsorted(self.sn, sn)] if self.whole else self.copies[sr]
+    @cached_property
+    def rows(self) -> tuple[Ints, Ids]:
+        """The SN and the SR of each row."""
+        return self.graph.edges_of(self.sns)
+
+    @cached_property
+    def degrees(self) -> Ints:
+        """How many rows each SN has."""
+        return self.graph.degrees(self.sns)
+
+    @property
+    def weight(self) -> Ints:
+        """How many window mappings have the SN of each row."""
+        return np.repeat(self.counts, self.degrees)
+
+    @cached_property
+    def fresh(self) -> Floats:
+        """By row: the probability that the answer is fresh."""
+        return np.repeat(self.wholes, self.degrees) if self.whole else self.copies[self.rows[1]]
+
+    @cached_property
+    def wholes(self) -> Floats:
+        """By SN: the probability that all its copies are fresh; 0 where it needs none."""
+        connected, found = self.degrees > 0, np.zeros(self.sns.size)
+        starts = (np.cumsum(self.degrees) - self.degrees)[connected]
+        if starts.size:
+            found[connected] = np.multiply.reduceat(self.copies[self.rows[1]], starts)
         return found
 
 
@@ -231,7 +259,7 @@ class Evaluation:
     record: Record
     refreshes: Refreshes
     answers: Answers | None
-    """None where they are told when somebody asks the manager for them"""
+    """None where the manager tells them when somebody asks (`answers_of`)"""
     join: Join
     sns: Ints
     """the slots of the SNs in the window"""

@@ -72,7 +72,7 @@ class Manager:
     capacity: int | None = None
     seed: int | np.random.SeedSequence = 0
     answers: bool = True
-    """whether evaluations carry their answers; without, only their numbers"""
+    """whether evaluations carry their answers; without, they are told when somebody asks"""
     audit: Amount = 0
     """the share of the budget that checks how fresh the answers are"""
     timer: Callable[[], int] = time.perf_counter_ns
@@ -213,16 +213,15 @@ class Manager:
         return changed
 
     def conclude(self, decision: Decision, refreshes: Refreshes) -> Evaluation:
-        """Join the window with the view as it is now."""
-        sn, sr = self.graph.edges_of(decision.sns)
-        weight = np.repeat(decision.counts, self.graph.degrees(decision.sns))
-        copies = self._fresh_now(decision, sr)
-        fresh = copies[sr]
-        if self.case is Case.AGGREGATE:
-            fresh, results, expected = self._aggregates(decision, fresh)
+        """Join the window with the view as it is now: of what windows need, all that is counted is kept by SR."""
+        needed = self.graph.tallies.total[: self.graph.srs]
+        copies = self._fresh_now(decision)
+        join = Join(decision.now, self.graph, decision.sns, decision.counts, copies, self.case is Case.AGGREGATE)
+        if join.whole:
+            results, expected = float(join.counts[join.degrees > 0].sum()), float(join.counts @ join.wholes)
         else:
-            lost = float(weight[self.view.missing(sr)].sum()) * (self.view.degree - 1.0) if self.view.misses else 0.0
-            results, expected = float(weight.sum()) + lost, float(weight @ fresh)
+            lost = float(needed[list(self.view.misses.values())].sum()) * (self.view.degree - 1.0)
+            results, expected = float(needed.sum()) + lost, float(needed @ copies)
         audits = self._audited(decision, refreshes)
         record = Record(
             decision.k, decision.now, results, expected, decision.window_mappings,
@@ -230,9 +229,8 @@ class Manager:
             decision.budget.available + decision.draws.cost, refreshes.spent, float(self.ledger.available),
             decision.decide_us, refreshes.fetch_ms, refreshes.failed, refreshes.requests,
         )  # fmt: skip
-        join = Join(decision.now, sn, sr, weight, fresh, copies, self.case is Case.AGGREGATE)
-        answers = self.answered(join) if self.answers else None
-        missed = int(weight[self.view.last_refresh[sr] == NEVER].sum())
+        answers = self._answered(join) if self.answers else None
+        missed = int(needed[self.view.last_refresh == NEVER].sum())
         self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()
         return Evaluation(record, refreshes, answers, join, decision.sns, decision.counts, audits, missed)
@@ -384,35 +382,29 @@ class Manager:
         self.model.observe(Evidence(slots, now, previous, changed, modified, expires))
         return changed
 
-    def _fresh_now(self, decision: Decision, sr: Ids) -> Floats:
-        """The probability that each copy of these is fresh at the evaluation, by slot: 1 for what was read at it."""
+    def _fresh_now(self, decision: Decision) -> Floats:
+        """The probability that each copy is fresh at the evaluation, by slot: 1 for what was read at it."""
         refreshed = self.view.last_refresh
         fresh = np.zeros(refreshed.size)
         fresh[decision.srs] = decision.round.fresh_if_kept[:, 0]
         if self._overtaken:  # copies of earlier evaluations may have come since it was decided
             known = np.full(refreshed.size, NEVER)
             known[decision.srs] = decision.round.last_refresh
-            came = np.unique(sr[refreshed[sr] != known[sr]])
+            came = np.flatnonzero((refreshed != known) & (self.graph.tallies.total[: refreshed.size] > 0))
             fresh[came] = self.model.beliefs(np.array([decision.now]), refreshed[came], False, came).kept[:, 0]
         fresh[refreshed >= decision.now] = 1.0
         fresh[refreshed == NEVER] = 0.0
         return fresh
 
-    def _aggregates(self, decision: Decision, fresh: Floats) -> tuple[Floats, float, float]:
-        """An aggregate is fresh when all its inputs are; per edge, and how many there are and are expected fresh."""
-        degrees = self.graph.degrees(decision.sns)
-        connected = degrees > 0
-        starts = (np.cumsum(degrees) - degrees)[connected]
-        whole = np.zeros(degrees.size)
-        if starts.size:
-            whole[connected] = np.multiply.reduceat(fresh, starts)
-        counts = decision.counts[connected]
-        return np.repeat(whole, degrees), float(counts.sum()), float(counts @ whole[connected])
+    def answers_of(self, evaluation: Evaluation) -> Answers:
+        """The answers of the last evaluation, also where evaluations do not carry them."""
+        return self._answered(evaluation.join) if evaluation.answers is None else evaluation.answers
 
-    def answered(self, join: Join) -> Answers:
-        """The answers that a join stands for, as the view is now: before the next evaluation."""
-        held = self.view.last_refresh[join.sr] != NEVER
-        sn, sr = join.sn[held], join.sr[held]
+    def _answered(self, join: Join) -> Answers:
+        """The answers that a join stands for, as the view is now."""
+        sn, sr = join.rows
+        held = self.view.last_refresh[sr] != NEVER
+        sn, sr = sn[held], sr[held]
         sns, srs, values = self.view.sns.keys, self.view.srs.keys, self.view.values
         numbers = sr.tolist()
         return Answers(

@@ -189,7 +189,7 @@ class Contest:
     def _observe(self, standing: Standing, _: str, manager: Manager, evaluation: Evaluation) -> None:
         record = evaluation.record
         changed = self._changes.last_change(record.t_ms)
-        fresh = sum(a.weight for a in evaluation.answers or () if changed[_number(a.entry)] <= a.refreshed)
+        fresh = sum(a.weight for a in manager.answers_of(evaluation) if changed[_number(a.entry)] <= a.refreshed)
         standing.evaluations += 1
         standing.answers += record.results
         standing.fresh += fresh

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.files import PRIVATE, lock, make_directory, writing
 from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write_part
 from freshkeeper.maintenance.journal.rows import Rows, plain, written
@@ -62,8 +62,9 @@ class QueryJournal:
         if self.directory is None:
             return
         self._begin(self.directory)
-        self._know(source, manager).see(evaluation)
-        for name, columns in _columns(source, self.seed, manager, evaluation, fresh).items():
+        answers = manager.answers_of(evaluation)
+        self._know(source, manager).see(evaluation.record.t_ms, answers)
+        for name, columns in _columns(source, self.seed, manager, evaluation, answers, fresh).items():
             self._tables[name].extend(columns)
             if self.state is not None:
                 self.state.pend(name, columns)
@@ -160,7 +161,7 @@ class QueryJournal:
 
 
 def _columns(
-    source: str, seed: int, manager: Manager, evaluation: Evaluation, fresh: float | None
+    source: str, seed: int, manager: Manager, evaluation: Evaluation, answers: Answers, fresh: float | None
 ) -> dict[str, dict[str, list[object]]]:
     """The rows of one evaluation, by table."""
     record, audits = evaluation.record, evaluation.audits
@@ -168,7 +169,7 @@ def _columns(
     found = {
         "evaluations": plain({name: [value] for name, value in rows.evaluation(record, fresh).items()}),
         "refreshes": plain(rows.refreshes(evaluation.refreshes)),
-        "answers": {} if evaluation.answers is None else plain(rows.answers(record, evaluation.answers)),
+        "answers": plain(rows.answers(record, answers)),
         "audits": plain(rows.audits(record, audits)),
     }
     return {name: columns for name, columns in found.items() if any(map(len, columns.values()))}

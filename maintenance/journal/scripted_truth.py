@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeAlias
 
-from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.evaluation import Answers
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.endpoint import Key, Order
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
@@ -42,11 +42,11 @@ class Truth:
         """Whether the source is known at every instant."""
         return self.endpoint is not None
 
-    def see(self, evaluation: Evaluation) -> None:
-        """One evaluation: the SRs that its answers are made of."""
-        self.until = evaluation.record.t_ms
-        if self.endpoint is not None and evaluation.answers is not None:
-            self.keys.update(dict.fromkeys(evaluation.answers.entries))
+    def see(self, now: int, answers: Answers) -> None:
+        """The answers of one evaluation: the SRs that they are made of."""
+        self.until = now
+        if self.endpoint is not None:
+            self.keys.update(dict.fromkeys(answers.entries))
 
     def changes(self) -> list[Change]:
         """Every change of every SR that was seen, up to the last evaluation."""

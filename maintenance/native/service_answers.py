@@ -93,11 +93,12 @@ class NativeService:
     def wholes(self, now: int, sns: Ints) -> tuple[Floats, Ints]:
         """How sure it is that all copies of these SNs are fresh, and how old the oldest one is."""
         manager, join = self.service.view.manager, self.service.view.evaluation.join
-        place = np.searchsorted(join.sn, sns)
-        known = place < join.sn.size
-        known[known] = join.sn[place[known]] == sns[known]
+        place = np.searchsorted(join.sns, sns)
+        known = place < join.sns.size
+        known[known] = join.sns[place[known]] == sns[known]
+        known[known] = join.degrees[place[known]] > 0
         sure = np.ones(sns.size)
-        sure[known] = join.fresh[place[known]]
+        sure[known] = join.wholes[place[known]]
         sn, sr = manager.graph.edges_of(sns)
         refreshed = manager.view.last_refresh[sr]
         age = np.full(sns.size, NEVER)

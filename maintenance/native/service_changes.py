@@ -4,6 +4,7 @@ Answers are kept with the copies that they are made of. Those of a solution that
 have other rows are found again, and compared are those answers alone that show what one of them shows or showed.
 """
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -141,26 +142,33 @@ class ServiceChanges(NativeServiceAnswers):
 class Overdue:
     """Solutions that are there though they should be over, as when a window moves less often than another."""
 
-    _waiting: list[tuple[Ints, Ints]] = field(default_factory=list)
+    _waiting: list[tuple[int, int, Ints, Ints]] = field(default_factory=list)
+    """a heap by the first of their instants; beside it which came first, the instants, and the solutions"""
     _over: Ints = field(default_factory=lambda: NONE)
+    _added: int = 0
 
     def add(self, until: Ints, numbers: Ints) -> None:
         """When some solutions should be over."""
         order = np.argsort(until, kind="stable")
         if order.size:
-            self._waiting.append((until[order], numbers[order]))
+            self._push(until[order], numbers[order])
 
     def at(self, now: int, there: Bools) -> Ints:
         """Those that should be over at an instant."""
-        over, rest = [self._over], []
-        for until, numbers in self._waiting:
+        over = [self._over]
+        while self._waiting and self._waiting[0][0] <= now:
+            _, _, until, numbers = heapq.heappop(self._waiting)
             cut = int(np.searchsorted(until, now, "right"))
             over.append(numbers[:cut])
             if cut < until.size:
-                rest.append((until[cut:], numbers[cut:]))
-        self._waiting, numbers = rest, np.unique(np.concatenate(over))
+                self._push(until[cut:], numbers[cut:])
+        numbers = np.unique(np.concatenate(over))
         self._over = numbers[there[numbers]]
         return self._over
+
+    def _push(self, until: Ints, numbers: Ints) -> None:
+        heapq.heappush(self._waiting, (int(until[0]), self._added, until, numbers))
+        self._added += 1
 
 
 def hashed(rows: Ints) -> Ints:

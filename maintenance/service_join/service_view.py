@@ -117,13 +117,12 @@ class ServiceView:
 
     def answers(self, sns: Iterable[Hashable]) -> Iterator[Answer]:
         """The answers that are made of these SNs."""
-        found = self.evaluation.answers
         if self._answers is None:
-            self._answers = [] if found is None else list(found)
+            found = self.manager.answers_of(self.evaluation)
+            self._answers = list(found)
+            self._places = _places(found.keys, found.key_slots) if self.users > 1 else {}
         if self.users == 1:
             return iter(self._answers)
-        if not self._places and found is not None:
-            self._places = _places(found.keys, found.key_slots)
         spans = sorted(self._places[sn] for sn in sns if sn in self._places)
         return (answer for start, stop in spans for answer in self._answers[start:stop])
 

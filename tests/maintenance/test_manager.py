@@ -286,3 +286,24 @@ def test_what_had_no_answer_is_counted_and_not_lost_without_a_word(make_manager)
     missed = [manager.evaluate(1000, [(900, "jazz"), (950, "jazz"), (960, "rock")]).missed]
     missed += [manager.evaluate(1000 * n, []).missed for n in (2, 3)]
     assert missed == [1, 0, 0]
+
+
+@pytest.mark.parametrize("case", [Case.BGP, Case.AGGREGATE])
+def test_what_is_told_of_an_evaluation_is_that_of_its_answers_also_where_they_are_made_when_asked_for(
+    make_manager, case
+):
+    arrivals = [(1000, ["jazz", "jazz", "folk"]), (2000, ["rock"]), (3000, []), (4000, ["folk"]), (5000, ["rock"])]
+    carrying, asked = (make_manager(policy="sbm", budget=1, warm=False, case=case) for _ in range(2))
+    asked.answers = False
+    for now, sns in arrivals:
+        found, other = (one.evaluate(now, [(now - 100, sn) for sn in sns]) for one in (carrying, asked))
+        assert other.answers is None
+        assert "rows" not in vars(other.join) or case is Case.AGGREGATE, "the window is not joined for numbers"
+        answers = [*asked.answers_of(other)]
+        assert answers == [*found.answers]
+        if case is Case.BGP:
+            assert other.record.expected_fresh == pytest.approx(sum(a.weight * a.freshness for a in answers))
+            assert other.record.results - len(asked.view.misses) * asked.view.degree == sum(a.weight for a in answers)
+        else:
+            each = {a.key: a.weight * a.freshness for a in answers}
+            assert other.record.expected_fresh == pytest.approx(sum(each.values()))
