@@ -1,7 +1,10 @@
-"""SUM, AVG, MIN and MAX of groups: of integers as columns, of all else as the SPARQL library has it."""
+"""SUM, AVG, MIN and MAX of groups: of integers as columns, of all else as the SPARQL library has it.
+
+The library gets the rows of a group in the order in which the snapshot evaluator has them too (one_order.py).
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +13,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.id_rows import firsts
 from freshkeeper.maintenance.native.plan_head import Aggregate
+from freshkeeper.maintenance.query.one_order import keys
 from freshkeeper.maintenance.rsp.evaluator import Snapshot, Table
 from freshkeeper.policies.arrays import Bools, Ints
 
@@ -19,7 +23,7 @@ LARGEST = 1 << 31
 SMALL = re.compile("-?[0-9]{1,10}")
 OTHER = np.iinfo(np.int64).min
 UNBOUND = -1
-ROW, GROUP, VALUE, NONE = "v:row", "v:group", "v:value", "v:none"
+ROW, VALUE, NONE = "v:row", "v:value", "v:none"
 
 
 def number_ids(numbers: Ints, dictionary: Dictionary) -> Ints:
@@ -40,32 +44,35 @@ class Aggregated:
         """A sweep may give an id to another term."""
         self.dictionary.hold(self._forget)
 
-    def rows(self, one: Aggregate, groups: Ints, column: Ints, most: int) -> Ints:
-        """The id of every group's value, -1 where there is none."""
-        if one.distinct:
-            kept = firsts(np.stack([groups, column]))
-            groups, column = groups[kept], column[kept]
+    def rows(self, one: Aggregate, groups: Ints, columns: Mapping[str, Ints], most: int) -> Ints:
+        """The id of every group's value, -1 where there is none; `columns` are all that values are ordered by."""
+        column = columns[one.variable or ""]
         numbers = self._integers(column)
-        sizes = np.bincount(groups, minlength=most)
-        plain = sizes > 0
+        plain = np.bincount(groups, minlength=most) > 0
         plain[groups[numbers == OTHER]] = False
-        found = np.full(most, UNBOUND)
-        known = plain[groups]
-        found[plain] = self._of_integers(one.function, groups[known], numbers[known], sizes, plain)
+        found, known = np.full(most, UNBOUND), plain[groups]
+        found[plain] = self._of_integers(one, groups[known], numbers[known], most)[plain]
         if not plain.all():
-            found[~plain] = self._asked(one.function, groups[~known], column[~known], np.flatnonzero(~plain))
+            rest = {name: ids[~known] for name, ids in columns.items()}
+            found[~plain] = self._asked(one, groups[~known], rest, np.flatnonzero(~plain))
         return found
 
-    def _of_integers(self, function: str, groups: Ints, numbers: Ints, sizes: Ints, plain: Bools) -> Ints:
+    def _of_integers(self, one: Aggregate, groups: Ints, numbers: Ints, most: int) -> Ints:
+        if one.distinct:
+            kept = firsts(np.stack([groups, numbers]))
+            groups, numbers = groups[kept], numbers[kept]
         order = np.argsort(groups, kind="stable")
+        made = np.full(most, UNBOUND)
         if not order.size:
-            return np.empty(0, np.int64)
-        starts = np.cumsum(sizes[plain]) - sizes[plain]
-        way = {"MIN": np.minimum, "MAX": np.maximum}.get(function, np.add)
-        values = way.reduceat(numbers[order], starts)
-        if function == "AVG":
-            return self._averages(values, sizes[plain])
-        return number_ids(values, self.dictionary)
+            return made
+        sizes = np.bincount(groups, minlength=most)
+        there = np.flatnonzero(sizes)
+        sizes = sizes[there]
+        way = {"MIN": np.minimum, "MAX": np.maximum}.get(one.function, np.add)
+        values = way.reduceat(numbers[order], np.cumsum(sizes) - sizes)
+        averaged = one.function == "AVG"
+        made[there] = self._averages(values, sizes) if averaged else number_ids(values, self.dictionary)
+        return made
 
     def _averages(self, sums: Ints, counts: Ints) -> Ints:
         """What SPARQL makes of a division of integers."""
@@ -78,31 +85,33 @@ class Aggregated:
             self._quotients |= {new[int(_text(row[0]))]: id for row, id in zip(found.rows, ids, strict=True)}
         return np.array([self._quotients[pair] for pair in pairs], np.int64)
 
-    def _asked(self, function: str, groups: Ints, column: Ints, wanted: Ints) -> Ints:
+    def _asked(self, one: Aggregate, groups: Ints, columns: Mapping[str, Ints], wanted: Ints) -> Ints:
         """The values of some groups by the SPARQL library."""
         found = {}
-        body = f"?row <{ROW}> ?group OPTIONAL {{ ?row <{VALUE}> ?value }}"
-        text = f"SELECT ?group ({function}(?value) AS ?made) {{ {body} }} GROUP BY ?group"
+        made = f"{one.function}({'DISTINCT ' if one.distinct else ''}?{one.variable})"
+        values = " ".join(f"OPTIONAL {{ ?:row <{VALUE}{n}> ?{name} }}" for n, name in enumerate(columns))
+        ordered = f"SELECT * {{ ?:row <{ROW}> ?:group {values} }} ORDER BY {keys(columns)}"
         if groups.size:
-            table = Snapshot(self._quads(groups, column)).find(text, {})
+            text = f"SELECT ?:group ({made} AS ?:made) {{ {{ {ordered} }} }} GROUP BY ?:group"
+            table = Snapshot(self._quads(groups, columns)).find(text.replace("?:", f"?{_new(columns)}"), {})
             assert isinstance(table, Table)
             found = {int(_text(row[0])): row[1] for row in table.rows}
         if empty := [group for group in wanted.tolist() if group not in found]:
-            table = Snapshot().find(f"SELECT ({function}(?value) AS ?made) {{ ?row <{NONE}> ?value }}", {})
+            table = Snapshot().find(f"SELECT ({one.function}(?value) AS ?made) {{ ?row <{NONE}> ?value }}", {})
             assert isinstance(table, Table)
             found |= dict.fromkeys(empty, table.rows[0][0])
-        made = [found[group] for group in wanted.tolist()]
-        return np.array([UNBOUND if term is None else self.dictionary.id(term) for term in made], np.int64)
+        terms = [found[group] for group in wanted.tolist()]
+        return np.array([UNBOUND if term is None else self.dictionary.id(term) for term in terms], np.int64)
 
-    def _quads(self, groups: Ints, column: Ints) -> Iterator[Quad]:
-        bound = column[column >= 0]
-        terms = dict(zip(bound.tolist(), self.dictionary.terms(bound), strict=True))
-        order = np.lexsort((column, groups))  # one bag has one sum, also of doubles
-        for n, (group, id) in enumerate(zip(groups[order].tolist(), column[order].tolist(), strict=True)):
-            row = NamedNode(f"r:{n}")
+    def _quads(self, groups: Ints, columns: Mapping[str, Ints]) -> Iterator[Quad]:
+        rows = [NamedNode(f"r:{n}") for n in range(groups.size)]
+        for row, group in zip(rows, groups.tolist(), strict=True):
             yield Quad(row, NamedNode(ROW), Literal(group))
-            if id >= 0:
-                yield Quad(row, NamedNode(VALUE), terms[id])
+        for n, column in enumerate(columns.values()):
+            of = NamedNode(f"{VALUE}{n}")
+            bound = np.flatnonzero(column >= 0)
+            for place, term in zip(bound.tolist(), self.dictionary.terms(column[bound]), strict=True):
+                yield Quad(rows[place], of, term)
 
     def _integers(self, column: Ints) -> Ints:
         """What the ids stand for, where it is a small integer."""
@@ -124,6 +133,11 @@ def _integer(term: object) -> int:
         number = int(term.value)
         return number if abs(number) <= LARGEST else OTHER
     return OTHER
+
+
+def _new(names: Iterable[str]) -> str:
+    """What no name begins with."""
+    return "_" * (1 + max(map(len, names)))
 
 
 def _text(term: object) -> str:

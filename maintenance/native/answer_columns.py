@@ -32,12 +32,13 @@ class Groups:
             groups = np.zeros(values.shape[1], np.int64)
         most = int(groups.max(initial=-1)) + 1 if self.grouping.keys else 1
         found = {name: _first_of(groups, keys[n], most) for n, name in enumerate(self.grouping.keys)}
+        ordered = {name: values[self.kept.index(name)] for name in self.grouping.ordered}
         for one in self.grouping.aggregates:
             column = None if one.variable is None else values[self.kept.index(one.variable)]
             if one.function == "COUNT" or column is None:
                 found[one.name] = self.numbers(_counts(groups, column, most, one.distinct))
             else:
-                found[one.name] = self.aggregated.rows(one, groups, column, most)
+                found[one.name] = self.aggregated.rows(one, groups, ordered, most)
         return np.stack([found[name] for name in self.shown])
 
     @cached_property

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pyoxigraph import BlankNode, Triple
 
 from freshkeeper.maintenance.query.model import Form, Operator, Query
+from freshkeeper.maintenance.query.one_order import ORDERED
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
 from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Element, Select
 from freshkeeper.maintenance.rsp.construct import MARK, Template
 from freshkeeper.maintenance.rsp.evaluator import OWN
 
-FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+FUNCTIONS = ("COUNT", *ORDERED)
 NAMELESS = "freshkeeper:window/"
 """What the names of windows begin with that have none."""
 
@@ -50,7 +51,13 @@ class Grouping:
     @property
     def counts(self) -> bool:
         """Whether it does nothing but count."""
-        return all(one.function == "COUNT" for one in self.aggregates)
+        return not self.ordered
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """The variables whose values are taken in one order, in that of the text."""
+        made_of = (one.variable for one in self.aggregates if one.function in ORDERED and one.variable is not None)
+        return tuple(dict.fromkeys(made_of))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.model import Form, Operator, Query
+from freshkeeper.maintenance.query.one_order import in_one_order
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rsp.construct import Template, solutions_text
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Table
@@ -18,10 +19,12 @@ class LocalQuery:
     query: Query
     variables: tuple[str, ...] = ()
     errors: int = 0
+    one_order: bool = False
+    """whether its aggregates are made in the order in which the native evaluator makes them"""
     _template: Template | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self._text = sound(self.query.sparql)
+        self._text = in_one_order(sound(self.query.sparql)) if self.one_order else sound(self.query.sparql)
         if self.query.form is Form.CONSTRUCT and self.query.operator is not Operator.RSTREAM:
             solutions = solutions_text(self.query)
             self._template = Template.of(self.query) if solutions else None

@@ -133,10 +133,22 @@ def _planned(
             if evaluator is EvaluatorKind.NATIVE:
                 raise ConfigError(f"the query cannot run natively: {reason.within(query)}") from None
     contents = [content_of(window, start) for window in query.windows]
+    planned = _has_plan(query, graphs)
     if settings is None or not query.services:
-        return partial(made, contents=contents, answering=LocalQuery(query))
+        return partial(made, contents=contents, answering=LocalQuery(query, one_order=planned))
     services = QueryServices(registration, settings, contents, start, views).planned()
-    return lambda: made(contents=contents, answering=FederatedQuery(query, [make() for make in services]))
+    return lambda: made(
+        contents=contents, answering=FederatedQuery(query, [make() for make in services], one_order=planned)
+    )
+
+
+def _has_plan(query: Query, graphs: Graphs) -> bool:
+    """Whether the native evaluator may run it elsewhere, and says the same then."""
+    try:
+        plan_of(query, graphs)
+    except NotNativeError:
+        return False
+    return True
 
 
 def _native(

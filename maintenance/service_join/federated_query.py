@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.one_order import in_one_order
 from freshkeeper.maintenance.query.service_patterns import outermost, services_in
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.syntax.reading import read_query
@@ -29,6 +30,8 @@ class FederatedQuery:
     services: Sequence[Service]
     variables: tuple[str, ...] = ()
     errors: int = 0
+    one_order: bool = False
+    """whether its aggregates are made in the order in which the native evaluator makes them"""
     _template: Template | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -38,6 +41,7 @@ class FederatedQuery:
         starts = (service.block.group.start + 1 for service in self.query.outer_services)
         numbers = [Edit(start, start, f"#{n}\n") for n, start in enumerate(starts)]
         text = sound(self.query.rewrite(*self._lineage.edits, *numbers).text)
+        text = in_one_order(text) if self.one_order else text
         self._tree = read_query(Source(tokenize(text), self.query.expression.prologue))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:

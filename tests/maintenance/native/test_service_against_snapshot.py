@@ -64,6 +64,13 @@ def stream(draw: random.Random) -> list[tuple[int, Triple]]:
     return found
 
 
+XSD = "http://www.w3.org/2001/XMLSchema#"
+MIXED = [
+    Literal(1), Literal(1.0), Literal(0.1), Literal(0.2), Literal(0.3), Literal(1e16), Literal("1"), Literal(2**62),
+    *(Literal(text, datatype=NamedNode(XSD + "decimal")) for text in ("1.0", "0.1")),
+]  # fmt: skip
+
+
 def background(draw: random.Random) -> tuple[list[Quad], list[tuple[int, Quad]]]:
     """Data with blank nodes and missing values, and its changes."""
     users = [NamedNode(f"urn:u{n}") for n in range(4)] + [BlankNode("u")]
@@ -80,6 +87,11 @@ def background(draw: random.Random) -> tuple[list[Quad], list[tuple[int, Quad]]]
         for _ in range(3)
     ]
     return quads, changes
+
+
+def of_mixed_type(draw: random.Random, quad: Quad) -> Quad:
+    """The same of a number of some type."""
+    return Quad(quad.subject, quad.predicate, draw.choice(MIXED)) if quad.predicate.value == "urn:n" else quad
 
 
 def query(draw: random.Random) -> str:
@@ -117,10 +129,17 @@ def settings(seed: int, seen: list[tuple[object, ...]], policies: Sequence[str])
 
 
 def answered(
-    text: str, seed: int, kind: str, policies: Sequence[str] = ("gain", "ibm", "lru", "random", "plan")
+    text: str,
+    seed: int,
+    kind: str,
+    policies: Sequence[str] = ("gain", "ibm", "lru", "random", "plan"),
+    mixed: bool = False,
 ) -> tuple[list[tuple[Any, ...]], list[tuple[object, ...]]]:
     draw = random.Random(seed)
     elements, (quads, changes) = stream(draw), background(draw)
+    if mixed:
+        quads = [of_mixed_type(draw, quad) for quad in quads]
+        changes = [(t, of_mixed_type(draw, quad)) for t, quad in changes]
     volatile = {"urn:blog": ["urn:n"], "urn:shop": ["urn:price"]}
     sources = {name: Source.embedded(quads, each, list(changes)) for name, each in volatile.items()}
     graphs = {"": [Quad(NamedNode(f"urn:t{n}"), NamedNode("urn:kind"), Literal(n % 2)) for n in range(3)]}
@@ -143,3 +162,10 @@ def test_both_evaluators_say_the_same_of_groups(seed: int) -> None:
     text, policies = grouped_query(random.Random(f"groups {seed}")), ("bundle", "sbm", "lru", "random")
     expected, recorded = answered(text, seed, "snapshot", policies)
     assert answered(text, seed, "native", policies) == (expected, recorded), text
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_evaluators_say_the_same_of_groups_of_mixed_numbers(seed: int) -> None:
+    text, policies = grouped_query(random.Random(f"mixed {seed}")), ("bundle", "sbm", "lru", "random")
+    expected, recorded = answered(text, seed, "snapshot", policies, mixed=True)
+    assert answered(text, seed, "native", policies, mixed=True) == (expected, recorded), text
