@@ -6,12 +6,12 @@ PACKAGES := freshkeeper simulator maintenance policies
 unexport PYTHONDONTWRITEBYTECODE  # what every process of a test run imports is compiled once
 TOGETHER := -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium databases clean
+.PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium databases peers clean
 
 run: .venv/ready            ## the main job: policies side by side under one budget
 	@$(BIN)/freshkeeper demo
 
-test: .venv/ready java chromium databases  ## everything that is tested
+test: .venv/ready java chromium databases peers  ## everything that is tested
 	$(BIN)/python -m pytest $(TOGETHER) $(ARGS)
 
 test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, kills, commands in processes of their own, browser or notebooks
@@ -51,6 +51,9 @@ chromium:                   ## a browser that looks at the report page, installe
 
 databases:                  ## PostgreSQL and Redis for the tests of look-ups, installed where that is possible
 	@command -v redis-server >/dev/null && ls /usr/lib/postgresql >/dev/null 2>&1 || scripts/install-databases || true
+
+peers:                      ## a server and a client of fragments for the tests, from npm, installed where that is possible
+	@test -d .peers/ldf-server -a -d .peers/comunica || scripts/install-peers || true
 
 lock:                       ## write constraints.txt anew from what pyproject.toml allows, with check sums
 	rm -rf .venv && $(PYTHON) -m venv .venv

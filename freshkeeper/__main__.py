@@ -23,6 +23,7 @@ from freshkeeper.commands import (
     replay,
     reports,
     run,
+    serve_fragments,
     simulate,
     sources,
     trace,
@@ -92,6 +93,7 @@ app.command("analyse")(analyse.analyse)
 app.command("report")(reports.report)
 app.command("compare")(reports.compare)
 app.command("check", cls=CannotTell)(reports.check)
+app.command("serve-fragments")(serve_fragments.serve_fragments)
 app.command("policies")(policies.policies)
 app.command("sources")(sources.sources)
 app.command("demo")(demo.demo)

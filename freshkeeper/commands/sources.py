@@ -14,7 +14,11 @@ KINDS = [
     ["object with fetch", "and, where there is more to say, price, expand, room, deliver", OURS],
     ["file of RDF", "kept in this process", "docs/sources.md"],
     ["http(s)://...", "a SPARQL endpoint", "docs/sources.md"],
-    ["YAML file", "a SPARQL endpoint, JSON documents, RDF: with limits, credentials, knowledge", "docs/sources.md"],
+    [
+        "YAML file",
+        "a SPARQL endpoint, fragments, JSON documents, RDF: with limits, credentials, knowledge",
+        "docs/sources.md",
+    ],
 ]
 
 

@@ -39,19 +39,23 @@ class Price:
     per_request: float = 1.0
     per_key: float = 0.0
     batch: int = 1
+    pages: int = 1
+    """requests that an answer is gathered from, at least, where one is not enough"""
 
     def __post_init__(self) -> None:
         if self.batch < 1:
             raise ConfigError(f"a request holds at least 1 key, so batch cannot be {self.batch}")
+        if self.pages < 1:
+            raise ConfigError(f"an answer takes at least 1 request, so pages cannot be {self.pages}")
 
     @property
     def each(self) -> float:
         """What a key costs where requests are full."""
-        return self.per_request / self.batch + self.per_key
+        return self.pages * self.per_request / self.batch + self.per_key
 
     def of(self, keys: int) -> float:
         """What so many keys cost, in as few requests as hold them."""
-        return self.paid(-(-keys // self.batch), keys)
+        return self.paid(-(-keys // self.batch) * self.pages, keys)
 
     def paid(self, requests: int, keys: int) -> float:
         """What so many requests cost that hold so many keys together; 3 at 0.1 cost 0.3, as on paper."""

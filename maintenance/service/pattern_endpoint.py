@@ -50,6 +50,10 @@ class PatternEndpoint:
     price: Price = field(default_factory=Price)
     within: float = math.inf
     """how many seconds an evaluation waits for the source"""
+    miss_price: Price | None = None
+    """of a lookup key, where it is another one"""
+    paged: bool = False
+    """whether an answer is gathered from pages; how many it takes is then learned"""
     requests: int = 0
     differs: ClassVar[str] = "--volatile or the source has changed"
     edges: dict[Key, dict[Terms, list[Terms]]] = field(default_factory=dict)
@@ -82,13 +86,14 @@ class PatternEndpoint:
     def room(self, now: int) -> float:
         """The cost units of full requests that the source takes."""
         requests = self.transport.room(now)
-        return requests * self.price.batch * self.price.each if requests < math.inf else requests
+        full = self.price.batch * self.price.each
+        return requests // self.price.pages * full if requests < math.inf else requests
 
     def book(self, cost: float) -> None:
         """Others that ask the same source at this instant find so much less room, until the order comes."""
         full = self.price.batch * self.price.each
         if isinstance(self.transport, Overlapping) and full > 0:
-            self._booked = math.ceil(cost / full)
+            self._booked = math.ceil(cost / full) * self.price.pages
             self.transport.book(self._booked)
 
     def deliver(self, order: Order) -> Delivery:
@@ -113,6 +118,7 @@ class PatternEndpoint:
             left = max(0.0, until - self.clock())
             sent = yield from sending(self.transport, asked, order.now, bill.tries(asked), self, left)
             bill.add(asked, sent.replies)
+            self._see_pages(asked, sent.replies)
             late += [late for one in sent.late for late in self._late(one)]
             halves: list[Asked] = []
             for request, reply in zip(asked, sent.replies, strict=True):
@@ -183,6 +189,16 @@ class PatternEndpoint:
             return UNDER_WAY
         rests = self._refusals.rests(asked)
         return f"not sent: the source refused it, so it is asked for again after {rests} evaluations" if rests else None
+
+    def _see_pages(self, asked: Sequence[Request], replies: Sequence[Reply]) -> None:
+        """Requests cost what the last ones did."""
+        for expands in (True, False) if self.paged else ():
+            each = [reply for one, reply in zip(asked, replies, strict=True) if one.expands is expands]
+            seen = [reply.sent for reply in each if reply.sent and not reply.pending]
+            if seen and expands:
+                self.miss_price = replace(self.price, pages=max(seen))
+            elif seen:
+                self.price = replace(self.price, pages=max(seen))
 
     def _late(self, late: LateReply) -> list[Late]:
         results, _ = self._outcome(late.request, late.reply, late.asked_at)

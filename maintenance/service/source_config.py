@@ -1,7 +1,8 @@
 """A source as its YAML file says it: one validated model, with one clear line for each mistake.
 
-What a source is follows from the key it has: `data` (RDF in this process), `sparql` (an endpoint over HTTP) or
-`resources` (JSON documents over HTTP). Secrets stay in the environment; the file names the variables.
+What a source is follows from the key it has: `data` (RDF in this process), `sparql` (an endpoint over HTTP),
+`fragments` (triple or quad pattern fragments over HTTP) or `resources` (JSON documents over HTTP). Secrets stay in the
+environment; the file names the variables.
 """
 
 import re
@@ -26,10 +27,11 @@ from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.errors import ConfigError
 
-KINDS = ("data", "sparql", "resources")
+KINDS = ("data", "sparql", "fragments", "resources")
 ONLY = {
     "data": ("changes",),
     "sparql": ("method",),
+    "fragments": ("hosts", "reuse"),
     "remote": ("auth", "timeout", "deadline", "concurrency", "retries", "limits", "failures", "cool_down", "max_size"),
 }
 """Keys that mean nothing for other sources."""
@@ -191,6 +193,18 @@ class SourceConfig(BaseModel):
     method: Method = Field(
         default=Method.AUTO, description="get, post, or auto: GET as long as the address is short (with sparql)"
     )
+    fragments: Address | None = Field(
+        default=None, description="the address of any page of triple or quad pattern fragments"
+    )
+    hosts: Annotated[list[str], BeforeValidator(_listed)] = Field(
+        default=[],
+        description="hosts, as data.example.org:8080, that pages may lead to beside their own (with fragments)",
+    )
+    reuse: bool = Field(
+        default=True,
+        description="whether a page is used again, without a request, until it expires by its Cache-Control or "
+        "Expires (with fragments)",
+    )
     resources: list[Resource] = Field(
         default=[],
         description="JSON documents over HTTP. Each kind says which subjects it is about, where the document is, and "
@@ -269,7 +283,8 @@ class SourceConfig(BaseModel):
     @property
     def addresses(self) -> list[str]:
         """The addresses of its endpoint and of its resources."""
-        return [*([self.sparql] if self.sparql else ()), *(each.url for each in self.resources)]
+        endpoints = [each for each in (self.sparql, self.fragments) if each]
+        return [*endpoints, *(each.url for each in self.resources)]
 
     @property
     def kind(self) -> str:
@@ -302,7 +317,7 @@ class SourceConfig(BaseModel):
 
 
 HEAD = """\
-Every key of a source with its default and its meaning. A source has one of data, sparql and resources.
+Every key of a source with its default and its meaning. A source has one of data, sparql, fragments and resources.
   freshkeeper run query.rspql --stream ... --source http://example.org/blog=source.yaml"""
 
 

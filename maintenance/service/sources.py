@@ -1,4 +1,4 @@
-"""Sources as a run names them: RDF in this process, a SPARQL endpoint or JSON documents over HTTP, with what is known.
+"""Sources as a run names them: RDF in this process; SPARQL, fragments or JSON over HTTP; with what is known of them.
 
 `changes` is a stream of timestamped statements: at its time a statement takes the place of those with the same subject
 and predicate. It makes a source that changes in event time, for tests, demonstrations and replays.
@@ -6,13 +6,16 @@ and predicate. It makes a source that changes in event time, for tests, demonstr
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
 
 from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
 
+from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
+from freshkeeper.maintenance.fragments.needed_fragments import patterns_in
+from freshkeeper.maintenance.query.service_split import Split
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.maintenance.service.annotations import Annotation, Told
@@ -101,11 +104,20 @@ class Source:
     """whether nothing in it changes, unless predicates are said to be volatile"""
     documents: bool = False
     """whether it is read document by document, each about one key"""
+    pages: bool = False
+    """whether an answer is gathered from pages, one request each"""
 
     @property
     def changing(self) -> tuple[str, ...] | None:
         """The predicates that change; None where it is known that nothing does."""
         return None if self.static and not self.volatile else self.volatile
+
+    def prices(self, split: Split) -> tuple[Price, Price]:
+        """What a refresh costs and what a miss does: of fragments, at least a page for each triple pattern asked."""
+        if not self.pages:
+            return self.price, self.price
+        refresh, miss = (max(1, patterns_in(query([]))) for query in (split.refresh_query, split.expand_query))
+        return replace(self.price, pages=refresh), replace(self.price, pages=miss)
 
     @classmethod
     def embedded(
@@ -122,7 +134,7 @@ def load_source(written: str) -> Source:
 
     >>> from freshkeeper import load_source
     >>> load_source("https://example.org/sparql").price
-    Price(per_request=1.0, per_key=0.0, batch=1)
+    Price(per_request=1.0, per_key=0.0, batch=1, pages=1)
     """
     if written.lower().startswith(("http://", "https://")):
         return source_of(config_of({"sparql": written}, "the source"))
@@ -149,6 +161,7 @@ def source_of(config: SourceConfig) -> Source:
         Told(config.modified, config.annotations),
         config.unchanging,
         config.kind == "resources",
+        config.kind == "fragments",
     )
 
 
@@ -162,6 +175,9 @@ def _transport(config: SourceConfig) -> Transport:
     carrier: Carrier
     if config.sparql is not None:
         carrier = SparqlOverHttp(config.sparql, credentials, config.method, pool, dated)
+    elif config.fragments is not None:
+        hosts = frozenset(config.hosts)
+        carrier = FragmentsOverHttp(config.fragments, credentials, pool, dated, hosts, config.reuse)
     else:
         carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, pool, dated)
     breaker = Breaker(config.failures, config.cool_down / 1000)

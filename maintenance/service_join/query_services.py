@@ -58,7 +58,7 @@ class QueryServices:
         part = WindowPart.of(query, pattern, parts.sn, self.contents)
         return lambda: Directly(
             part,
-            PatternEndpoint(parts, source.transport, source.price, views.patience(settings)),
+            PatternEndpoint(parts, source.transport, source.prices(parts)[0], views.patience(settings)),
             pattern.silent,
             keep,
         )

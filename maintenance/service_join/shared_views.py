@@ -108,7 +108,8 @@ class Views:
         """For all its users: their windows together, and as often as any of them is due."""
         first, settings = users[0], users[0].settings
         source, split = first.source, first.numbered.split
-        endpoint = PatternEndpoint(split, source.transport, source.price, self.patience(settings))
+        price, missing = source.prices(split)
+        endpoint = PatternEndpoint(split, source.transport, price, self.patience(settings), missing, source.pages)
         edges = KeepingEdges(endpoint) if settings.edges and not split.one_to_one else None
         known = Unchanging() if source.changing is None else (source.model or settings.model)()
         recorded = None if settings.state is None else EvidenceLog(known)

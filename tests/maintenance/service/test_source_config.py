@@ -37,8 +37,8 @@ def test_the_example_is_a_source():
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("batch: 3\n", "give one of data, sparql, resources"),
-        (SPARQL + "data: blog.ttl\n", "give one of data, sparql, resources, not data and sparql"),
+        ("batch: 3\n", "give one of data, sparql, fragments, resources"),
+        (SPARQL + "data: blog.ttl\n", "give one of data, sparql, fragments, resources, not data and sparql"),
         (SPARQL + "volatil: x\n", "there is no key 'volatil'; did you mean 'volatile'?"),
         (SPARQL + "auth: {token: X}\n", "there is no key 'auth.token'; there are: bearer, user, password, headers"),
         (SPARQL + "auth: {user: X}\n", "auth: name a variable for bearer, or one for user and one for password"),

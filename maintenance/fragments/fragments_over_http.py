@@ -1,0 +1,80 @@
+"""A source of fragments over HTTP: each page is a request; the query is asked of the triples that the pages held."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyoxigraph import QuerySolutions
+
+from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
+from freshkeeper.maintenance.fragments.needed_fragments import needed
+from freshkeeper.maintenance.fragments.page import ACCEPT, Page, read_page
+from freshkeeper.maintenance.fragments.page_cache import BYTES_PER_QUAD, PageCache
+from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.service.bounds import bounded
+from freshkeeper.maintenance.service.fetch_errors import FetchError
+from freshkeeper.maintenance.service.http.credentials import Credentials
+from freshkeeper.maintenance.service.http.exchange import Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.service.http.sparql_over_http import USER_AGENT
+from freshkeeper.maintenance.service.http.status import check, media_type
+from freshkeeper.maintenance.service.http.validity_headers import Validity
+from freshkeeper.maintenance.service.transport import Reply, Request
+from freshkeeper.maintenance.view.changes import UNKNOWN
+
+
+@dataclass(eq=False)
+class FragmentsOverHttp:
+    """One dataset of fragments, by the address of any of its pages."""
+
+    url: str
+    credentials: Credentials = field(default_factory=Credentials)
+    pool: ConnectionPool = field(default_factory=ConnectionPool)
+    dated: bool = False
+    """whether headers speak of the values"""
+    hosts: frozenset[str] = frozenset()
+    """that may be followed beside its own"""
+    cached: bool = True
+    """whether pages are used again until they expire"""
+    wall: Callable[[], float] = time.time
+    counts: Counts = field(default_factory=Counts)
+    cache: PageCache = field(default_factory=PageCache)
+
+    def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
+        """The pages that the query needs, and what it finds in them."""
+
+        def ask(url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
+            return self.page(url, pattern, now, deadline)
+
+        most = max(1_000, self.pool.max_bytes // (BYTES_PER_QUAD // 4))
+        reader = FragmentReader(self.url, ask, self.counts, most, self.hosts)
+        store = needed(request.query, reader)
+        try:
+            found = store.query(sound(request.query))
+        except (SyntaxError, OSError, RuntimeError) as error:
+            raise FetchError(f"refused: the query cannot be asked of fragments: {error}", refused=True) from None
+        assert isinstance(found, QuerySolutions)
+        expires = [told.expires for told in reader.told] if self.dated else []
+        modified = [told.modified for told in reader.told] if self.dated and len(request.keys) == 1 else []
+        return Reply(
+            bounded(found, self.pool.max_bytes),
+            modified=max(modified) if modified and UNKNOWN not in modified else UNKNOWN,
+            expires=min(expires) if expires and UNKNOWN not in expires else UNKNOWN,
+        )
+
+    def page(self, url: str, pattern: QuadPattern | None, now: int, deadline: Deadline) -> tuple[Page, Validity]:
+        """A page that holds still, or one GET; an unchanged page need not be sent again."""
+        held = self.cache.fresh(url, self.wall()) if self.cached else None
+        if held is not None:
+            return held.page, held.validity
+        headers = {"User-Agent": USER_AGENT, "Accept": ACCEPT, **self.cache.headers(url), **self.credentials.headers}
+        answer = self.pool.exchange(Call("GET", url, headers), deadline)
+        page = self.cache.unchanged(url, answer)
+        if page is None:
+            check(answer, self.wall)
+            page = read_page(answer.body, media_type(answer), url, pattern)
+        return page, self.cache.keep(url, page, answer, now, self.wall()).validity
+
+    def close(self) -> None:
+        """Close connections."""
+        self.pool.close()

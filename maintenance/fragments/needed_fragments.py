@@ -1,0 +1,320 @@
+"""Which fragments a query needs, fetched into a store of which the query then is asked as it stands.
+
+The store holds, of every triple pattern, at least the triples that can be in an answer; more of them do no harm, for
+they are triples of the source. So a pattern may be asked for with the values that what it is joined with gives it:
+
+    required patterns       with what their group, and the groups around it, give their variables
+    OPTIONAL, MINUS, EXISTS with what always stands before them in their own group: a variable that they alone bind
+                            must not be narrowed, or they would seem to find nothing
+    sub-queries             with what passes through what they show; nothing passes a LIMIT
+
+Patterns are fetched one after the other, the one that takes the fewest requests first: as a whole, by the count that
+its first page tells, or one request for each value that is known.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
+
+from freshkeeper.maintenance.fragments.fragment_reader import FragmentReader
+from freshkeeper.maintenance.fragments.quad_pattern import PatternTerm, QuadPattern
+from freshkeeper.maintenance.fragments.vocabulary import XSD
+from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
+from freshkeeper.maintenance.query.syntax.reading import read_query
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.syntax.tree import (
+    Bind,
+    Element,
+    Filter,
+    Graph,
+    Group,
+    Lateral,
+    Minus,
+    Optional,
+    Path,
+    Position,
+    Select,
+    Service,
+    Source,
+    TriplePattern,
+    Union,
+    Values,
+    bound_variables,
+)
+from freshkeeper.maintenance.service.fetch_errors import FetchError
+
+REQUIRED = (Group, Union, Select)
+"""Blocks that are joined with what is around them."""
+FEW = 2
+"""Values for which a pattern is asked at once: its count would cost a request as well."""
+ZERO = ("*", "?")
+"""A path with one of these may have no length, and then begins and ends at any node."""
+
+
+def needed(query: str, reader: FragmentReader) -> Store:
+    """A store with all that a query needs."""
+    tree = _tree(query)
+    work = _Fetching(reader, tree.source.prologue.text)
+    work.group(tree.inner, _Given(), None)
+    for block in tree.expressions:
+        work.group(block, _Given(), None)
+    work.check_blanks()
+    return work.store
+
+
+def patterns_in(query: str) -> int:
+    """How many triple patterns a query has: each takes a page at least."""
+    triples = (e.triples for e in _tree(query).deep() if isinstance(e, TriplePattern))
+    return sum(map(len, triples))
+
+
+def _tree(query: str) -> Select:
+    tokens = tokenize(query)
+    return read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What is joined with a pattern: SPARQL over what was fetched already, and the variables that it always binds."""
+
+    texts: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
+
+    def and_(self, text: str, names: Iterable[str]) -> "_Given":
+        """With one more block."""
+        return _Given((*self.texts, text), self.names.union(names))
+
+    def shown(self, names: Iterable[str]) -> "_Given":
+        """What it says of these variables alone."""
+        kept = sorted(self.names.intersection(names))
+        if not kept:
+            return _Given()
+        listed = " ".join(f"?{name}" for name in kept)
+        return _Given((f"{{ SELECT DISTINCT {listed} WHERE {{ {' '.join(self.texts)} }} }}",), frozenset(kept))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """One triple pattern: what stands in it, by role, a variable being its name."""
+
+    subject: Position
+    predicate: Position
+    object: Position
+    graph: NamedNode | str | None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables, by role; blank nodes and what has no name are open, and nothing is known of them."""
+        roles = {"subject": self.subject, "predicate": self.predicate, "object": self.object, "graph": self.graph}
+        return {role: term for role, term in roles.items() if isinstance(term, str) and not term.startswith("_:")}
+
+    @property
+    def joins(self) -> dict[str, str]:
+        """Whatever may be joined with other patterns, blank nodes too."""
+        return {
+            role: term for role, term in (("subject", self.subject), ("object", self.object)) if isinstance(term, str)
+        }
+
+    @property
+    def pattern(self) -> QuadPattern:
+        """Everything that is no term being open."""
+        graph = DefaultGraph() if self.graph is None else _term(self.graph)
+        return QuadPattern(_term(self.subject), _term(self.predicate), _term(self.object), graph)
+
+    @property
+    def text(self) -> str:
+        """As SPARQL."""
+        inner = f"{_sparql(self.subject)} {_sparql(self.predicate)} {_sparql(self.object)} ."
+        return inner if self.graph is None else f"GRAPH {_sparql(self.graph)} {{ {inner} }}"
+
+
+@dataclass(eq=False)
+class _Fetching:
+    reader: FragmentReader
+    prologue: str
+    store: Store = field(default_factory=Store)
+    _uses: dict[str, int] = field(default_factory=dict)
+    """in how many triple patterns a variable stands"""
+    _blank: set[str] = field(default_factory=set)
+    """variables that blank nodes were found for"""
+
+    def group(self, elements: Sequence[Element], given: _Given, graph: NamedNode | str | None) -> None:
+        """Fetch what the elements of a group need; `given` is joined with it."""
+        if any(isinstance(e, Service) for e in elements):
+            raise FetchError("refused: a SERVICE cannot be asked of fragments: put it beside the outer one")
+        joined, blocks = given, [e for e in elements if isinstance(e, (*REQUIRED, Graph))]
+        for element in elements:
+            if isinstance(element, Values):
+                joined = joined.and_(element.text, element.always)
+        left = [one for e in elements if isinstance(e, TriplePattern) for one in _wanted(e, graph)]
+        for variable in (name for one in left for name in set(one.joins.values())):
+            self._uses[variable] = self._uses.get(variable, 0) + 1
+        while left or blocks:
+            ready = [one for one in left if joined.names.intersection(one.variables.values())]
+            if blocks and not ready and (not left or _narrows(blocks[0])):
+                joined = self._block(blocks.pop(0), joined, graph)
+                continue
+            one, pattern, values = self._cheapest(ready or left, joined)
+            self._fetch(one, pattern, values)
+            left.remove(one)
+            if not isinstance(one.predicate, Path):
+                joined = joined.and_(one.text, one.variables.values())
+        self._optional(elements, joined, graph)
+
+    def check_blanks(self) -> None:
+        """Blank nodes of two pages are never the same, so what joins them would be missed."""
+        for name in sorted(self._blank):
+            if self._uses.get(name, 0) > 1:
+                raise FetchError(
+                    f"malformed: ?{name} is a blank node on a page, and joins several patterns: the source must give "
+                    "such nodes an IRI, for a blank node means nothing on another page",
+                    refused=True,
+                )
+
+    def _block(self, block: Element, given: _Given, graph: NamedNode | str | None) -> _Given:
+        """A block that is joined; afterwards it gives values itself."""
+        if isinstance(block, Graph):
+            name = block.name.text[1:] if block.iri is None else NamedNode(block.iri)
+            self.group(block.inner, given, name)
+        elif isinstance(block, Select):
+            self.group(block.inner, given.shown(block.passing), graph)
+            for inner in block.expressions:
+                self.group(inner, _Given(), graph)
+        else:
+            for part in block.parts:
+                self.group(part, given, graph)
+        text = f"{{ {block.text} }}" if isinstance(block, Select) else block.text
+        return given.and_(_in_graph(text, graph), block.always)
+
+    def _optional(self, elements: Sequence[Element], joined: _Given, graph: NamedNode | str | None) -> None:
+        """What may find nothing, with what is bound before it whatever it finds; a filter comes behind all."""
+        for n, element in enumerate(elements):
+            before = elements if isinstance(element, Filter) else elements[:n]
+            if isinstance(element, (Optional, Minus, Filter, Bind, Lateral)):
+                own = bound_variables([e for e in before if not isinstance(e, (Optional, Minus, Filter, Bind))])
+                for part in element.parts:
+                    self.group(part, joined.shown(own), graph)
+
+    def _cheapest(
+        self, wanted: Sequence[_Wanted], given: _Given
+    ) -> tuple[_Wanted, QuadPattern, dict[str, list[PatternTerm]]]:
+        """The pattern that takes the fewest requests, with what is known to be one value put in, and the values."""
+        choices: list[tuple[float, int, _Wanted, QuadPattern, dict[str, list[PatternTerm]]]] = []
+        for one in wanted:
+            pattern, values = self._narrowed(one, given)
+            fewest = min((len(rows) for rows in values.values()), default=math.inf)
+            if fewest <= FEW:
+                return one, pattern, values
+            pages = math.inf if isinstance(one.predicate, Path) else self._pages(pattern)
+            choices.append((min(fewest, pages), len(choices), one, pattern, values))
+        _, _, one, pattern, values = min(choices, key=lambda choice: choice[:2])
+        return one, pattern, values
+
+    def _pages(self, pattern: QuadPattern) -> float:
+        """How many requests a whole fragment takes yet; its first page is asked for where nobody knows."""
+        counts = self.reader.counts
+        known = counts.of(pattern)
+        if known is None:
+            self.reader.first(pattern)
+            known = counts.of(pattern)
+            return math.inf if known is None else max(0, math.ceil(known / counts.per_page) - 1)
+        return max(1, math.ceil(known / counts.per_page))
+
+    def _narrowed(self, one: _Wanted, given: _Given) -> tuple[QuadPattern, dict[str, list[PatternTerm]]]:
+        """The pattern with what has one value only, and the values of each other variable that can be put in."""
+        pattern, values = one.pattern, dict[str, list[PatternTerm]]()
+        for role, name in one.variables.items():
+            if name not in given.names or (role == "graph" and not self.reader.form().quads):
+                continue
+            found = self._values(name, given)
+            if not all(map(_means_the_same, found)):
+                continue
+            values[role] = [term for term in found if isinstance(term, NamedNode) or role == "object"]
+            if len(values[role]) == 1:
+                pattern = _with(pattern, role, *values.pop(role))
+        return pattern, values
+
+    def _values(self, name: str, given: _Given) -> list[PatternTerm]:
+        found = self.store.query(sound(f"{self.prologue} SELECT DISTINCT ?{name} WHERE {{ {' '.join(given.texts)} }}"))
+        assert isinstance(found, QuerySolutions)
+        return [row[0] for row in found if row[0] is not None]
+
+    def _fetch(self, one: _Wanted, pattern: QuadPattern, values: dict[str, list[PatternTerm]]) -> None:
+        """The triples of a pattern, as a whole or for each value."""
+        if isinstance(one.graph, str | NamedNode) and not self.reader.form().quads:
+            raise FetchError(
+                "refused: the source has fragments of triples, and the pattern asks for a graph", refused=True
+            )
+        for part in _path_parts(one, pattern):
+            for each in [part] if isinstance(one.predicate, Path) else self._asked(part, values):
+                self._add(one, self.reader.whole(each))
+
+    def _asked(self, pattern: QuadPattern, values: Mapping[str, Sequence[PatternTerm]]) -> list[QuadPattern]:
+        """The fragments of a pattern: itself, or one for each value, where these are fewer requests."""
+        role = min(values, key=lambda each: len(values[each]), default=None)
+        if role is None or (len(values[role]) > FEW and len(values[role]) >= self._pages(pattern)):
+            return [pattern]
+        return [_with(pattern, role, term) for term in values[role]]
+
+    def _add(self, one: _Wanted, quads: Sequence[Quad]) -> None:
+        for quad in quads:
+            graph = quad.graph_name if self.reader.form().quads else DefaultGraph()
+            if one.graph is not None and isinstance(graph, DefaultGraph):
+                continue
+            self.store.add(Quad(quad.subject, quad.predicate, quad.object, graph))
+            for role, term in (("subject", quad.subject), ("object", quad.object)):
+                if isinstance(term, BlankNode) and role in one.joins:
+                    self._blank.add(one.joins[role])
+
+
+def _wanted(element: TriplePattern, graph: NamedNode | str | None) -> list[_Wanted]:
+    return [_Wanted(*triple, graph) for triple in element.triples]
+
+
+def _path_parts(one: _Wanted, pattern: QuadPattern) -> list[QuadPattern]:
+    """A path takes all triples of each of its predicates; all that there are, where it may begin anywhere."""
+    if not isinstance(one.predicate, Path):
+        return [pattern]
+    open_ends = pattern.subject is None and pattern.object is None
+    if "!" in one.predicate.text or (open_ends and any(one.predicate.text.count(mark) for mark in ZERO)):
+        return [QuadPattern(graph=pattern.graph)]
+    return [QuadPattern(predicate=NamedNode(p), graph=pattern.graph) for p in sorted(one.predicate.predicates)]
+
+
+def _narrows(block: Element) -> bool:
+    """Whether a block has values of its own, so that it is worth asking first."""
+    return any(isinstance(e, Values) for e in block.walk())
+
+
+def _in_graph(text: str, graph: NamedNode | str | None) -> str:
+    return text if graph is None else f"GRAPH {_sparql(graph)} {{ {text} }}"
+
+
+def _term(position: Position | None) -> NamedNode | Literal | None:
+    return position if isinstance(position, NamedNode | Literal) else None
+
+
+def _means_the_same(term: PatternTerm) -> bool:
+    """Whether a term can be asked for: the store writes numbers and dates its own way, and the source may not."""
+    if isinstance(term, Literal):
+        return bool(term.language) or term.datatype.value == f"{XSD}string"
+    return isinstance(term, NamedNode)
+
+
+def _with(pattern: QuadPattern, role: str, term: PatternTerm) -> QuadPattern:
+    """With one term more."""
+    return QuadPattern(**{**pattern.terms, role: term})
+
+
+def _sparql(position: Position) -> str:
+    if isinstance(position, NamedNode | Literal):
+        return str(position)
+    if not isinstance(position, str):
+        return position.text
+    if position.startswith("_:"):
+        return f"?freshkeeper_blank_{''.join(c if c.isalnum() else '_' for c in position[2:])}"
+    return f"?{position}"

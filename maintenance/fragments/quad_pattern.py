@@ -1,0 +1,92 @@
+"""What a fragment is about: a quad with some of its terms left open, and those terms as fragments' addresses have them.
+
+A term is written in Hydra's explicit representation: an IRI as it is, a literal in quotes with its language or its
+datatype. IRIs in angle brackets and `@default` for the default graph, which people type, are read too.
+"""
+
+import re
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+
+GraphName: TypeAlias = NamedNode | BlankNode | DefaultGraph
+PatternTerm: TypeAlias = NamedNode | BlankNode | Literal | Triple | DefaultGraph
+DEFAULT_GRAPH = "urn:ldf:defaultGraph"
+"""The default graph in addresses, where the source gives no other name for it."""
+GENID = "urn:freshkeeper:genid:"
+"""What a blank node is called outside: with its label an IRI, so that it can be asked for."""
+ANY = ("?", "_:")
+"""A variable, however it is called, asks for any term."""
+_STRING = "http://www.w3.org/2001/XMLSchema#string"
+_LITERAL = re.compile(r'"(.*)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^<?([^<>"]+)>?)?', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class QuadPattern:
+    """A pattern; None is open, and DefaultGraph() is the default graph alone."""
+
+    subject: PatternTerm | None = None
+    predicate: PatternTerm | None = None
+    object: PatternTerm | None = None
+    graph: PatternTerm | None = None
+
+    def matches(self, quad: Quad) -> bool:
+        """Whether a quad is in its fragment."""
+        return (
+            self.subject in (None, quad.subject)
+            and self.predicate in (None, quad.predicate)
+            and self.object in (None, quad.object)
+            and self.graph in (None, quad.graph_name)
+        )
+
+    @property
+    def terms(self) -> dict[str, PatternTerm]:
+        """What is not open, by role."""
+        found = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return {role: term for role, term in found if term is not None}
+
+    def __str__(self) -> str:
+        """As people write it."""
+        roles = ("subject", "predicate", "object")
+        written = " ".join(str(getattr(self, role) or f"?{role[0]}") for role in roles)
+        return f"{{ {written} }}"
+
+
+def written(term: PatternTerm, default_graph: str = DEFAULT_GRAPH) -> str:
+    """A term as an address has it, before it is percent-encoded."""
+    if isinstance(term, DefaultGraph):
+        return default_graph
+    if isinstance(term, NamedNode):
+        return term.value
+    if isinstance(term, BlankNode):
+        return GENID + term.value
+    if isinstance(term, Triple):
+        return str(term)
+    if term.language:
+        return f'"{term.value}"@{term.language}'
+    datatype = term.datatype.value
+    return f'"{term.value}"' if datatype == _STRING else f'"{term.value}"^^{datatype}'
+
+
+def read_term(text: str) -> PatternTerm | None:
+    """The term of a text in an address, None for what is open; ValueError says what is no term."""
+    if not text or text.startswith(ANY):
+        return None
+    if text in (DEFAULT_GRAPH, "@default"):
+        return DefaultGraph()
+    if text.startswith(GENID):
+        return BlankNode(text.removeprefix(GENID))
+    if text.startswith('"'):
+        return _literal(text)
+    return NamedNode(text.removeprefix("<").removesuffix(">"))
+
+
+def _literal(text: str) -> Literal:
+    found = _LITERAL.fullmatch(text)
+    if found is None:
+        raise ValueError(f'{text!r} is no literal; write "text", "text"@en or "1"^^http://... with its datatype')
+    value, language, datatype = found.groups()
+    if language:
+        return Literal(value, language=language)
+    return Literal(value, datatype=NamedNode(datatype)) if datatype else Literal(value)

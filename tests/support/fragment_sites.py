@@ -1,0 +1,107 @@
+"""Servers of fragments for tests: ours, on a free port or without a network, and one that says what it is told."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+from pyoxigraph import Quad
+
+from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
+from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
+from freshkeeper.maintenance.fragments.http_listener import Listener
+from freshkeeper.maintenance.fragments.page import Page, read_page
+from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+from freshkeeper.maintenance.fragments.served_data import Served, Serving
+from freshkeeper.maintenance.service.http.validity_headers import Validity
+
+HERE = "127.0.0.1"
+
+
+class FragmentSite:
+    """Our server of some data, at http://127.0.0.1:PORT/data, in a thread of its own."""
+
+    def __init__(
+        self, data: Sequence[Quad] | Serving, per_page: int = 100, clock: Callable[[], int] | None = None
+    ) -> None:
+        """Begin to listen."""
+        serving = Served(data) if isinstance(data, Sequence) else data
+        self.clock = clock or (lambda: int(time.time() * 1000))
+        self.server = FragmentServer(serving, self.clock, "/data", per_page)
+        self.targets: list[str] = []
+        self._loop = asyncio.new_event_loop()
+        self._listener = Listener(self._answer, lambda: self.clock() / 1000)
+        self._listening = self._loop.run_until_complete(self._listener.listen(HERE, 0))
+        self.port = self._listening.sockets[0].getsockname()[1]
+        self.url = f"http://{HERE}:{self.port}/data"
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def _answer(self, method, target, headers):
+        self.targets.append(target)
+        return self.server.answer(method, target, headers)
+
+    def stop(self) -> None:
+        """End it, with its connections."""
+
+        async def end() -> None:
+            self._listening.close()
+            for connection in list(self._listener.open):
+                connection.transport.abort()
+            while self._listener.open:
+                await asyncio.sleep(0)
+            self._loop.stop()
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Pages:
+    """A server that says what a function makes of a target: a status, headers and a body."""
+
+    def __init__(self, said: Callable[[str], tuple[int, dict[str, str], bytes]]) -> None:
+        """Begin to listen."""
+        self.targets: list[str] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                site.targets.append(self.path)
+                status, headers, body = said(self.path)
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                """Nothing is printed."""
+
+        self._server = ThreadingHTTPServer((HERE, 0), Handler)
+        self.url = f"http://{HERE}:{self._server.server_address[1]}/data"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def stop(self) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def reader_of(
+    server: FragmentServer, asked: list[str] | None = None, media: str = "application/trig"
+) -> FragmentReader:
+    """A reader that asks a server without a network, and lists what it asks for."""
+
+    def ask(url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
+        parts = urlsplit(url)
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        if asked is not None:
+            asked.append(target)
+        response = server.answer("GET", target, {"host": parts.netloc, "accept": media})
+        assert response.status == "200 OK", response.body
+        return read_page(response.body, media, url, pattern), Validity()
+
+    return FragmentReader("http://here/data", ask, Counts(), 1_000_000)
