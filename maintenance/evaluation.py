@@ -237,6 +237,10 @@ class Record:
     fetch_ms: float
     errors: int
     requests: int
+    missed: int = 0
+    """window mappings that had no answer, or lacked a part of it, because nothing was fetched for them yet"""
+    marked: int = 0
+    """those that were answered all the same, without what the source would say"""
 
     @property
     def expected_freshness(self) -> float:
@@ -266,8 +270,10 @@ class Evaluation:
     counts: Ints
     """how many mappings each of them has there"""
     audits: Sequence[Audit] = ()
-    missed: int = 0
-    """window mappings that had no answer, or lacked a part of it, because nothing was fetched for them yet"""
+
+    def with_marks(self, marked: int) -> "Evaluation":
+        """So many window mappings of lookup keys that were never fetched are answered all the same."""
+        return replace(self, record=replace(self.record, missed=self.record.missed - marked, marked=marked))
 
 
 @dataclass(frozen=True)

@@ -228,12 +228,12 @@ class Manager:
             int(decision.round.candidates.sum()), int(decision.round.stale_candidates.sum()),
             decision.budget.available + decision.draws.cost, refreshes.spent, float(self.ledger.available),
             decision.decide_us, refreshes.fetch_ms, refreshes.failed, refreshes.requests,
+            int(needed[self.view.last_refresh == NEVER].sum()),
         )  # fmt: skip
         answers = self._answered(join) if self.answers else None
-        missed = int(needed[self.view.last_refresh == NEVER].sum())
         self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()
-        return Evaluation(record, refreshes, answers, join, decision.sns, decision.counts, audits, missed)
+        return Evaluation(record, refreshes, answers, join, decision.sns, decision.counts, audits)
 
     def revisit(
         self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None, had: float = 0.0, spent: float = 0.0

@@ -21,7 +21,7 @@ Column = Sequence[object] | Ints | Ids | Floats | Bools
 TYPES = {
     **dict.fromkeys(("setting", "policy", "case", "knowledge", "sn", "sr", "error"), pa.string()),
     **dict.fromkeys(("seed", "k", "t_ms", "window_mappings", "candidates", "stale", "errors", "weight"), pa.int64()),
-    **dict.fromkeys(("refreshed_ms", "requests"), pa.int64()),
+    **dict.fromkeys(("refreshed_ms", "requests", "missed", "marked"), pa.int64()),
     **dict.fromkeys(("warmup", "changed", "late"), pa.bool_()),
     **dict.fromkeys(("results", "fresh", "expected_fresh", "budget", "spent", "carried"), pa.float64()),
     **dict.fromkeys(("decide_us", "fetch_ms", "latency_ms", "gain"), pa.float64()),
@@ -36,7 +36,7 @@ def _schema(columns: str, **others: "pa.DataType") -> "pa.Schema":
 SCHEMAS: dict[str, "pa.Schema"] = {
     "evaluations": _schema(
         "setting policy case knowledge seed k t_ms warmup results fresh expected_fresh window_mappings candidates "
-        "stale budget spent carried decide_us fetch_ms errors requests"
+        "stale budget spent carried decide_us fetch_ms errors requests missed marked"
     ),
     "refreshes": _schema(
         "setting policy seed k t_ms sr changed requests latency_ms error gain late", requests=pa.float64()

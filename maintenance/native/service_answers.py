@@ -87,7 +87,7 @@ class NativeService:
 
     def expand(self, slots: Ints) -> Expansion:
         """What the view has for solutions with these SNs."""
-        found = self.columns.expand(slots)
+        found = self.columns.expand(slots, self.service.marks)
         return replace(found, columns={self._names[name]: ids for name, ids in found.columns.items()})
 
     def wholes(self, now: int, sns: Ints) -> tuple[Floats, Ints]:
@@ -271,7 +271,7 @@ class NativeServiceAnswers(NativeAnswers):
         for service, each in zip(self.services, srs, strict=True):
             view = service.service.view
             sure = sure * view.evaluation.join.copies[each]
-            age = np.maximum(age, now - view.manager.view.last_refresh[each])
+            age = np.maximum(age, ages(now, view.manager.view.last_refresh[each]))
         return sure, age
 
     def _compared(self, now: int) -> Answers:
@@ -290,6 +290,11 @@ class NativeServiceAnswers(NativeAnswers):
             kept = firsts(rows)
             rows, sure, age = rows[:, kept], sure[kept], age[kept]
         return rows, sure, age
+
+
+def ages(now: int, refreshed: Ints) -> Ints:
+    """How old copies are; of what was never fetched there is none."""
+    return np.where(refreshed == base.NEVER, NEVER, now - np.maximum(refreshed, base.NEVER // 2))
 
 
 def _merged(left: dict[str, Ints], right: Mapping[str, Ints]) -> tuple[Bools | None, dict[str, Ints]]:

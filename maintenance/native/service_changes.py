@@ -16,7 +16,7 @@ from freshkeeper.maintenance.native.id_rows import IdRows, without
 from freshkeeper.maintenance.native.indexed_rows import NONE, IndexedRows
 from freshkeeper.maintenance.native.kept_solutions import KeptSolutions
 from freshkeeper.maintenance.native.native_query import slots_of
-from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
+from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers, ages
 from freshkeeper.maintenance.native.view_columns import ViewChanges
 from freshkeeper.maintenance.native.window_slots import HeldSlots
 from freshkeeper.maintenance.query.model import Operator
@@ -109,7 +109,7 @@ class ServiceChanges(NativeServiceAnswers):
         now, views = self._last or (0, [(np.empty(0), NONE)] * len(self.services))
         sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], -FOREVER)
         for (copies, refreshed), each in zip(views, srs, strict=True):
-            sure, age = sure * copies[each], np.maximum(age, now - refreshed[each])
+            sure, age = sure * copies[each], np.maximum(age, ages(now, refreshed[each]))
         return sure, age
 
     def _changed(self) -> Ints:

@@ -4,7 +4,7 @@ A row is an edge of the static part with a row of the copy. Copies are encoded w
 their SN was fetched; a refresh touches nothing else.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.group_index import GroupIndex
 from freshkeeper.maintenance.rsp.evaluator import Row
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.service_join.values import skolem
+from freshkeeper.maintenance.service_join.values import nameless, skolem
 from freshkeeper.policies.arrays import Bools, Ids, Ints, grown, spread
 from freshkeeper.policies.base import NEVER
 
@@ -118,6 +118,8 @@ class ViewColumns:
     _seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _followed: Evaluation | None = None
     _missing: set[int] = field(default_factory=set)
+    _nameless: set[int] = field(default_factory=set)
+    """SNs that nobody can be asked for"""
     _edges: GroupIndex = field(default_factory=GroupIndex)
     _edge_count: int = 0
 
@@ -131,25 +133,39 @@ class ViewColumns:
         self.edges = Pool(len(self._extra))
         self.dictionary.hold(self._mark)
 
-    def follow(self, evaluation: Evaluation, arrived: Iterable[int]) -> None:
+    def follow(self, evaluation: Evaluation, arrived: Collection[int]) -> None:
         """The view was evaluated; these SNs are in the window and were not known before."""
         self._missing.update(arrived)
+        for sn in arrived:
+            key = self.manager.view.sns.keys[sn]
+            (self._nameless.add if isinstance(key, tuple) and nameless(key) else self._nameless.discard)(sn)
         if evaluation is not self._followed:
             self._followed = evaluation
             self._read_copies()
         self._read_edges()
 
-    def expand(self, sns: Ints) -> Expansion:
-        """The rows for some solutions by their SNs; those of other queries cost nothing."""
+    def expand(self, sns: Ints, marks: bool = False) -> Expansion:
+        """The rows for some solutions by their SNs; those of other queries cost nothing.
+
+        With `marks` an SN that the view lacks has one row, in which nothing is bound.
+        """
         each, place = _different(sns, self.manager.view.sns.width)
         sn, sr = self.manager.graph.edges_of(each)
+        missed = self.manager.view.missing(sr) if marks else np.zeros(sr.size, bool)
+        if self._nameless and missed.any():
+            missed &= ~np.isin(sn, list(self._nameless))
         held = self.manager.view.last_refresh[sr] != NEVER
-        sn, sr = sn[held], sr[held]
-        edge, copy, pairs = self._rows(sn, sr)
-        columns = {name: self.edges.rows[n, edge] for n, name in enumerate(self._edge_names)}
-        columns |= {name: self.copies.rows[n, copy] for n, name in enumerate(self._copy_names)}
-        sr = sr[pairs]
-        count, where = np.bincount(place[sn[pairs]], minlength=each.size + 1), place[sns]
+        edge, copy, pairs = self._rows(sn[held], sr[held])
+        ids = np.concatenate([self.edges.rows[:, edge], self.copies.rows[:, copy]])
+        owner, made = sn[held][pairs], sr[held][pairs]
+        if missed.any():
+            ids = np.concatenate([ids, np.full((len(ids), int(missed.sum())), UNBOUND)], axis=1)
+            owner, made = np.concatenate([owner, sn[missed]]), np.concatenate([made, sr[missed]])
+            order = np.argsort(place[owner], kind="stable")
+            ids, owner, made = ids[:, order], owner[order], made[order]
+        columns = dict(zip((*self._edge_names, *self._copy_names), ids, strict=True))
+        sr = made
+        count, where = np.bincount(place[owner], minlength=each.size + 1), place[sns]
         lengths = count[where]
         rows = spread((np.cumsum(count) - count)[where], lengths)
         columns = {name: ids[rows] for name, ids in columns.items()}

@@ -35,6 +35,7 @@ class Metrics:
         self.answers = self._counter("answers", "answers given, those of entries that the view lacks included")
         self.expected = self._counter("answers_expected_fresh", "answers that were fresh as far as is known")
         self.missed = self._counter("answers_missing", "answers not given because nothing was fetched for them yet")
+        self.marked = self._counter("answers_marked", "answers given without what was not fetched for them yet")
         self.audited = self._counter("audited_answers", "answers fetched again to check them", "verdict")
         self.requests = self._counter("requests", "requests sent, retries included")
         self.spent = self._counter("spent", "cost units spent")
@@ -63,7 +64,8 @@ class Metrics:
         self.evaluations.labels(source).inc()
         self.answers.labels(source).inc(record.results)
         self.expected.labels(source).inc(record.expected_fresh)
-        self.missed.labels(source).inc(evaluation.missed)
+        self.missed.labels(source).inc(record.missed)
+        self.marked.labels(source).inc(record.marked)
         self.requests.labels(source).inc(refreshes.requests)
         self.spent.labels(source).inc(record.spent)
         for changed, error in zip(refreshes.changed.tolist(), refreshes.errors, strict=True):

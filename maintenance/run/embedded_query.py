@@ -15,6 +15,7 @@ from freshkeeper.maintenance.service_join.maintenance_settings import (
     Registration,
     Shares,
 )
+from freshkeeper.maintenance.service_join.missing_answers import Missing
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.errors import ConfigError, nearest
 
@@ -29,14 +30,16 @@ def continuous_query(
     shares: Shares | None = None,
     edges: bool = False,
     fetch: str = Fetch.VIEW,
+    missing: str = Missing.EMIT,
     streams: Sequence[str] = (),
 ) -> ContinuousQuery:
     """A query with what answers its SERVICE patterns and its graphs, by IRI; `run` and `run_async` feed it streams.
 
     `policy` is a name, "" the best that handles the case; `budget` is per evaluation and SERVICE pattern, or one that
     other queries share, with this query's `shares` of it; `edges` says whether they change over time; `fetch` is view,
-    or always or once for no view. A source in which nothing changes needs no volatile predicates. `streams` says which
-    there are, for a query in CQELS-QL that asks any of them.
+    or always or once for no view; `missing` says what becomes of answers whose SERVICE part was never fetched: emit,
+    wait or drop. A source in which nothing changes needs no volatile predicates. `streams` says which there are, for a
+    query in CQELS-QL that asks any of them.
 
     >>> from freshkeeper import Source, continuous_query
     >>> text = '''PREFIX : <urn:>
@@ -47,7 +50,7 @@ def continuous_query(
     >>> [window.stream for window in query.query.windows]
     ['urn:stream']
     """
-    settings = _settings(policy, budget, bank, shares, edges, fetch)
+    settings = _settings(policy, budget, bank, shares, edges, fetch, missing)
     return build(parse(text, streams=streams), graphs, sources=sources, settings=settings)
 
 
@@ -61,6 +64,7 @@ def continuous_queries(
     shares: Shares | None = None,
     edges: bool = False,
     fetch: str = Fetch.VIEW,
+    missing: str = Missing.EMIT,
     streams: Sequence[str] = (),
     weights: Mapping[str, float] | None = None,
 ) -> list[ContinuousQuery]:
@@ -79,7 +83,7 @@ def continuous_queries(
     >>> [query.name for query in queries]
     ['all', 'short']
     """
-    settings, parts = _settings(policy, budget, bank, shares, edges, fetch), weights or {}
+    settings, parts = _settings(policy, budget, bank, shares, edges, fetch, missing), weights or {}
     registrations = [
         Registration(parse(text, streams=streams), name, settings, parts.get(name, 1)) for name, text in texts.items()
     ]
@@ -87,10 +91,19 @@ def continuous_queries(
 
 
 def _settings(
-    policy: str, budget: float | SharedBudget, bank: float, shares: Shares | None, edges: bool, fetch: str
+    policy: str,
+    budget: float | SharedBudget,
+    bank: float,
+    shares: Shares | None,
+    edges: bool,
+    fetch: str,
+    missing: str,
 ) -> MaintenanceSettings:
-    known = [each.value for each in Fetch]
-    if fetch not in known:
-        raise ConfigError(f"fetch={fetch!r} is no way to ask sources: {nearest(fetch, known)}")
+    for name, kind, given in (("fetch", Fetch, fetch), ("missing", Missing, missing)):
+        known = [each.value for each in kind]
+        if given not in known:
+            raise ConfigError(f"{name}={given!r}: {nearest(given, known)}")
     rule = budget if isinstance(budget, SharedBudget) else BudgetRule.of(budget, bank)
-    return MaintenanceSettings(PolicyName(policy), rule, fetch=Fetch(fetch), edges=edges, shares=shares)
+    return MaintenanceSettings(
+        PolicyName(policy), rule, fetch=Fetch(fetch), edges=edges, shares=shares, missing=Missing(missing)
+    )

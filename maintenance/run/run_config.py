@@ -11,6 +11,7 @@ from freshkeeper.maintenance.query.parser import DIALECTS
 from freshkeeper.maintenance.rsp.output import FORMATS
 from freshkeeper.maintenance.run.query_files import files_of, named
 from freshkeeper.maintenance.service.source_config import SourceConfig
+from freshkeeper.maintenance.service_join.missing_answers import Missing
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.settings.durations import as_ms, to_delay
 from freshkeeper.maintenance.settings.reference import option, reference
@@ -178,6 +179,11 @@ class RunConfig(BaseModel):
         default=0, description="the share of the budget that measures how fresh the answers are, as 0.05"
     )
     fetch: Fetch = Field(default=Fetch.VIEW, description="view, or a baseline: always (no cache) or once")
+    missing: Missing = Field(
+        default=Missing.EMIT,
+        description="an answer whose SERVICE part was never fetched: emit (without that part and with freshness 0, "
+        "where the query allows it), wait (it is given in a later evaluation, once the part has come) or drop",
+    )
     edges: Literal["kept", "refreshed"] = Field(
         default="kept", description="kept, or refreshed where edges change over time"
     )

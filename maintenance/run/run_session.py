@@ -34,7 +34,9 @@ from freshkeeper.maintenance.service_join.maintenance_settings import (
     Registration,
     Shares,
 )
+from freshkeeper.maintenance.service_join.missing_answers import Missing
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.service_join.waiting_answers import WaitingQuery
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.state.run_state import Progress, State
 from freshkeeper.maintenance.streams.opening import is_live, open_stream
@@ -44,6 +46,7 @@ from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.maintenance.streams.watermark import Inputs
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
+SOONER = "a larger --budget or --bank fetches it sooner"
 NAMED = 3
 """So many queries of a template are named."""
 
@@ -65,6 +68,10 @@ class Session:
     failed_fetches: int = 0
     missed: int = 0
     """answers that were not given, because nothing had been fetched for them yet"""
+    marked: int = 0
+    """answers that were given without what had not been fetched for them yet"""
+    _dropping: list[str] = field(default_factory=list)
+    """why queries cannot do that"""
 
     def __post_init__(self) -> None:
         """Find mistakes before anything runs."""
@@ -196,6 +203,8 @@ class Session:
             raise ConfigError("--state is for queries with windows: this one is evaluated once")
         if config.state is not None and self._fetch(each) != Fetch.VIEW:
             raise ConfigError(f"--state keeps views, and --fetch {self._fetch(each)} has none")
+        if config.state is not None and config.missing is Missing.WAIT:
+            raise ConfigError("--state does not keep what --missing wait waits with: take emit or drop")
         if config.audit and self._fetch(each) != Fetch.VIEW:
             raise ConfigError(f"--audit checks answers of a view, and --fetch {self._fetch(each)} has none")
 
@@ -245,7 +254,8 @@ class Session:
     def _seen(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
         del source, manager
         self.failed_fetches += evaluation.record.errors * self._several
-        self.missed += evaluation.missed
+        self.missed += evaluation.record.missed
+        self.marked += evaluation.record.marked
 
     def _settings(self) -> dict[str, object]:
         """All settings of the run, and what the sources' files say."""
@@ -271,14 +281,22 @@ class Session:
             yield f"{_elements(late)} too late and left out; --delay says how long to wait"
         if skipped := self._mistakes.count:
             yield f"{_elements(skipped)} unreadable and skipped"
-        if self.missed:
-            yield (
-                f"{self.missed:,} answers were not given because what they need had not been fetched yet: a larger "
-                "--budget or --bank fetches it sooner"
-            )
+        if self.marked:
+            given = f"{self.marked:,} answers were given without what had not been fetched for them yet"
+            yield f"{given}, as fresh: 0; {SOONER}"
+        for query in self._built.values():
+            if isinstance(query.answering, WaitingQuery):
+                yield from query.answering.news()
+        if self.missed and self.config.missing is not Missing.WAIT:
+            missed = f"{self.missed:,} answers were not given because what they need had not been fetched yet"
+            yield f"{missed}{self._why()}; {SOONER}"
         if self.failures:
             count, of = len(self.failures), len(self.failures) + sum(len(each.names) for each in self._running)
             yield f"{count} of {of} queries failed: {', '.join(self.failures)}"
+
+    def _why(self) -> str:
+        """Why they were not given without it."""
+        return f" ({self._dropping[0]})" if self._dropping else ""
 
     def _sources(self) -> dict[str, Source]:
         sources = {
@@ -297,6 +315,8 @@ class Session:
             capacity=self.config.capacity,
             seed=self.config.seed,
             edges=self.config.edges == "refreshed",
+            missing=self.config.missing,
+            dropping=self._dropping.append,
             audit=self.config.audit,
             shares=Shares(self.config.weights, self.config.minimum) if self.config.shared else None,
             observe=partial(_tell, [self._seen, *observers]),

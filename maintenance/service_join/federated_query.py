@@ -30,6 +30,8 @@ class FederatedQuery:
     services: Sequence[Service]
     variables: tuple[str, ...] = ()
     errors: int = 0
+    found: Sequence[ServiceRows] = ()
+    """what the services answered last"""
     one_order: bool = False
     """whether its aggregates are made in the order in which the native evaluator makes them"""
     _template: Template | None = field(init=False)
@@ -50,7 +52,7 @@ class FederatedQuery:
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
         """All of this instant, each with the freshness of the copies that it is made of."""
-        found = [service.rows(now) for service in self.services]
+        self.found = found = [service.rows(now) for service in self.services]
         self.errors = sum(service.errors for service in self.services)
         table = evaluator.find(self._text(found), functions)
         assert isinstance(table, Table)

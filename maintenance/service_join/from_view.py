@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Row
 from freshkeeper.maintenance.rsp.r2s import CERTAIN, Freshness, combine
 from freshkeeper.maintenance.service_join.service_view import Feed, ServiceView
-from freshkeeper.maintenance.service_join.values import ServiceRows
-from freshkeeper.maintenance.service_join.window_mappings import Mappings, WindowPart
+from freshkeeper.maintenance.service_join.values import ServiceRows, nameless
+from freshkeeper.maintenance.service_join.window_mappings import Mappings, WindowMapping, WindowPart
 from freshkeeper.policies import base
 from freshkeeper.policies.base import Case
 
@@ -20,8 +20,12 @@ class FromView:
     view: ServiceView
     variables: tuple[str, ...]
     """those of the view's rows, as this query calls them"""
+    marks: bool = False
+    """whether what was never fetched is a solution that binds nothing of the source's"""
     errors: int = 0
     _mappings: Mappings = field(default_factory=lambda: Mappings([]))
+    _staged: Sequence[WindowMapping] = ()
+    """what the view was told of"""
 
     def __post_init__(self) -> None:
         """The view knows its users by number."""
@@ -30,7 +34,8 @@ class FromView:
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceView:
         """Tell the view what is in the windows now."""
         self._mappings = self.part.read(evaluator, functions)
-        self.view.stage(self._user, now, self._mappings.joined)
+        self._staged = self._mappings.joined
+        self.view.stage(self._user, now, self._staged)
         return self.view
 
     def stage(self, feed: Feed) -> None:
@@ -59,7 +64,7 @@ class FromView:
         copies: list[int] = []
         numbers: dict[object, int] = {}
         parts: list[list[Freshness]] = []
-        complete: dict[Row, list[Freshness]] = {mapping.sn: [] for mapping in mappings.joined}
+        complete: dict[Row, list[Freshness]] = {mapping.sn: [] for mapping in self._staged}
         for answer in self.view.answers(complete):
             fresh = Freshness(answer.freshness, answer.age)
             number = numbers.setdefault(self._owner(answer.key, answer.entry), len(numbers))
@@ -76,8 +81,18 @@ class FromView:
         freshness += [
             whole[sn] for sn, each in complete.items() if not each
         ]  # no row is made of them, and a sum may be
+        misses = self.view.manager.view.misses if self.marks else {}
+        if missed := [sn for sn in complete if sn in misses and not nameless(sn)]:
+            rows += map(self._marked, missed)
+            copies += [len(freshness)] * len(missed)
+            freshness.append(Freshness(0.0))
         whole |= mappings.lacking
         return ServiceRows(self.variables, rows, copies, freshness, self.part.sn, whole)
+
+    def _marked(self, sn: Row) -> Row:
+        """A solution of an SN that the view lacks: it alone is bound."""
+        known = dict(zip(self.part.sn, sn, strict=True))
+        return tuple(known.get(name) for name in self.variables)
 
     def _owner(self, sn: object, sr: object) -> object:
         """What is fresh together: the inputs of an aggregate, or the edges of an SR."""

@@ -10,6 +10,7 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.templates import Template
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.rsp.evaluation_limits import Limits
+from freshkeeper.maintenance.service_join.missing_answers import Missing
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.view.changes import ChangeModel
@@ -64,6 +65,10 @@ class MaintenanceSettings:
     observe: Observer = field(default=lambda *_: None)
     state: State | None = None
     """what keeps the views over a restart"""
+    missing: Missing = Missing.DROP
+    """what becomes of answers that lack what was never fetched"""
+    dropping: Callable[[str], None] = field(default=lambda _: None)
+    """who is told why a SERVICE pattern's answers cannot be given without it"""
     speed: float = 1
     """how many times as fast as the clock event time passes: a step is so much shorter to wait in"""
 

@@ -14,6 +14,7 @@ from freshkeeper.maintenance.rsp.window_content import NEVER
 from freshkeeper.maintenance.service.asking import Waiting
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges, over_srs, sure_edges
+from freshkeeper.maintenance.service_join.values import nameless
 from freshkeeper.maintenance.service_join.window_mappings import WindowMapping
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 from freshkeeper.policies.arrays import Ints
@@ -38,6 +39,8 @@ class ServiceView:
     """what keeps edges up to date, where that is wanted"""
     observe: Callable[[Evaluation], None] = field(default=lambda _: None)
     store: ViewStore = field(default_factory=NoStore)
+    marks: bool = False
+    """whether all its queries give answers that lack what was never fetched"""
     users: int = 0
     """how many queries' patterns it answers"""
     failure: Exception | None = None
@@ -130,7 +133,15 @@ class ServiceView:
         if self.edges is not None:
             self.sure = sure_edges(evaluation)
             evaluation = over_srs(evaluation, self.manager.case)
+        if self.marks:
+            evaluation = evaluation.with_marks(self._marked())
         self._evaluation, self._answers, self._places = evaluation, None, {}
+
+    def _marked(self) -> int:
+        """Window mappings of SNs that were never fetched, though they can be."""
+        misses, graph = self.manager.view.misses, self.manager.graph
+        slots = [slot for sn, slot in misses.items() if isinstance(sn, tuple) and not nameless(sn)]
+        return int(graph.tallies.total[: graph.srs][slots].sum())
 
     def _commit(self, slots: Ints) -> None:
         evaluation = self.evaluation

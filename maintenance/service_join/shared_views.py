@@ -16,8 +16,10 @@ from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
 from freshkeeper.maintenance.service_join.evaluation_grid import common_grid, spec_of
 from freshkeeper.maintenance.service_join.from_view import FromView
 from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Registration, Shares
+from freshkeeper.maintenance.service_join.missing_answers import Missing, why_dropped
 from freshkeeper.maintenance.service_join.same_pattern import NumberedPattern
 from freshkeeper.maintenance.service_join.service_view import ServiceView
+from freshkeeper.maintenance.service_join.waiting_answers import WaitingView
 from freshkeeper.maintenance.service_join.window_mappings import WindowPart
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
@@ -53,6 +55,13 @@ class WantedView:
         return self.numbered.pattern.endpoint or ""
 
     @property
+    def why_dropped(self) -> str | None:
+        """Why an answer without what this pattern would bind is not given; None where it is."""
+        if self.settings.missing is not Missing.EMIT:
+            return f"--missing {self.settings.missing}"
+        return why_dropped(self.registration.query, self.numbered.pattern, self.numbered.split.sn)
+
+    @property
     def key(self) -> Hashable:
         """Equal for those that one view can answer."""
         one = self.settings
@@ -84,6 +93,8 @@ class Views:
         if wanted.key not in self._made:
             self._made[wanted.key] = wanted.numbered, self._view(self._wanted[wanted.key])
         first, view = self._made[wanted.key]
+        if (why := wanted.why_dropped) is not None:
+            wanted.settings.dropping(why)
         names = wanted.numbered.names_of(first)
         part = WindowPart.of(
             wanted.registration.query,
@@ -91,7 +102,8 @@ class Views:
             [names[name] for name in view.endpoint.split.sn],
             wanted.contents,
         )
-        return FromView(part, view, tuple(names[name] for name in view.endpoint.variables))
+        kind = WaitingView if wanted.settings.missing is Missing.WAIT else FromView
+        return kind(part, view, tuple(names[name] for name in view.endpoint.variables), why is None)
 
     def patience(self, settings: MaintenanceSettings) -> float:
         """Seconds that an instant waits for its sources, all at once: a tenth of the step is left for the rest."""
@@ -129,7 +141,9 @@ class Views:
         store: ViewStore = NoStore()
         if settings.state is not None and recorded is not None:
             store = settings.state.store(first.number, first.endpoint, manager, endpoint, recorded)
-        return ServiceView(endpoint, manager, edges, partial(settings.observe, _label(users), manager), store)
+        marks = all(user.why_dropped is None for user in users)
+        observe = partial(settings.observe, _label(users), manager)
+        return ServiceView(endpoint, manager, edges, observe, store, marks)
 
     def _budget(self, users: Sequence[WantedView]) -> BudgetRule | Ledger:
         """Its own, or its part of the shared one: as much as its users' weights come to."""

@@ -75,6 +75,11 @@ def _named(term: Term) -> Term:
     return NamedNode(SKOLEM + term.value) if isinstance(term, BlankNode) else term
 
 
+def nameless(sn: Iterable[Term | None]) -> bool:
+    """Whether nobody can be asked for it: a blank node has no name outside its graph."""
+    return any(skolem(term) is not term for term in sn if isinstance(term, BlankNode | Triple))
+
+
 def unskolem(term: Term | None) -> Term | None:
     """A blank node again, if it was one."""
     return None if term is None else _changed(term, _blank)

@@ -63,6 +63,8 @@ class Mappings:
     """Those of one instant."""
 
     joined: Sequence[WindowMapping]
+    variables: tuple[str, ...] = ()
+    """what they bind, in the order of their identities"""
     unbound: bool = False
     """whether some lack a value to join with: they would join all that the source has, which nobody asks it for"""
 
@@ -93,7 +95,7 @@ class WindowPart:
         table = evaluator.find(self.sparql, functions)
         assert isinstance(table, Table)
         if not set(self.sn) <= set(table.variables):
-            return Mappings([], bool(table.rows))
+            return Mappings([], table.variables, bool(table.rows))
         places = [table.variables.index(name) for name in self.sn]
         seen: dict[Row, int] = {}
         found, unbound = [], False
@@ -106,7 +108,7 @@ class WindowPart:
             bound = {name: term for name, term in zip(table.variables, row, strict=True) if term is not None}
             expiry = min((pattern.expiry(bound) for pattern in self.patterns), default=FOREVER)
             found.append(WindowMapping(row if copy == 1 else (*row, *[None] * copy), sn, expiry))
-        return Mappings(found, unbound)
+        return Mappings(found, table.variables, unbound)
 
 
 def _patterns(

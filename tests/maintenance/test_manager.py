@@ -283,8 +283,8 @@ def test_an_honest_budget_holds_for_any_policy(make_manager):
 
 def test_what_had_no_answer_is_counted_and_not_lost_without_a_word(make_manager):
     manager = make_manager("gain", budget=1, warm=False)
-    missed = [manager.evaluate(1000, [(900, "jazz"), (950, "jazz"), (960, "rock")]).missed]
-    missed += [manager.evaluate(1000 * n, []).missed for n in (2, 3)]
+    missed = [manager.evaluate(1000, [(900, "jazz"), (950, "jazz"), (960, "rock")]).record.missed]
+    missed += [manager.evaluate(1000 * n, []).record.missed for n in (2, 3)]
     assert missed == [1, 0, 0]
 
 

@@ -17,6 +17,7 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.service_join.missing_answers import Missing
 from freshkeeper.policies.registry import make
 
 SEEDS = [n if n < 8 else pytest.param(n, marks=pytest.mark.slow) for n in range(40)]
@@ -120,12 +121,16 @@ def settings(seed: int, seen: list[tuple[object, ...]], policies: Sequence[str])
 
     def observe(source: str, _: Manager, evaluation: Evaluation) -> None:
         one = evaluation.record
-        seen.append((source, one.t_ms, one.results, one.window_mappings, one.spent, one.candidates, one.requests))
+        numbers = one.results, one.window_mappings, one.spent, one.candidates, one.requests, one.missed, one.marked
+        seen.append((source, one.t_ms, *numbers))
 
     name = draw.choice(policies)
     budget = BudgetRule.of(draw.choice([0.5, 1, 2, 5, 50]), draw.choice([0, 4]))
     capacity = draw.choice([None, None, 3])
-    return MaintenanceSettings(lambda _: make(name), budget, capacity=capacity, seed=seed, observe=observe)
+    missing = draw.choice([Missing.EMIT, Missing.DROP])
+    return MaintenanceSettings(
+        lambda _: make(name), budget, capacity=capacity, seed=seed, observe=observe, missing=missing
+    )
 
 
 def answered(

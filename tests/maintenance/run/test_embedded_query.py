@@ -49,7 +49,7 @@ def test_a_source_in_which_nothing_changes_needs_no_volatile_predicates_and_is_a
         ((bound, freshness),) = result.solutions()
         assert (bound["reach"], freshness.probability) == (ox.Literal(30), 1.0)
     assert data.requests == 1
-    (unpaid,) = run(continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, budget=0), posts(1))
+    (unpaid,) = run(continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, budget=0, missing="drop"), posts(1))
     assert len(unpaid.answers) == 0
 
 
@@ -70,8 +70,10 @@ def test_how_sources_are_asked_is_an_argument(fetch: str, sure: float) -> None:
 
 
 def test_a_way_to_ask_sources_that_there_is_not_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="fetch='alway' is no way to ask sources: did you mean 'always'"):
+    with pytest.raises(ConfigError, match="fetch='alway': did you mean 'always'"):
         continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, fetch="alway")
+    with pytest.raises(ConfigError, match="missing='emitt': did you mean 'emit'"):
+        continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, missing="emitt")
 
 
 def test_several_queries_share_a_budget_and_none_takes_what_is_another_s() -> None:
@@ -83,7 +85,7 @@ def test_several_queries_share_a_budget_and_none_takes_what_is_another_s() -> No
     engine = Engine()
     for shares in asks.values():
         blog = Source.embedded(f"PREFIX : <{E}> {users}", [f"{E}followers"])
-        engine.register(continuous_query(text, {f"{E}blog": blog}, budget=shared, shares=shares))
+        engine.register(continuous_query(text, {f"{E}blog": blog}, budget=shared, shares=shares, missing="drop"))
     posts = [
         (1000 * t, ox.Triple(*(ox.NamedNode(E + x) for x in (f"p{n}", "by", f"u{n}"))))
         for t in (1, 2)
