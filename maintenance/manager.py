@@ -7,6 +7,7 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from freshkeeper.maintenance.budget.audit import Audit, Auditor, Draws, Sampled, still_fresh
+from freshkeeper.maintenance.budget.controller import AUDITS, Observed
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger
 from freshkeeper.maintenance.budget.selection import check_handles, check_selection, whole_requests
+from freshkeeper.maintenance.budget.target_ledger import TargetLedger
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
@@ -74,13 +77,17 @@ class Manager:
     answers: bool = True
     """whether evaluations carry their answers; without, they are told when somebody asks"""
     audit: Amount = 0
-    """the share of the budget that checks how fresh the answers are"""
+    """the share of the budget that checks how fresh the answers are; with a target a tenth unless said otherwise"""
+    target: float | None = None
+    """the share of answers that is to be fresh: the budget is then the most that an evaluation may cost"""
     timer: Callable[[], int] = time.perf_counter_ns
     view: View = field(init=False)
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
         """Wire the parts, and refuse a policy that cannot work here."""
+        if self.window.step > self.window.range:
+            warnings.warn(_gap(self.window), stacklevel=3)
         self.endpoint = source_of(self.endpoint)
         self.policy = make(self.policy) if isinstance(self.policy, str) else self.policy
         self.budget = _rule_of(self.budget)
@@ -89,7 +96,8 @@ class Manager:
         self.graph = MaintenanceGraph(self.content)
         self.view = View(self.graph, self.model, self.capacity)
         self.rounds = RoundBuilder(self.window, self.view, self.model, self.policy, self.case)
-        self.ledger = self.budget if isinstance(self.budget, Ledger) else Ledger(self.budget)
+        self.ledger = self._ledger_of(self.budget)
+        self.audit = self.audit or (AUDITS if isinstance(self.ledger, TargetLedger) else 0)
         self.ledger.overdraft = not self.policy.keeps_budget
         self.rng = np.random.default_rng(self.seed)
         self.auditor = Auditor.of(self.audit, self.case, self.rng.spawn(1)[0]) if self.audit else None
@@ -212,7 +220,7 @@ class Manager:
             self.policy.observe(Results(srs, good, changed, read_at, tuple(keys), self.view.kinds[srs]))
         return changed
 
-    def conclude(self, decision: Decision, refreshes: Refreshes) -> Evaluation:
+    def conclude(self, decision: Decision, refreshes: Refreshes, again: bool = False) -> Evaluation:
         """Join the window with the view as it is now: of what windows need, all that is counted is kept by SR."""
         needed = self.graph.tallies.total[: self.graph.srs]
         copies = self._fresh_now(decision)
@@ -223,6 +231,11 @@ class Manager:
             lost = float(needed[list(self.view.misses.values())].sum()) * (self.view.degree - 1.0)
             results, expected = float(needed.sum()) + lost, float(needed @ copies)
         audits = self._audited(decision, refreshes)
+        if isinstance(self.ledger, TargetLedger) and not again:
+            weights, fresh = (join.counts * (join.degrees > 0), join.wholes) if join.whole else (needed, copies)
+            self.ledger.controller.note(
+                self._observed(decision, refreshes, audits, weights.astype(np.float64), fresh, copies)
+            )
         record = Record(
             decision.k, decision.now, results, expected, decision.window_mappings,
             int(decision.round.candidates.sum()), int(decision.round.stale_candidates.sum()),
@@ -234,6 +247,25 @@ class Manager:
         self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()
         return Evaluation(record, refreshes, answers, join, decision.sns, decision.counts, audits)
+
+    def _observed(
+        self, decision: Decision, refreshes: Refreshes, audits: Sequence[Audit], weights: Floats, fresh: Floats,
+        copies: Floats,
+    ) -> Observed:  # fmt: skip
+        """What a controller sees: whether copies that were replaced, and answers that were checked, were fresh."""
+        kept = np.full(copies.size, np.nan)
+        had = decision.round.last_refresh != NEVER
+        kept[decision.srs[had]] = decision.round.fresh_if_kept[had, 0]
+        good = np.array([error is None for error in refreshes.errors], bool) & ~refreshes.late
+        good[good] = ~np.isnan(kept[refreshes.srs[good]])
+        draws = decision.draws.answers if audits else ()
+        told = [(one.fresh, float(np.prod(copies[list(draw.srs)]))) for one, draw in zip(audits, draws, strict=True)]
+        known = [(verdict, believed) for verdict, believed in told if verdict is not None]
+        return Observed(
+            weights, fresh, kept[refreshes.srs[good]], refreshes.changed[good],
+            np.array([believed for _, believed in known]), np.array([verdict for verdict, _ in known], bool),
+            refreshes.spent,
+        )  # fmt: skip
 
     def revisit(
         self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None, had: float = 0.0, spent: float = 0.0
@@ -253,7 +285,7 @@ class Manager:
         none, budget = Selection(np.empty(0, np.int32), np.empty(0), ""), Budget(had, had)
         weights = counts[present].astype(np.int64)
         decision = Decision(self._k, now, round, srs, present, weights, Draws(), none, budget, self.content.size, 0.0)
-        return self.conclude(decision, Refreshes.none(spent))
+        return self.conclude(decision, Refreshes.none(spent), again=True)
 
     def dump(self) -> dict[str, Any]:
         """What must survive a restart beside the view, as JSON: the ledger, the lots, the audits, the policy."""
@@ -280,6 +312,13 @@ class Manager:
         while not isinstance(model, TellsClocks) and hasattr(model, "model"):
             model = model.model
         return regular_entries(model, self.view.srs.keys) if isinstance(model, TellsClocks) else []
+
+    def _ledger_of(self, budget: BudgetRule | Ledger) -> Ledger:
+        if self.target is None:
+            return budget if isinstance(budget, Ledger) else Ledger(budget)
+        if isinstance(budget, Ledger):
+            raise ConfigError("a target needs a budget of its own, as BudgetRule.of(10): others share this ledger")
+        return TargetLedger.towards(self.target, budget)
 
     @property
     def _tallies(self) -> tuple[WindowCounts, WindowCounts]:
@@ -411,6 +450,14 @@ class Manager:
             join.now, sn, sr, join.weight[held], self.view.last_refresh[sr], join.fresh[held], self.view.kinds[sr],
             [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], [values[n] for n in numbers],
         )  # fmt: skip
+
+
+def _gap(window: WindowSpec) -> str:
+    """What somebody should know whose windows leave gaps, as when range and step are the wrong way round."""
+    return (
+        f"a window with range {window.range} and step {window.step} leaves out what comes in the "
+        f"{window.step - window.range} {'elements' if window.count else 'ms'} between two of them"
+    )
 
 
 def _rule_of(budget: BudgetRule | Ledger | Amount | str) -> BudgetRule | Ledger:

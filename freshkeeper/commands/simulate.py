@@ -11,7 +11,7 @@ from freshkeeper.commands.options import changed
 
 KEYS = (
     *("trace", "policies", "budget", "bank", "window", "step", "case", "knowledge"),
-    *("start", "seeds", "evaluations", "answers"),
+    *("start", "seeds", "evaluations", "answers", "hold", "audit"),
 )
 """What has an option of its own; `--set` takes any key."""
 

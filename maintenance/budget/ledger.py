@@ -100,10 +100,14 @@ class Ledger:
         if self.evaluations:
             self.carried = min(self.rule.bank, max(Fraction(0), self.available))
         self.evaluations += 1
-        self.paid = self.rule.paid(self.evaluations) - self.rule.paid(self.evaluations - 1)
+        self.paid = self.pay()
         self.available = self.carried + self.paid
         remaining = None if self.rule.evaluations is None else max(1, self.rule.evaluations - self.evaluations + 1)
         return Budget(float(self.available), float(self.rule.per_evaluation), float(self.rule.bank), remaining)
+
+    def pay(self) -> Fraction:
+        """What the evaluation that begins is paid."""
+        return self.rule.paid(self.evaluations) - self.rule.paid(self.evaluations - 1)
 
     def keep(self, amount: Amount) -> None:
         """The choice of this evaluation costs so much; nobody else wants the rest."""

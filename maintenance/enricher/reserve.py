@@ -4,12 +4,14 @@ A round opens it, pays for its refreshes, and leaves the reserve, which misses t
 thread. What they leave is there for the next round: the bank is as large as the reserve.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from threading import Lock
 from typing import Any
 
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger, exact
+from freshkeeper.maintenance.budget.target_ledger import TargetLedger
 from freshkeeper.policies.base import Budget
 
 
@@ -39,12 +41,17 @@ class Reserve(Ledger):
         """Hold back so much of every round."""
         return cls(rule, share=exact(share, "a reserve"))
 
+    @property
+    def kept(self) -> Fraction:
+        """What is held back of the round that begins."""
+        return self.share
+
     def open(self, now: int = 0) -> Budget:
         """Pay in, and hold the reserve back."""
         with self.lock:
             self.available += self.held
             budget = super().open(now)
-            self.held = min(self.share, self.available)
+            self.held = min(self.kept, self.available)
             self.available -= self.held
             return Budget(float(self.available), budget.per_evaluation, budget.bank)
 
@@ -77,7 +84,17 @@ class Reserve(Ledger):
         """After a kill nobody knows what misses took since: all that they might have."""
         return super().dump() | {"spent": str(self.spent + self.held), "available": "0"}
 
-    def load(self, state: dict[str, Any]) -> None:  # type: ignore[override]
+    def load(self, state: Mapping[str, Any]) -> None:
         """Go on from an earlier run."""
         super().load(state)
         self.held = Fraction(0)
+
+
+@dataclass(eq=False)
+class TargetReserve(Reserve, TargetLedger):
+    """The same where a controller pays: the reserve is as large a part of what is paid."""
+
+    @property
+    def kept(self) -> Fraction:
+        """As large a part as of the most; a whole unit at least, or nothing would ever be fetched at once."""
+        return max(self.rule.unit, self.share * self.controller.pay / self.controller.ceiling)

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from freshkeeper.maintenance.budget.ledger import BudgetRule, exact
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.enricher.lookup_source import Lookup
-from freshkeeper.maintenance.enricher.reserve import Reserve
+from freshkeeper.maintenance.enricher.reserve import Reserve, TargetReserve
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.service.limits.rate import Rate
 from freshkeeper.maintenance.settings.durations import to_ms
@@ -39,6 +39,8 @@ class EnricherSettings:
     """from a list of keys to a mapping of rows; what is not in it has no row"""
     budget: str
     """requests in a period: "5/s", "300/min", "20000/day\""""
+    target: float | None = None
+    """the share of answers that is to be fresh, as 0.95: the budget is then the most that is paid for it"""
     batch: int = 1
     """how many keys a request may have"""
     horizon: str | int = "10m"
@@ -89,7 +91,7 @@ class EnricherSettings:
                 raise ConfigError(f"{name} is a share of the budget from 0 up to 1, not {getattr(self, name)!r}")
         if self.price is not None and self.batch not in (1, self.price.batch):
             raise ConfigError(f"batch={self.batch} and a price for batches of {self.price.batch}: say it once")
-        self.rule()
+        self.ledger()
         self.window(0)
 
     def rate(self) -> Fraction:
@@ -125,7 +127,10 @@ class EnricherSettings:
 
     def ledger(self) -> Reserve:
         """Of the rounds, with the reserve for misses."""
-        return Reserve.of(self.rule(), self._kept if self.reserve and self.missing != "without" else 0)
+        kept = self._kept if self.reserve and self.missing != "without" else Fraction(0)
+        if self.target is None:
+            return Reserve.of(self.rule(), kept)
+        return TargetReserve.towards(self.target, self.rule(), share=kept)
 
     @property
     def _kept(self) -> Fraction:

@@ -12,6 +12,7 @@ from typing import IO
 
 from freshkeeper.maintenance.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.files import PRIVATE, lock, make_directory, writing
+from freshkeeper.maintenance.journal.earlier_runs import keep_earlier
 from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write_part
 from freshkeeper.maintenance.journal.rows import Rows, plain, written
 from freshkeeper.maintenance.journal.run_json import About
@@ -120,12 +121,11 @@ class QueryJournal:
         self._write_parts()
 
     def _begin(self, directory: Path) -> None:
-        """A run that does not go on with an earlier one takes its place."""
+        """A run that does not go on with an earlier one leaves that one's journal where it can be found."""
         self._since = time.monotonic() if self._since is None else self._since
         if not self._goes_on:
             self._goes_on = True
-            for name in TABLES:
-                remove(directory, name)
+            keep_earlier(directory)
 
     def _know(self, source: str, manager: Manager) -> Truth:
         """What is known of a source; run.json has every view from its first evaluation on."""

@@ -10,6 +10,8 @@ from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
+from freshkeeper.maintenance.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.budget.target_news import daily
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.fetch_errors import kind_of
@@ -46,6 +48,10 @@ class Metrics:
         self.low = self._gauge("measured_fresh_ratio_low", "lower end of its 95 % interval")
         self.high = self._gauge("measured_fresh_ratio_high", "upper end of its 95 % interval")
         self.misses = self._gauge("misses", "entries that the windows need and the view lacks")
+        self.pay = self._gauge("budget_per_evaluation", "cost units that the next evaluation is paid towards a target")
+        self.target = self._gauge("target_fresh_ratio", "the share of answers that is to be fresh")
+        self.believed = self._gauge("believed_fresh_ratio", "what the controller of a target believes it is")
+        self.daily = self._gauge("spent_per_day", "cost units a day that a target costs at the pace so far")
         self.budget_left = self._gauge("budget_left", "cost units that the last evaluation left")
         self.entries = self._gauge("view_entries", "entries that the view holds")
         self.regular = self._gauge("regular_entries", "entries that are believed to change by a clock")
@@ -81,6 +87,7 @@ class Metrics:
         self.decide.labels(source).observe(record.decide_us / 1e6)
         self.fetch.labels(source).observe(record.fetch_ms / 1e3)
         self._clocks(source, manager)
+        self._control(source, manager)
         self._audits(source, manager, evaluation)
 
     def looked_up(self, source: str, hits: int, misses: int) -> None:
@@ -116,6 +123,18 @@ class Metrics:
         self.period.remove_by_labels({"source": source})
         for entry in entries[:REGULAR_SHOWN]:
             self.period.labels(source, str(entry.key)).set(entry.period_ms / 1000)
+
+    def _control(self, source: str, manager: Manager) -> None:
+        """Where a target is kept: what it is, what is believed, and what it costs."""
+        if not isinstance(manager.ledger, TargetLedger):
+            return
+        control, day = manager.ledger.controller, daily(manager)
+        self.target.labels(source).set(control.target)
+        self.pay.labels(source).set(float(control.pay))
+        if control.freshness is not None:
+            self.believed.labels(source).set(control.freshness)
+        if day is not None:
+            self.daily.labels(source).set(day)
 
     def _audits(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
         if manager.auditor is None:

@@ -164,6 +164,11 @@ class RunConfig(BaseModel):
     policy: str = Field(default="", description="what chooses the refreshes; empty: plan, and bundle for aggregates")
     budget: Amount = Field(default=10, description="cost units per evaluation, for every SERVICE pattern")
     bank: Amount = Field(default=0, description="how much unspent budget is carried")
+    target: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="the share of answers that is to be fresh, as 0.95: a controller sets what each evaluation may "
+        "cost, from audits, and budget is the most; null: budget is what each may cost",
+    )
     shared: bool = Field(default=False, description="all SERVICE patterns share one budget, by weight and minimum")
     weights: dict[str, Amount] = Field(
         default={},
@@ -245,6 +250,9 @@ class RunConfig(BaseModel):
             raise ValueError("format: a table of csv has the columns of one query: let several write files, out: DIR")
         if self.format not in FORMATS:
             raise ValueError(f"format: {nearest(self.format, list(FORMATS))}")
+        if self.target is not None and (self.shared or not self.budget):
+            why = "sets a budget for each SERVICE pattern" if self.shared else "needs a budget, which is the most"
+            raise ValueError(f"target: it {why}: " + ("leave out shared" if self.shared else "say budget: 10"))
         if (self.weights or self.minimum) and not self.shared:
             raise ValueError("weights and minimum are for a shared budget: say shared: true")
         for name in (*self.weights, *self.minimum, *self.volatile):

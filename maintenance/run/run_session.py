@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.budget.target_news import target_news
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About
@@ -70,6 +72,8 @@ class Session:
     """answers that were not given, because nothing had been fetched for them yet"""
     marked: int = 0
     """answers that were given without what had not been fetched for them yet"""
+    _targets: dict[str, Manager] = field(default_factory=dict)
+    """views that are kept at a target"""
     _dropping: list[str] = field(default_factory=list)
     """why queries cannot do that"""
 
@@ -205,6 +209,8 @@ class Session:
             raise ConfigError(f"--state keeps views, and --fetch {self._fetch(each)} has none")
         if config.state is not None and config.missing is Missing.WAIT:
             raise ConfigError("--state does not keep what --missing wait waits with: take emit or drop")
+        if config.target is not None and self._fetch(each) != Fetch.VIEW:
+            raise ConfigError(f"--target keeps a view fresh, and --fetch {self._fetch(each)} has none")
         if config.audit and self._fetch(each) != Fetch.VIEW:
             raise ConfigError(f"--audit checks answers of a view, and --fetch {self._fetch(each)} has none")
 
@@ -252,7 +258,8 @@ class Session:
             self.failed_fetches += result.errors
 
     def _seen(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
-        del source, manager
+        if isinstance(manager.ledger, TargetLedger):
+            self._targets[source] = manager
         self.failed_fetches += evaluation.record.errors * self._several
         self.missed += evaluation.record.missed
         self.marked += evaluation.record.marked
@@ -290,6 +297,8 @@ class Session:
         if self.missed and self.config.missing is not Missing.WAIT:
             missed = f"{self.missed:,} answers were not given because what they need had not been fetched yet"
             yield f"{missed}{self._why()}; {SOONER}"
+        for source, manager in self._targets.items():
+            yield target_news(source if len(self._targets) > 1 else "", manager)
         if self.failures:
             count, of = len(self.failures), len(self.failures) + sum(len(each.names) for each in self._running)
             yield f"{count} of {of} queries failed: {', '.join(self.failures)}"
@@ -318,6 +327,7 @@ class Session:
             missing=self.config.missing,
             dropping=self._dropping.append,
             audit=self.config.audit,
+            target=self.config.target,
             shares=Shares(self.config.weights, self.config.minimum) if self.config.shared else None,
             observe=partial(_tell, [self._seen, *observers]),
             state=self._state,

@@ -60,6 +60,8 @@ class MaintenanceSettings:
     """whether edges change over time and are refreshed too"""
     audit: float = 0
     """the share of the budget that measures how fresh the answers are"""
+    target: float | None = None
+    """the share of answers that is to be fresh: the budget is then the most that an evaluation may cost"""
     shares: Shares | None = None
     """how the budget is shared; None: each SERVICE pattern has all of it"""
     observe: Observer = field(default=lambda *_: None)

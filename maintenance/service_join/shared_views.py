@@ -65,7 +65,17 @@ class WantedView:
     def key(self) -> Hashable:
         """Equal for those that one view can answer."""
         one = self.settings
-        return (self.numbered.key, self.case, one.policy, one.model, one.budget, one.capacity, one.edges, one.audit)
+        return (
+            self.numbered.key,
+            self.case,
+            one.policy,
+            one.model,
+            one.budget,
+            one.capacity,
+            one.edges,
+            one.audit,
+            one.target,
+        )
 
 
 @dataclass(eq=False)
@@ -137,6 +147,7 @@ class Views:
             settings.seed,
             answers=edges is not None or bool(settings.audit),  # else they are told when somebody asks
             audit=settings.audit,
+            target=settings.target,
         )
         store: ViewStore = NoStore()
         if settings.state is not None and recorded is not None:

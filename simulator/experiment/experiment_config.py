@@ -130,6 +130,16 @@ class Experiment(BaseModel):
     target: float | None = Field(
         default=None, gt=0, lt=1, description="the freshness that is asked for: what the report tells a budget for"
     )
+    hold: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="the freshness that a controller keeps: it sets what each evaluation may cost, from audits, and "
+        "budget is the most; null: budget is what each may cost",
+    )
+    audit: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0, description="the share of the budget that checks answers; with hold 0.1 unless said otherwise"
+    )
     spark: dict[str, Any] = Field(
         default={}, description="settings of Spark for --on spark, without the spark. of their names; master is one too"
     )

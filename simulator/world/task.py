@@ -141,7 +141,7 @@ class Task:
         manager = Manager(
             setting.window(trace.t0), remote if settings.instantaneous else limited, policy, rule,
             self._model(), setting.case, seed=np.random.SeedSequence([self.seed, 1]),
-            answers=setting.experiment.answers,
+            answers=setting.experiment.answers, audit=setting.experiment.audit, target=setting.experiment.hold,
         )  # fmt: skip
         if setting.experiment.start == "warm":
             self._warm(manager, remote)

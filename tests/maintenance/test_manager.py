@@ -6,6 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
+from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Price
 from freshkeeper.maintenance.service.memory import InMemory
 from freshkeeper.maintenance.view.learned import Learned
@@ -307,3 +309,9 @@ def test_what_is_told_of_an_evaluation_is_that_of_its_answers_also_where_they_ar
         else:
             each = {a.key: a.weight * a.freshness for a in answers}
             assert other.record.expected_fresh == pytest.approx(sum(each.values()))
+
+
+def test_windows_with_gaps_between_them_are_warned_of() -> None:
+    source = InMemory({"jazz": ["ann"]}, {"ann": 1})
+    with pytest.warns(UserWarning, match="range 1000 and step 4000 leaves out what comes in the 3000 ms between two"):
+        Manager(WindowSpec(1000, 4000), source, "lru", 1, Learned())

@@ -14,6 +14,7 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.files import PRIVATE, whole, whole_directory
 from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.journal.earlier_runs import keep_earlier
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About, RunError
 from freshkeeper.maintenance.manager import Manager
@@ -162,3 +163,16 @@ def test_a_directory_is_there_whole_or_as_it_was(tmp_path):
         (unfinished / "c").write_text("3")
     assert [each.name for each in place.iterdir()] == ["c"]
     assert [each.name for each in tmp_path.iterdir()] == ["place"]
+
+
+def test_the_journal_of_an_earlier_run_is_kept_beside_the_new_one(tmp_path):
+    for seed in (1, 2, 3):
+        keep_earlier(tmp_path)
+        journal.write(tmp_path, "evaluations", [journal.table("evaluations", {"seed": [seed]})])
+        (tmp_path / "run.json").write_text(str(seed))
+        (tmp_path / "posts.nt").write_text("what is no journal stays")
+    assert journal.read(tmp_path, "evaluations")["seed"].to_pylist() == [3]
+    earlier = [(journal.read(tmp_path / "earlier" / n, "evaluations")["seed"].to_pylist(), n) for n in ("1", "2")]
+    assert earlier == [([1], "1"), ([2], "2")]
+    assert [(tmp_path / "earlier" / n / "run.json").read_text() for n in "12"] == ["1", "2"]
+    assert (tmp_path / "posts.nt").exists()

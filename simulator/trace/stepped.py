@@ -1,0 +1,49 @@
+"""A trace in which the pace of changes, and later the load, jump: what a controller has to follow."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Trace
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Poisson changes and arrivals; at two instants entries change, and keys come, so many times as often."""
+
+    end_ms: int = 900_000
+    changes_at_ms: int = 300_000
+    faster: float = 2.5
+    load_at_ms: int = 600_000
+    busier: float = 3.0
+    sns: int = 30
+    srs: int = 60
+    edges: int = 60
+    change_interval_ms: tuple[int, int] = (20_000, 120_000)
+    arrival_interval_ms: tuple[int, int] = (1_000, 6_000)
+
+
+def stepped(steps: Steps, seed: int) -> Trace:
+    """The trace of a seed; it begins with an arrival at 0."""
+    rng = np.random.default_rng([seed, 77])
+    mean = rng.uniform(*steps.change_interval_ms, size=steps.srs)
+    changes = _jumping(rng, mean, steps.changes_at_ms, steps.end_ms, steps.faster)
+    mean = rng.uniform(*steps.arrival_interval_ms, size=steps.sns)
+    at, sn = _jumping(rng, mean, steps.load_at_ms, steps.end_ms, steps.busier)
+    order = np.argsort(at, kind="stable")
+    arrivals = Arrivals(np.append(0, at[order]), np.append(np.int32(0), sn[order]))
+    drawn = rng.permutation(steps.sns * steps.srs)[: steps.edges]
+    edges = Edges((drawn // steps.srs).astype(np.int32), (drawn % steps.srs).astype(np.int32))
+    sns, srs = (np.array([str(n) for n in range(count)], object) for count in (steps.sns, steps.srs))
+    return Trace(arrivals, edges, Changes.in_order(*changes), sns, srs)
+
+
+def _jumping(rng: np.random.Generator, mean: Floats, jump: int, end: int, factor: float) -> tuple[Ints, Ids]:
+    """Instants of Poisson processes with these mean intervals, after the jump so many times as dense, and whose."""
+    at, whose = [], []
+    for begin, stop, times in ((0, jump, 1.0), (jump, end, factor)):
+        counts = rng.poisson((stop - begin) * times / mean)
+        at.append(rng.uniform(begin, stop, int(counts.sum())).astype(np.int64))
+        whose.append(np.repeat(np.arange(mean.size, dtype=np.int32), counts))
+    return np.concatenate(at), np.concatenate(whose)
