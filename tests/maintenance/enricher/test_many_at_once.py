@@ -221,7 +221,8 @@ def test_metrics_tell_hits_misses_and_rounds():
         enricher.get("a")
         assert eventually(lambda: enricher.counts.rounds > 2)
         metrics = enricher._metrics.registry
-        assert metrics.get_sample_value("freshkeeper_lookups", {"source": "prices", "outcome": "hit"}) == 1
+        hits = {"source": "prices", "outcome": "hit"}
+        assert eventually(lambda: metrics.get_sample_value("freshkeeper_lookups", hits) == 1)
         assert metrics.get_sample_value("freshkeeper_evaluations_total", {"source": "prices"}) > 1
 
 
