@@ -79,6 +79,9 @@ def numbered(rows: Ints) -> tuple[Ints, int]:
     found, most = np.zeros(rows.shape[1], np.int64), 1
     for ids in rows:
         each, places = np.unique(ids, return_inverse=True)
+        if most == 1:
+            found, most = places, each.size
+            continue
         _, found = np.unique(found * each.size + places, return_inverse=True)
         most = int(found.max(initial=-1)) + 1
     return found, min(most, rows.shape[1])

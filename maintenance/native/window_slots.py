@@ -117,15 +117,14 @@ class HeldSlots(TripleSlots):
         """What came and went since this was last asked; what went and came back did neither."""
         going, added = _all(self._going), _all(self._coming)
         if self._before is not None:
-            going = np.unique(going[self.latest[going] < self._before])
+            going = _different(going[self.latest[going] < self._before], self.width)
         self.came = _all(self._arrived)
         self._going, self._coming, self._arrived, self._before = [], [], [], None
         slot_kernels.forget(self._table, self.terms, going)
         self._copies[going] = 0
         self._size -= going.size
         self._free = np.concatenate([self._free, going])
-        passing = np.intersect1d(added, going) if added.size and going.size else NONE
-        self.added, self.removed = (_without(each, passing) for each in (added, going))
+        self.added, self.removed = _apart(added, going, self.width)
         for positions, index in self.indexes.items():
             index.remove(self.removed)
             index.add(self.added, [self.terms[n, self.added] for n in positions])
@@ -144,5 +143,22 @@ def _all(parts: list[Ints]) -> Ints:
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else NONE
 
 
-def _without(slots: Ints, others: Ints) -> Ints:
-    return slots[~np.isin(slots, others)] if others.size else slots
+def _different(slots: Ints, width: int) -> Ints:
+    """Each once, in order: few by sorting them, many by marking them."""
+    if slots.size < width // 64:
+        return np.unique(slots)
+    there = np.zeros(width, bool)
+    there[slots] = True
+    return np.flatnonzero(there)
+
+
+def _apart(added: Ints, going: Ints, width: int) -> tuple[Ints, Ints]:
+    """Without the slots that are in both."""
+    if not added.size or not going.size:
+        return added, going
+    went = np.zeros(width, bool)
+    went[going] = True
+    passing = added[went[added]]
+    if not passing.size:
+        return added, going
+    return added[~went[added]], going[~np.isin(going, passing)]
