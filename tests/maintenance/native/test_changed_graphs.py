@@ -22,13 +22,15 @@ TEXT = """REGISTER {operator} <urn:out> AS SELECT ?who ?next FROM NAMED WINDOW <
 STEPS = pytest.mark.parametrize("steps", [False, True])
 
 
-def told(operator: str, steps: bool) -> list[list[tuple[str, str]]]:
+def told(
+    operator: str, steps: bool, kind: EvaluatorKind = EvaluatorKind.NATIVE, rooms: str = "?room <urn:door> ?next"
+) -> list[list[tuple[str, str]]]:
     """Answers of three evaluations; between the first and the second one a door is closed, and another one opened."""
     graphs = StaticGraphs(Dictionary(), {"": [Quad(A, DOOR, B), Quad(A, DOOR, X)]})
     step, report = (" STEP PT1S", "") if steps else ("", "REPORT ON_CONTENT_CHANGE")
-    text = TEXT.format(operator=operator, step=step, report=report)
-    query = build(parse(text), graphs, evaluator=EvaluatorKind.NATIVE, dictionary=graphs.dictionary)
-    assert isinstance(query, MovingQuery) is not steps
+    text = TEXT.format(operator=operator, step=step, report=report).replace("?room <urn:door> ?next", rooms)
+    query = build(parse(text), graphs, evaluator=kind, dictionary=graphs.dictionary)
+    assert isinstance(query, MovingQuery) is (kind is EvaluatorKind.NATIVE and not steps)
     found = []
     query.begin(1_000)
     for n, at in enumerate([1_000, 2_000, 3_000]):
@@ -57,6 +59,25 @@ def test_what_came_and_went_is_the_difference(steps: bool) -> None:
         [],
     ]
     assert told("DSTREAM", steps) == [[], [("urn:x", "urn:b")], []]
+
+
+@STEPS
+@pytest.mark.parametrize("operator", ["RSTREAM", "ISTREAM", "DSTREAM"])
+@pytest.mark.parametrize(
+    "rooms",
+    [
+        "?room <urn:door> ?next",
+        "?room <urn:door>|<urn:door> ?next",
+        "{ SELECT DISTINCT ?room ?next { ?room <urn:door> ?next FILTER(?next != <urn:x>) } }",
+        "{ ?room <urn:door> ?next MINUS { ?room <urn:door> <urn:c> } }",
+    ],
+)
+def test_a_sub_query_over_it_is_solved_anew_as_the_snapshot_evaluator_does(
+    operator: str, steps: bool, rooms: str
+) -> None:
+    native = told(operator, steps, EvaluatorKind.NATIVE, rooms)
+    assert native == told(operator, steps, EvaluatorKind.SNAPSHOT, rooms)
+    assert any(native)
 
 
 BLOG = "<urn:a> <urn:n> 1, 2 . <urn:c> <urn:n> 3 ."
