@@ -6,7 +6,7 @@ from typing import Any
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.join_inputs import MOST_KEYS
 from freshkeeper.maintenance.native.plan import Plan, StaticPart, WindowPattern, plan_of
-from freshkeeper.maintenance.native.plan_head import NotNativeError
+from freshkeeper.maintenance.native.plan_head import Aggregate, Grouping, NotNativeError
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.service_join.lineage import trace
@@ -44,7 +44,17 @@ def _plan(query: Query, plan: Plan) -> dict[str, object]:
         "expressions": [" ".join(each.text.split()) for each in plan.expressions],
         "services": [service.endpoint for service in query.outer_services],
         "kept": list(plan.kept),
+        "groups": None if plan.head.grouping is None else _groups(plan.head.grouping),
     }
+
+
+def _groups(grouping: Grouping) -> dict[str, object]:
+    made = [f"{one.function}({_aggregated(one)}) AS ?{one.name}" for one in grouping.aggregates]
+    return {"keys": list(grouping.keys), "aggregates": made}
+
+
+def _aggregated(one: Aggregate) -> str:
+    return f"{'DISTINCT ' if one.distinct else ''}{'*' if one.variable is None else f'?{one.variable}'}"
 
 
 def _input(query: Query, n: int, inputs: Sequence[Input]) -> dict[str, object]:
@@ -103,6 +113,9 @@ def plan_lines(data: Mapping[str, object]) -> Iterator[str]:
         yield f"     then {text}"
     kept = " ".join(f"?{name}" for name in _list(data["kept"]))
     yield f"     kept of every solution: {kept or 'that there is one'}"
+    if isinstance(groups := data["groups"], Mapping):
+        keys = " ".join(f"?{name}" for name in groups["keys"])
+        yield f"     for {f'every {keys}' if keys else 'all of them'}: {', '.join(groups['aggregates']) or 'one row'}"
 
 
 def _input_lines(n: int, one: Mapping[str, object]) -> Iterator[str]:

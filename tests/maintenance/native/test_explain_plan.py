@@ -35,6 +35,7 @@ def test_a_native_plan_says_its_inputs_by_what_they_are_asked_and_what_is_kept()
         "expressions": ["FILTER(?n > ?who)"],
         "services": [],
         "kept": ["post", "n"],
+        "groups": None,
     }
     assert (
         "\n".join(plan_lines(plan))
@@ -50,6 +51,24 @@ EVALUATOR  native: what arrives is joined once, next with the input that has the
      then FILTER(?n > ?who)
      kept of every solution: ?post ?n"""
     )
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "said"),
+    [
+        (
+            "SELECT ?topic (COUNT(*) AS ?k) (SUM(DISTINCT ?post) AS ?n)",
+            "GROUP BY ?topic",
+            "for every ?topic: COUNT(*) AS ?k, SUM(DISTINCT ?post) AS ?n",
+        ),
+        ("SELECT (MAX(?post) AS ?last)", "", "for all of them: MAX(?post) AS ?last"),
+        ("SELECT ?topic", "GROUP BY ?topic", "for every ?topic: one row"),
+    ],
+)
+def test_aggregates_are_told(head: str, tail: str, said: str) -> None:
+    window = "FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT4S STEP PT1S]"
+    query = parse(f"{head} {window} {{ WINDOW <urn:w> {{ ?post <urn:topic> ?topic }} }} {tail}")
+    assert list(plan_lines(explain_plan(query)))[-1].strip() == said
 
 
 def test_where_there_is_no_plan_the_reason_and_the_place_of_what_is_to_blame_are_told() -> None:
