@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from freshkeeper.maintenance.service.endpoint import (
     delivering,
     miss_price,
 )
-from freshkeeper.maintenance.service.given_source import source_of
+from freshkeeper.maintenance.service.given_source import Given, source_of
 from freshkeeper.maintenance.view.changes import ChangeModel, Evidence, TellsClocks
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
@@ -83,6 +83,14 @@ class Manager:
     timer: Callable[[], int] = time.perf_counter_ns
     view: View = field(init=False)
     ledger: Ledger = field(init=False)
+
+    if TYPE_CHECKING:  # what can be said, of which what it comes to is kept
+
+        def __init__(
+            self, window: WindowSpec, endpoint: Given, policy: Policy | str, budget: BudgetRule | Ledger | Amount,
+            model: ChangeModel, case: Case = ..., capacity: int | None = ..., seed: int | np.random.SeedSequence = ...,
+            answers: bool = ..., audit: Amount = ..., target: float | None = ..., timer: Callable[[], int] = ...,
+        ) -> None: ...  # fmt: skip
 
     def __post_init__(self) -> None:
         """Wire the parts, and refuse a policy that cannot work here."""

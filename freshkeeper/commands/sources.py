@@ -44,7 +44,7 @@ def sources(
         say(f"kept: {line}")
 
 
-def _loaded(path: str) -> object:
+def _loaded(path: str) -> Any:
     """What a path names; a class is made without arguments."""
     module, colon, name = path.partition(":")
     if not colon or not name:

@@ -9,7 +9,7 @@ Positions are milliseconds for time windows and ordinals for count windows; the 
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -39,6 +39,13 @@ class WindowSpec:
     grid: bool = True
     """whether evaluations are at t_k alone; if not, they come at any time, k is the last t_k before, and β is the unit
     in which the future is planned: what is over by then, but not at the next t_k, must be taken out by `remove`"""
+
+    if TYPE_CHECKING:  # durations may be text, and are numbers then
+
+        def __init__(
+            self, range: int | str, step: int | str, start: int = ..., closure: Closure = ..., count: bool = ...,
+            grid: bool = ...,
+        ) -> None: ...  # fmt: skip
 
     def __post_init__(self) -> None:
         for name, value in (("range", self.range), ("step", self.step)):

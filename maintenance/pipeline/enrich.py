@@ -22,6 +22,7 @@ from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver, shape_of
 from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
+from freshkeeper.maintenance.service.given_source import Given, source_of
 from freshkeeper.maintenance.settings.durations import to_delay, to_ms
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
@@ -71,7 +72,7 @@ def enrich(
     events: "DataFrame",
     *,
     on: str | Sequence[str],
-    source: Endpoint | Remote,
+    source: Given,
     policy: Policy | str,
     budget: BudgetRule | Amount,
     window: Duration,
@@ -111,7 +112,7 @@ def enrich(
         warm=warm,
     )
     to, shape = sink if callable(sink) else Files(str(sink)), shape_of(events.schema, columns, value)
-    process = _process(events, settings, source, Path(state), shape, to, graph, reached)
+    process = _process(events, settings, source_of(source), Path(state), shape, to, graph, reached)
 
     def micro_batch(frame: "DataFrame", number: int) -> None:
         process(number, counted(frame, columns, at, settings.window))

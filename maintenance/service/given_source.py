@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, Protocol, TypeAlias, cast, get_type_hints
 
 from freshkeeper.maintenance.service.endpoint import (
     NO_FAILURE,
@@ -28,12 +28,25 @@ from freshkeeper.maintenance.service.endpoint import (
 from freshkeeper.policies.errors import ConfigError, EndpointError
 
 
-def source_of(given: Any) -> Endpoint | Remote:
+class Fetching(Protocol):
+    """What has `fetch`; all else is optional."""
+
+    @property
+    def fetch(self) -> Callable[..., Any]:
+        """From keys, and perhaps the instant, to a mapping or to copies."""
+        ...
+
+
+Given: TypeAlias = Endpoint | Remote | Fetching | Callable[..., Mapping[Any, Any]]
+"""A source as people write it."""
+
+
+def source_of(given: Given) -> Endpoint | Remote:
     """What a manager asks: the thing itself where it has all of it, or a `GivenSource` around it."""
     if isinstance(given, Remote) or _counts(given):
-        found: Endpoint | Remote = given
-        return found
-    fetch = given if callable(given) and not hasattr(given, "fetch") else getattr(given, "fetch", None)
+        found: Any = given
+        return cast("Endpoint | Remote", found)
+    fetch: Any = given if callable(given) and not hasattr(given, "fetch") else getattr(given, "fetch", None)
     if not callable(fetch):
         raise ConfigError(
             f"{_named(given)} is no source: it has no fetch(keys) that returns a mapping from keys to values"

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.service.endpoint import (
     delivering,
     miss_price,
 )
-from freshkeeper.maintenance.service.given_source import source_of
+from freshkeeper.maintenance.service.given_source import Given, source_of
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.errors import EndpointError
 from freshkeeper.policies.registry import make
@@ -30,7 +30,7 @@ NOBODY = "a key that nobody has"
 NOW = 1_000
 
 
-def check_source(given: object, keys: Sequence[Key]) -> list[str]:
+def check_source(given: Given, keys: Sequence[Key]) -> list[str]:
     """Run every check with lookup keys that the source has; the first that fails is an error that says what is wrong.
 
     Returns what was checked, in words.

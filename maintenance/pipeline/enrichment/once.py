@@ -10,7 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from freshkeeper.maintenance.pipeline.enrichment.batch_store import Log
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Endpoint, Expanded, Order, Price, Remote, deliver
+from freshkeeper.maintenance.service.endpoint import (
+    Copy,
+    Delivery,
+    Endpoint,
+    Expanded,
+    Order,
+    Price,
+    Remote,
+    deliver,
+    miss_price,
+)
 from freshkeeper.policies.errors import InputError
 
 LOST = "the query was stopped before the answer was recorded"
@@ -38,6 +48,11 @@ class Once:
 
     def __post_init__(self) -> None:
         self.price = self.source.price
+
+    @property
+    def miss_price(self) -> Price:
+        """Of lookup keys, where those have entries of their own."""
+        return miss_price(self.source)
 
     def begin(self, log: Log) -> None:
         """A micro-batch begins, perhaps not for the first time."""

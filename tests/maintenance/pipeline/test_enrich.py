@@ -84,6 +84,24 @@ def test_any_function_is_a_sink_and_keys_may_be_several_columns(spark, dropped):
     assert found == sorted((k, sn, sr, value, weight) for k, _, sn, sr, value, weight, _, _ in expected)
 
 
+def test_a_function_from_keys_to_values_is_a_source_as_it_is_for_a_manager(spark, dropped):
+    asked, got = [], []
+
+    def lengths(keys):
+        asked.append(list(keys))
+        return {key: len(key) for key in keys}
+
+    writer = enrich(
+        enriched.stream(spark, dropped), on="topic", source=lengths, policy="lru", budget=2, window=4000, step=1000,
+        state=dropped / "state", sink=lambda frame, n: got.append(frame.toArrow()), value="int",
+    )  # fmt: skip
+    enriched.finish(writer)
+    table = pa.concat_tables(got)
+    assert table.num_rows
+    assert table["value"].to_pylist() == [len(topic) for topic in table["topic"].to_pylist()]
+    assert len(asked) == sum(read_journal(dropped / "state", "evaluations")["spent"].to_pylist())
+
+
 @pytest.mark.parametrize("closure", list(Closure))
 def test_spark_places_elements_in_evaluations_as_a_window_does(spark, closure):
     window = WindowSpec(2500, 1000, 300, closure)
