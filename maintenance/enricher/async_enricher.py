@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 from freshkeeper.maintenance.enricher.cached_row import CachedRow, nothing
 from freshkeeper.maintenance.enricher.callers import EventLoop, Threads
 from freshkeeper.maintenance.enricher.enrichment import Enrichment
+from freshkeeper.maintenance.enricher.entries import EntryRows, together
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
 from freshkeeper.maintenance.enricher.lookup_source import Caller
 from freshkeeper.maintenance.enricher.settings import is_asynchronous
@@ -45,6 +46,13 @@ class AsyncEnricher(Enrichment):
         unique = dict.fromkeys(asked)
         found = dict(zip(unique, await asyncio.gather(*map(self.get, unique)), strict=True))
         return [found[key] for key in asked]
+
+    async def get_entries(self, key: Hashable) -> EntryRows:
+        """The rows of all entries that a key has, as `expand` says; that is asked once and kept until `forget(key)`."""
+        if not self._started:
+            await self._begin()
+        entries = await self._entries.awaited(key, self._patience)
+        return together(entries, () if isinstance(entries, str) else await self.get_many(entries))
 
     async def join(self, events: AsyncIterable[T] | Iterable[T], key: KeyOf) -> AsyncIterator[tuple[T, CachedRow]]:
         """Every event with the row of its key, which is a field of it or what a function says."""

@@ -8,6 +8,7 @@ from typing import Self, TypeVar
 from freshkeeper.maintenance.enricher.cached_row import CachedRow, nothing
 from freshkeeper.maintenance.enricher.callers import Threads
 from freshkeeper.maintenance.enricher.enrichment import Enrichment
+from freshkeeper.maintenance.enricher.entries import EntryRows, together
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
 from freshkeeper.maintenance.enricher.lookup_source import Caller
 from freshkeeper.maintenance.enricher.settings import is_asynchronous
@@ -54,6 +55,13 @@ class Enricher(Enrichment):
         self._send()
         found = {key: self._wait(future) for key, future in futures.items()}
         return [found[key] if row is None else row for key, row in zip(asked, rows, strict=True)]
+
+    def get_entries(self, key: Hashable) -> EntryRows:
+        """The rows of all entries that a key has, as `expand` says; that is asked once and kept until `forget(key)`."""
+        if not self._started:
+            self._start()
+        entries = self._entries.of(key, self._patience)
+        return together(entries, () if isinstance(entries, str) else self.get_many(entries))
 
     def join(self, events: Iterable[T], key: KeyOf) -> Iterator[tuple[T, CachedRow]]:
         """Every event with the row of its key, which is a field of it or what a function says."""

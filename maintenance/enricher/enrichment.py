@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event, Lock, RLock, Thread
 from typing import TYPE_CHECKING, Any, cast
@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, cast
 from freshkeeper.maintenance.enricher.cached_row import UNSURE, CachedRow, nothing
 from freshkeeper.maintenance.enricher.callers import Here
 from freshkeeper.maintenance.enricher.counts import Counts
+from freshkeeper.maintenance.enricher.entries import Entries
 from freshkeeper.maintenance.enricher.lookup_source import Caller, LookupSource
 from freshkeeper.maintenance.enricher.row_cache import RowCache, warm_up
 from freshkeeper.maintenance.enricher.settings import EnricherSettings, duration
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.service.endpoint import PENDING
-from freshkeeper.policies.errors import InputError, TimeError, extra_for
+from freshkeeper.policies.errors import ConfigError, InputError, TimeError, extra_for
 
 if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.stored_rows import StoredRows
@@ -80,6 +81,15 @@ class Enrichment(EnricherSettings, ABC):
     def forget(self, key: Hashable) -> None:
         """Somebody knows that a row has changed: it is fetched again when it is next asked for."""
         self.cache.forget(key)
+        if self.expand is not None:
+            self._entries.forget(key)
+
+    @cached_property
+    def _entries(self) -> Entries:
+        """Of keys that share them."""
+        if self.expand is None:
+            raise ConfigError("get_entries needs expand=...: a function from a key to the keys of its rows")
+        return Entries(self.expand, self.cache.pay, self.capacity)
 
     @abstractmethod
     def _caller(self) -> Caller: ...

@@ -115,6 +115,13 @@ class RowCache:
             self.counts.at_once += len(keys)
         return self.source.send(Kind.MISS, keys, now, caller)
 
+    def pay(self) -> bool:
+        """Take one request out of the reserve, if it pays for one."""
+        with self._lock:
+            paid = self.ledger.take(self.settings.pricing.paid(1, 1))
+            self.counts.requests += paid
+            return paid
+
     @property
     def queued(self) -> bool:
         """Whether a key is to be fetched at once."""

@@ -39,6 +39,8 @@ class EnricherSettings:
     """from a list of keys to a mapping of rows; what is not in it has no row"""
     budget: str
     """requests in a period: "5/s", "300/min", "20000/day\""""
+    expand: Callable[[Any], Any] | None = None
+    """from a key to its entries, where several keys share those: `get_entries(key)` has their rows"""
     target: float | None = None
     """the share of answers that is to be fresh, as 0.95: the budget is then the most that is paid for it"""
     batch: int = 1

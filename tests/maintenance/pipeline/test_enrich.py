@@ -93,7 +93,7 @@ def test_a_function_from_keys_to_values_is_a_source_as_it_is_for_a_manager(spark
 
     writer = enrich(
         enriched.stream(spark, dropped), on="topic", source=lengths, policy="lru", budget=2, window=4000, step=1000,
-        state=dropped / "state", sink=lambda frame, n: got.append(frame.toArrow()), value="int",
+        state=dropped / "state", sink=lambda frame, n: got.append(frame.toArrow()), value="bigint",
     )  # fmt: skip
     enriched.finish(writer)
     table = pa.concat_tables(got)
