@@ -103,6 +103,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 EXTRAS = {
     "altair": "report",
+    "duckdb": "analysis",
     "highspy": "bounds",
     "jinja2": "report",
     "markupsafe": "report",

@@ -38,7 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _together(item: pytest.Item) -> str:
     """Which tests share a process: all on Spark their session, the rest of a file its fixtures."""
-    return "spark" if "spark" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
+    engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
+    needs = "spark" in getattr(item, "fixturenames", ()) or engine == "spark"
+    return "spark" if needs else item.nodeid.partition("::")[0]
 
 
 @pytest.fixture(scope="module")

@@ -17,25 +17,30 @@ def analyse(
     out: Annotated[str, typer.Option(help="the directory to write; default: analysis in the run")] = "",
     target: Annotated[float, typer.Option(help="the freshness that evaluations should have")] = 0.95,
     top: Annotated[int, typer.Option(min=1, help="how many of the most stale entries to name")] = 20,
+    engine: Annotated[
+        str,
+        typer.Option(help="auto, duckdb or spark; auto is duckdb, in this process, where data are small or Java lacks"),
+    ] = "auto",
     master: Annotated[str, typer.Option(help="where Spark runs")] = "local[*]",
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="spark.KEY=VALUE", help="any setting of Spark")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print analysis.json as one line")] = False,
 ) -> None:
-    """Judge every answer of a run by the truth, on Spark: freshness, staleness, wasted and missed refreshes.
+    """Judge every answer of a run by the truth: freshness, staleness, wasted and missed refreshes.
 
-    Example: `freshkeeper analyse runs/mine --target .9 --set spark.driver.memory=4g`
+    Examples: `freshkeeper analyse runs/mine --target .9`,
+    `freshkeeper analyse hdfs:///journals/today --master yarn --set spark.driver.memory=4g`
     """
-    from freshkeeper.maintenance.pipeline.spark_session import spark_session
+    from freshkeeper.maintenance.pipeline.analysis import analyse as analysis
+    from freshkeeper.maintenance.pipeline.analysis import chosen
 
     settings = _settings(change)
     if "://" not in run and not Path(run).is_dir():  # said before Spark is started, where that can be seen from here
         raise ConfigError(f"there is no directory {run}: name a run directory or a journal")
-    spark = spark_session(master, settings)
-    from freshkeeper.maintenance.pipeline.analysis import analyse as analysis
-
-    found = analysis(spark, run, out or None, target, top)
+    taken, why = chosen(run, engine, master, settings)
+    say(why)
+    found = analysis(taken, run, out or None, target, top)
     if as_json:
         print_json(found)
         return

@@ -4,61 +4,64 @@ Where there is no truth about every answer they stand in for it. The share of th
 freshness without bias, whatever the engine believes.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
+from math import sqrt
 
 from freshkeeper.maintenance.budget.audit import wilson
-from freshkeeper.maintenance.pipeline.analysis.on_spark import EVALUATION, SERIES
+from freshkeeper.maintenance.pipeline.analysis.engine import Engine, number, total
+from freshkeeper.maintenance.pipeline.analysis.headline import EVALUATION, SERIES
 
-
-def audited(audits: DataFrame, evaluated: DataFrame) -> DataFrame:
-    """Per evaluation that counts how many answers were audited and how many of them were fresh.
-
-    Where nobody can tell, because the fetch failed, `fresh` is null and the audit says nothing.
-    """
-    found = audits.groupBy(*EVALUATION).agg(F.count("fresh").alias("audits"), F.count_if("fresh").alias("fresh"))
-    expected = F.try_divide("expected_fresh", "results").alias("expected")
-    known = evaluated.filter("NOT warmup").select(*SERIES, "seed", "at", expected)
-    return known.join(found.filter("audits > 0"), EVALUATION)
-
-
-def stand_in(by_seed: DataFrame, audited: DataFrame) -> DataFrame:
-    """The seeds with the share of audits that were fresh instead of what the engine says, where no truth is known."""
-    found = audited.groupBy(*SERIES, "seed").agg(
-        F.sum("audits").alias("asked"), F.try_divide(F.sum("fresh"), F.sum("audits")).alias("share")
+AUDITED = f"""
+    WITH found AS (
+        SELECT {EVALUATION}, count(fresh) AS audits, {number("fresh")} AS fresh FROM audits GROUP BY {EVALUATION}
     )
-    taken = (F.col("basis") != "truth") & F.col("share").isNotNull()
-    instead = {
-        "basis": F.lit("audited"),
-        "freshness": F.col("share"),
-        "fresh": F.col("share") * F.col("results"),
-        "within_target": F.lit(None).cast("double"),
-        "audits": F.col("asked"),
-    }
-    joined = by_seed.join(found, [*SERIES, "seed"], "left").withColumn("taken", taken)
-    changed = {name: F.when(F.col("taken"), value).otherwise(F.col(name)) for name, value in instead.items()}
-    return joined.withColumns(changed).select(by_seed.columns)
+    SELECT own.setting, own.policy, own."case", own.knowledge, own.seed, own.moment,
+        own.expected_fresh / nullif(own.results, 0) AS expected, found.audits, found.fresh
+    FROM evaluated AS own JOIN found ON own.setting = found.setting AND own.policy = found.policy
+        AND own.seed = found.seed AND own.moment = found.moment
+    WHERE NOT own.warmup AND found.audits > 0"""
+"""Per evaluation that counts how many answers were audited and how many of them were fresh.
 
+Where nobody can tell, because the fetch failed, `fresh` is null and the audit says nothing."""
 
-def shares(audited: DataFrame) -> DataFrame:
-    """The audits of a whole series, with Wilson's 95 % interval."""
-    found = audited.groupBy(*SERIES).agg(F.sum("audits").alias("audits"), F.sum("fresh").alias("fresh"))
-    share = F.col("fresh") / F.col("audits")
-    low, high = wilson(share, F.col("audits"), F.sqrt)
-    return found.select(*SERIES, "audits", "fresh", share.alias("freshness"), low.alias("low"), high.alias("high"))
-
-
-def calibration(audited: DataFrame) -> DataFrame:
-    """Expected freshness against audits, by tenths of what was expected; evaluations weigh as much as their audits."""
-    known = audited.filter("expected IS NOT NULL")
-    tenth = F.least(F.lit(9), F.floor(F.col("expected") * 10)).alias("tenth")
-    share = F.sum("fresh") / F.sum("audits")
-    expected = F.sum(F.col("expected") * F.col("audits")) / F.sum("audits")
-    return known.groupBy(*SERIES, F.lit("audited").alias("basis"), tenth).agg(
-        F.count("*").alias("evaluations"),
-        expected.alias("expected"),
-        share.alias("freshness"),
-        (expected - share).alias("bias"),
-        F.lit(None).cast("double").alias("mean_error"),
-        F.sum("audits").cast("double").alias("answers"),
+STAND_IN = f"""
+    WITH found AS (
+        SELECT {SERIES}, seed, {total("audits")} AS asked, sum(fresh) / sum(audits) AS share
+        FROM audited GROUP BY {SERIES}, seed
+    ), joined AS (
+        SELECT own.*, asked, share, coalesce(own.basis != 'truth' AND share IS NOT NULL, FALSE) AS taken
+        FROM told_seeds AS own LEFT JOIN found ON own.setting = found.setting AND own.policy = found.policy
+            AND own."case" = found."case" AND own.knowledge = found.knowledge AND own.seed = found.seed
     )
+    SELECT {SERIES}, seed, CASE WHEN taken THEN 'audited' ELSE basis END AS basis, evaluations,
+        CASE WHEN taken THEN share ELSE freshness END AS freshness,
+        CASE WHEN taken THEN share * results ELSE fresh END AS fresh, results,
+        CASE WHEN NOT taken THEN within_target END AS within_target, reported, expected,
+        CASE WHEN taken THEN asked ELSE audits END AS audits
+    FROM joined"""
+"""The seeds with the share of audits that were fresh instead of what the engine says, where no truth is known."""
+
+CALIBRATION = f"""
+    WITH tenths AS (
+        SELECT audited.*, least(9, cast(floor(expected * 10) AS bigint)) AS tenth FROM audited
+        WHERE expected IS NOT NULL
+    ), found AS (
+        SELECT {SERIES}, tenth, count(*) AS evaluations, sum(expected * audits) / sum(audits) AS expected,
+            sum(fresh) / sum(audits) AS freshness, cast(sum(audits) AS double) AS answers
+        FROM tenths GROUP BY {SERIES}, tenth
+    )
+    SELECT {SERIES}, 'audited' AS basis, tenth, evaluations, expected, freshness, expected - freshness AS bias,
+        cast(NULL AS double) AS mean_error, answers
+    FROM found"""
+"""Expected freshness against audits, by tenths of what was expected; evaluations weigh as much as their audits."""
+
+
+def shares(engine: Engine) -> None:
+    """The audits of a whole series, with Wilson's 95 % interval, as the table `audit_shares`."""
+    sums = f"SELECT {SERIES}, {total('audits')} AS audits, {total('fresh')} AS fresh FROM audited GROUP BY {SERIES}"
+    rows = []
+    for row in engine.rows(sums):
+        share = row["fresh"] / row["audits"]
+        rows.append([*row.values(), share, *wilson(share, row["audits"], sqrt)])
+    words = dict.fromkeys(("setting", "policy", "case", "knowledge"), "string")
+    counts, measured = dict.fromkeys(("audits", "fresh"), "bigint"), ("freshness", "low", "high")
+    engine.given("audit_shares", words | counts | dict.fromkeys(measured, "double"), rows)

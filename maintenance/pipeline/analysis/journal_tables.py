@@ -1,27 +1,22 @@
-"""The tables of a run directory or a journal as Spark sees them, made to fit: typed, and with every column.
+"""The tables of a run directory or a journal made to fit: typed, and with every column.
 
 What is missing (a table, a column of an older schema) becomes a note, a sentence that says what cannot be told.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyarrow import parquet
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import FILE, About, Setting
+from freshkeeper.maintenance.pipeline.analysis.engine import Engine, UnreadableError, located
 from freshkeeper.policies.errors import InputError
 
-SPARK_FAILED = (PySparkException, Py4JError)
 TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}
-DEFAULTS: dict[str, str | int | bool] = {
-    "setting": "", "policy": "", "case": "bgp", "knowledge": "", "seed": 0, "weight": 1, "warmup": False, "late": False,
+DEFAULTS: dict[str, str] = {
+    "setting": "''", "policy": "''", "case": "'bgp'", "knowledge": "''", "seed": "0", "weight": "1", "warmup": "FALSE",
+    "late": "FALSE",
 }  # fmt: skip
 """What stands in for a value that is not there; all others stay null."""
 NEEDED = {
@@ -56,87 +51,84 @@ class AnalysisError(InputError):
 
 
 Settings = Mapping[str, Setting]
+Columns = Mapping[str, list[str]]
+"""What each table that is there has, as it was written."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Tables:
-    """What there is, or None; `at` is the instant or number by which answers, refreshes and evaluations are matched."""
+    """Which tables there are, each with all its columns and `at`, the instant or number by which they are matched."""
 
-    evaluations: DataFrame | None
-    refreshes: DataFrame | None
-    answers: DataFrame | None
-    changes: DataFrame | None
-    audits: DataFrame | None = None
+    there: frozenset[str]
     settings: Settings = field(default_factory=dict)
     aggregates: bool = False
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def judged(self) -> bool:
+        """Whether answers can be judged by the truth."""
+        return {"answers", "changes"} <= self.there
 
-def read(spark: SparkSession, run: str) -> Tables:
+
+def read(engine: Engine, run: str) -> Tables:
     """Everything in a run; raises `AnalysisError` where there is nothing to analyse."""
     notes: list[str] = []
     place = located(run)
-    raw = {name: _raw(spark, place, name, notes) for name in journal.SCHEMAS}
-    if raw["evaluations"] is None and raw["answers"] is None:
+    every = {name: _columns(engine, place, name, notes) for name in journal.SCHEMAS}
+    raw = {name: columns for name, columns in every.items() if columns}
+    if not {"evaluations", "answers"} & raw.keys():
         raise AnalysisError(f"{run} cannot be analysed: it has neither evaluations.parquet nor answers.parquet")
-    found = {name: None if table is None else _fitted(name, table, notes) for name, table in raw.items()}
+    for name, columns in raw.items():
+        notes.extend(_gaps(name, columns))
     key = _moment(raw, notes)
-    matched = {
-        name: table.withColumn("at", F.col(key)) if table is not None and name != "changes" else table
-        for name, table in found.items()
-    }
-    answers = _with_case(matched["answers"], raw["answers"], matched["evaluations"])
-    settings = _settings(spark, place)
-    known = matched["evaluations"] if matched["evaluations"] is not None else answers
-    changes = _with_owner(matched["changes"], raw["changes"], known, settings, notes)
-    aggregates = _aggregates(answers, raw["answers"], notes)
-    evaluations, refreshes, audits = (matched[name] for name in ("evaluations", "refreshes", "audits"))
-    return Tables(evaluations, refreshes, answers, changes, audits, settings, aggregates, notes)
+    settings = _settings(engine, place)
+    there = set(raw)
+    for name in ("evaluations", "refreshes", "audits"):
+        if name in raw:
+            engine.view(name, f"SELECT *, {key} AS moment FROM ({fitted(name, raw[name])}) AS fitted")
+    if "answers" in raw:
+        engine.view("answers", _answers(raw, key))
+    if "changes" in raw and not _own_changes(engine, raw, settings, notes):
+        there.discard("changes")
+    return Tables(frozenset(there), settings, _aggregates(engine, raw, notes), notes)
 
 
-def located(path: str) -> str:
-    """A path that Spark understands wherever its own processes were started; what names a file system stays."""
-    return path if "://" in path else str(Path(path).resolve())
-
-
-def _raw(spark: SparkSession, run: str, name: str, notes: list[str]) -> DataFrame | None:
-    path, why = f"{run}/{name}.parquet", ""
+def _columns(engine: Engine, run: str, name: str, notes: list[str]) -> list[str]:
+    """Of a table as it was written; none where it cannot be used."""
     try:
-        if Path(path).is_file():
-            parquet.ParquetFile(path)  # Spark would log pages about a file that is no Parquet
-        table = spark.read.parquet(path)
-        lacking = [column for column in NEEDED[name] if column not in table.columns]
+        columns = engine.parquet(f"raw_{name}", f"{run}/{name}.parquet")
+        lacking = [column for column in NEEDED[name] if column not in columns]
         why = f"has no column {' nor '.join(map(repr, lacking))}" if lacking else ""
-    except (OSError, ValueError):
-        why = "is not readable as Parquet"
-    except SPARK_FAILED as error:
-        absent = isinstance(error, PySparkException) and error.getCondition() == "PATH_NOT_FOUND"
-        why = "is not there" if absent else "is not readable as Parquet"
-    if (name, why) == ("audits", "is not there"):
-        return None
-    if why:
-        hint = " (simulate with --answers to have it)" if (name, why) == ("answers", "is not there") else ""
-        notes.append(f"{name}.parquet {why}{hint}: {WITHOUT[name]}.")
-        return None
-    return table
+        if not columns:
+            why = "is not there"
+    except UnreadableError:
+        columns, why = [], "is not readable as Parquet"
+    if not why or (name, why) == ("audits", "is not there"):
+        return columns
+    hint = " (simulate with --answers to have it)" if (name, why) == ("answers", "is not there") else ""
+    notes.append(f"{name}.parquet {why}{hint}: {WITHOUT[name]}.")
+    return []
 
 
-def _fitted(name: str, table: DataFrame, notes: list[str]) -> DataFrame:
+def _gaps(name: str, columns: list[str]) -> list[str]:
+    lacking = [part.name for part in journal.SCHEMAS[name] if part.name not in columns]
+    return [f"The {MEANINGS[name, column]}." for column in lacking if (name, column) in MEANINGS]
+
+
+def fitted(name: str, columns: list[str]) -> str:
     """Every column of the journal's schema with its type; a value that cannot be of that type is null."""
-    lacking = [part.name for part in journal.SCHEMAS[name] if part.name not in table.columns]
-    notes.extend(f"The {MEANINGS[name, column]}." for column in lacking if (name, column) in MEANINGS)
-    columns = []
+    made = []
     for part in journal.SCHEMAS[name]:
         kind = TYPES[part.type]
-        value = F.lit(None).cast(kind) if part.name in lacking else F.col(part.name).try_cast(kind)
+        value = f'try_cast("{part.name}" AS {kind})' if part.name in columns else f"cast(NULL AS {kind})"
         default = DEFAULTS.get(part.name)
-        columns.append((value if default is None else F.coalesce(value, F.lit(default))).alias(part.name))
-    return table.select(*columns)
+        made.append((value if default is None else f"coalesce({value}, {default})") + f' AS "{part.name}"')
+    return f"SELECT {', '.join(made)} FROM raw_{name}"
 
 
-def _moment(raw: Mapping[str, DataFrame | None], notes: list[str]) -> str:
+def _moment(raw: Columns, notes: list[str]) -> str:
     """By which column evaluations are told apart: the time, or where one has none the number."""
-    have = [set(table.columns) for name, table in raw.items() if table is not None and name != "changes"]
+    have = [set(columns) for name, columns in raw.items() if name != "changes"]
     for column in ("t_ms", "k"):
         if all(column in columns for columns in have):
             return column
@@ -144,46 +136,50 @@ def _moment(raw: Mapping[str, DataFrame | None], notes: list[str]) -> str:
     return "t_ms"
 
 
-def _with_case(answers: DataFrame | None, raw: DataFrame | None, evaluations: DataFrame | None) -> DataFrame | None:
+def _answers(raw: Columns, key: str) -> str:
     """Answers of an older schema are of the case of their evaluations."""
-    if answers is None or raw is None or "case" in raw.columns or evaluations is None:
-        return answers
-    known = evaluations.groupBy("setting", "policy").agg(F.max("case").alias("known"))
-    joined = answers.join(F.broadcast(known), ["setting", "policy"], "left")
-    return joined.withColumn("case", F.coalesce("known", "case")).drop("known")
+    own = fitted("answers", raw["answers"])
+    if "case" in raw["answers"] or "evaluations" not in raw:
+        return f"SELECT *, {key} AS moment FROM ({own}) AS fitted"
+    others = ", ".join(f'own."{part.name}"' for part in journal.SCHEMAS["answers"] if part.name != "case")
+    return f"""
+        SELECT {others}, coalesce(known."case", own."case") AS "case", own.{key} AS moment FROM ({own}) AS own
+        LEFT JOIN (SELECT setting, policy, max("case") AS "case" FROM evaluations GROUP BY setting, policy) AS known
+        ON own.setting = known.setting AND own.policy = known.policy"""
 
 
-def _with_owner(
-    changes: DataFrame | None, raw: DataFrame | None, known: DataFrame | None, settings: Settings, notes: list[str]
-) -> DataFrame | None:
+def _own_changes(engine: Engine, raw: Columns, settings: Settings, notes: list[str]) -> bool:
     """Changes that name no setting or no seed are of every one alike, unless settings differ in the truth."""
-    if changes is None or raw is None or known is None:
-        return changes
-    lacking = [name for name in ("setting", "seed") if name not in raw.columns]
+    lacking = [name for name in ("setting", "seed") if name not in raw["changes"]]
     varied = {key for setting in settings.values() for key in setting.varied}
     if "setting" in lacking and not varied <= {"budget", "bank", "knowledge", "case"}:
         notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes']}.")
-        return None
-    if not lacking:
-        return changes
-    return changes.drop(*lacking).crossJoin(F.broadcast(known.select(*lacking).distinct())).select(*changes.columns)
+        return False
+    own = fitted("changes", raw["changes"])
+    if lacking:
+        known = "evaluations" if "evaluations" in raw else "answers"
+        whose = [f"{'every' if name in lacking else 'own'}.{name}" for name in ("setting", "seed")]
+        owners = f"SELECT DISTINCT {', '.join(lacking)} FROM {known}"
+        own = f"SELECT {', '.join(whose)}, own.sr, own.t_ms FROM ({own}) AS own CROSS JOIN ({owners}) AS every"
+    engine.view("changes", own)
+    return True
 
 
-def _settings(spark: SparkSession, run: str) -> Settings:
+def _settings(engine: Engine, run: str) -> Settings:
     """What run.json says of every setting; nothing where it does not."""
+    text = engine.read_text(f"{run}/{FILE}")
     try:
-        text = spark.read.text(f"{run}/{FILE}", wholetext=True).collect()
-        return About.model_validate_json(text[0]["value"]).settings
-    except (*SPARK_FAILED, LookupError, ValueError):
+        return About.model_validate_json(text or "").settings
+    except ValueError:
         return {}
 
 
-def _aggregates(answers: DataFrame | None, raw: DataFrame | None, notes: list[str]) -> bool:
+def _aggregates(engine: Engine, raw: Columns, notes: list[str]) -> bool:
     """Whether any answer is an aggregate."""
-    if answers is None or raw is None:
+    if "answers" not in raw:
         return False
-    found = bool(answers.filter(F.col("case") == "aggregate").take(1))
-    if found and "sn" not in raw.columns:
+    found = bool(engine.rows("""SELECT 1 AS one FROM answers WHERE "case" = 'aggregate' LIMIT 1"""))
+    if found and "sn" not in raw["answers"]:
         notes.append("Aggregates without their lookup key are counted input by input.")
         return False
     return found

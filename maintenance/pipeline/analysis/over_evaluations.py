@@ -1,86 +1,61 @@
 """Evaluations one by one: freshness over time, whether expectations were right, what was paid for, how long it took."""
 
-from collections.abc import Mapping
+from freshkeeper.maintenance.pipeline.analysis.engine import number, total
+from freshkeeper.maintenance.pipeline.analysis.headline import SERIES
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+OVER_TIME = f"""
+    SELECT {SERIES}, coalesce(k, moment) AS k, min(t_ms) AS t_ms, max(warmup) AS warmup, min(basis) AS basis,
+        count(freshness) AS seeds, avg(freshness) AS freshness,
+        avg(expected_fresh / nullif(results, 0)) AS expected, sum(results - fresh) AS stale_answers,
+        sum(results) AS answers
+    FROM evaluated GROUP BY {SERIES}, coalesce(k, moment)"""
+"""Freshness at every evaluation, the mean over seeds; the warm-up is in it and marked."""
 
-from freshkeeper.maintenance.pipeline.analysis.on_spark import SERIES
-
-
-def over_time(evaluated: DataFrame) -> DataFrame:
-    """Freshness at every evaluation, the mean over seeds; the warm-up is in it and marked."""
-    number = F.coalesce("k", "at").alias("k")
-    return evaluated.groupBy(*SERIES, number).agg(
-        F.min("t_ms").alias("t_ms"),
-        F.max("warmup").alias("warmup"),
-        F.min("basis").alias("basis"),
-        F.count("freshness").alias("seeds"),
-        F.avg("freshness").alias("freshness"),
-        F.avg(F.try_divide("expected_fresh", "results")).alias("expected"),
-        F.sum(F.col("results") - F.col("fresh")).alias("stale_answers"),
-        F.sum("results").alias("answers"),
+CALIBRATION = f"""
+    WITH known AS (
+        SELECT {SERIES}, basis, freshness, results, expected_fresh / nullif(results, 0) AS expected FROM evaluated
+        WHERE basis IN ('truth', 'reported') AND NOT warmup
+    ), tenths AS (
+        SELECT known.*, least(9, cast(floor(expected * 10) AS bigint)) AS tenth, expected - freshness AS error
+        FROM known WHERE expected IS NOT NULL AND freshness IS NOT NULL
     )
+    SELECT {SERIES}, basis, tenth, count(*) AS evaluations, avg(expected) AS expected, avg(freshness) AS freshness,
+        avg(error) AS bias, avg(abs(error)) AS mean_error, sum(results) AS answers
+    FROM tenths GROUP BY {SERIES}, basis, tenth"""
+"""Expected freshness against the truth, by tenths of what was expected."""
 
-
-def calibration(evaluated: DataFrame) -> DataFrame:
-    """Expected freshness against the truth, by tenths of what was expected."""
-    expected = F.try_divide("expected_fresh", "results")
-    known = evaluated.filter(F.col("basis").isin("truth", "reported") & ~F.col("warmup"))
-    known = known.withColumn("expected", expected).filter("expected IS NOT NULL AND freshness IS NOT NULL")
-    error = F.col("expected") - F.col("freshness")
-    tenth = F.least(F.lit(9), F.floor(F.col("expected") * 10)).alias("tenth")
-    return known.groupBy(*SERIES, "basis", tenth).agg(
-        F.count("*").alias("evaluations"),
-        F.avg("expected").alias("expected"),
-        F.avg("freshness").alias("freshness"),
-        F.avg(error).alias("bias"),
-        F.avg(F.abs(error)).alias("mean_error"),
-        F.sum("results").alias("answers"),
+BUDGET = f"""
+    WITH paid AS (
+        SELECT {SERIES}, budget, spent, errors, gamma,
+            spent + 1 <= least(budget, cast(stale AS double)) AS idle
+        FROM evaluations LEFT JOIN gammas USING (setting)
     )
+    SELECT {SERIES}, count(*) AS evaluations, sum(gamma) AS paid_in, sum(spent) AS spent,
+        sum(spent) / nullif(sum(gamma), 0) AS used, avg(spent) AS spent_per_evaluation,
+        avg(budget) AS available_per_evaluation, max(spent) AS most_spent,
+        {number("idle")} AS saved_though_stale, {total("errors")} AS failed
+    FROM paid GROUP BY {SERIES}"""
+"""What was paid in and what was spent, over all evaluations; `gammas` has γ by setting, where known."""
 
 
-def budget_use(evaluations: DataFrame, per_evaluation: Mapping[str, float]) -> DataFrame:
-    """What was paid in and what was spent, over all evaluations; `per_evaluation` is γ by setting, where known."""
-    gamma = F.lit(None).cast("double")
-    for setting, paid in per_evaluation.items():
-        gamma = F.when(F.col("setting") == setting, F.lit(float(paid))).otherwise(gamma)
-    could = F.least(F.col("budget"), F.col("stale").cast("double"))
-    idle = F.col("spent") + 1 <= could
-    found = evaluations.withColumns({"paid": gamma, "idle": idle}).groupBy(*SERIES)
-    return found.agg(
-        F.count("*").alias("evaluations"),
-        F.sum("paid").alias("paid_in"),
-        F.sum("spent").alias("spent"),
-        F.try_divide(F.sum("spent"), F.sum("paid")).alias("used"),
-        F.avg("spent").alias("spent_per_evaluation"),
-        F.avg("budget").alias("available_per_evaluation"),
-        F.max("spent").alias("most_spent"),
-        F.count_if("idle").alias("saved_though_stale"),
-        F.sum("errors").alias("failed"),
-    )
-
-
-def latency(evaluations: DataFrame, refreshes: DataFrame | None) -> DataFrame:
+def latency(refreshes: bool) -> str:
     """Where the time of an evaluation goes: deciding and fetching; and the latency of single refreshes."""
-    own = ["setting", "policy"]
-    parts = [
-        _part(evaluations, own, "decide", F.col("decide_us") / 1e3),
-        _part(evaluations, own, "fetch", F.col("fetch_ms")),
-    ]
-    both = parts[0].unionByName(parts[1])
-    share = F.try_divide("total_ms", F.sum("total_ms").over(Window.partitionBy(*own)))
-    split = both.withColumn("share", share)
-    if refreshes is None:
+    split = f"""
+        WITH parts AS (
+            {_part("decide", "decide_us / 1000", "evaluations")} UNION ALL {_part("fetch", "fetch_ms", "evaluations")}
+        )
+        SELECT parts.*, total_ms / nullif(sum(total_ms) OVER (PARTITION BY setting, policy), 0) AS share FROM parts"""
+    if not refreshes:
         return split
-    return split.unionByName(_part(refreshes, own, "refresh", F.col("latency_ms")), allowMissingColumns=True)
+    single = _part("refresh", "latency_ms", "refreshes")
+    return f"{split} UNION ALL SELECT single.*, cast(NULL AS double) FROM ({single}) AS single"
 
 
-def _part(table: DataFrame, own: list[str], name: str, ms: Column) -> DataFrame:
-    found = table.withColumn("ms", ms).filter(F.col("ms").isNotNull()).groupBy(*own)
-    cuts = F.percentile_approx("ms", [0.5, 0.95, 0.99], 10_000)
-    measured = found.agg(
-        F.count("*").alias("times"), F.sum("ms").alias("total_ms"), F.avg("ms").alias("mean_ms"), cuts.alias("cut")
+def _part(name: str, ms: str, table: str) -> str:
+    cuts = ", ".join(
+        f"percentile_disc({share}) WITHIN GROUP (ORDER BY {ms}) AS {word}"
+        for share, word in ((0.5, "median_ms"), (0.95, "p95_ms"), (0.99, "p99_ms"))
     )
-    named = [F.col("cut")[n].alias(word) for n, word in enumerate(("median_ms", "p95_ms", "p99_ms"))]
-    return measured.select(*own, F.lit(name).alias("part"), "times", "total_ms", "mean_ms", *named)
+    return f"""
+        SELECT setting, policy, '{name}' AS part, count(*) AS times, sum({ms}) AS total_ms, avg({ms}) AS mean_ms, {cuts}
+        FROM {table} WHERE {ms} IS NOT NULL GROUP BY setting, policy"""

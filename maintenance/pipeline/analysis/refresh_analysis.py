@@ -2,88 +2,101 @@
 SR that answers needed was not chosen.
 """
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
-
-from freshkeeper.maintenance.pipeline.analysis.on_spark import ENTRY, EVALUATION, RUN
+from freshkeeper.maintenance.pipeline.analysis.engine import number, total
+from freshkeeper.maintenance.pipeline.analysis.headline import ENTRY, EVALUATION, RUN
 from freshkeeper.maintenance.service.endpoint import PENDING
 
-OWN = ["setting", "policy"]
-MISS = r"^(\?|miss )"
+MISS = "sr LIKE '?%' OR sr LIKE 'miss %'"
 """How an SN is written whose SRs are not known yet; older simulations wrote a question mark."""
 
+COUNTING = f"""
+    WITH known AS (SELECT {EVALUATION}, NOT bool_and(warmup) AS counts FROM evaluated GROUP BY {EVALUATION})
+    SELECT own.*, coalesce(known.counts, TRUE) AS counts, own.error IS NOT NULL AS failed, {MISS} AS miss
+    FROM refreshes AS own LEFT JOIN known ON own.setting = known.setting AND own.policy = known.policy
+        AND own.seed = known.seed AND own.moment = known.moment"""
+"""The refreshes with whether their evaluation counts; one of which nothing is known does."""
 
-def counting(refreshes: DataFrame, evaluated: DataFrame) -> DataFrame:
-    """The refreshes with whether their evaluation counts; one of which nothing is known does."""
-    known = evaluated.groupBy(*EVALUATION).agg(F.max(~F.col("warmup")).alias("counts"))
-    miss = F.col("sr").rlike(MISS)
-    joined = refreshes.join(known, EVALUATION, "left").withColumn("counts", F.coalesce("counts", F.lit(True)))
-    return joined.withColumn("miss", miss).withColumn("failed", F.col("error").isNotNull())
+MISSED = f"""
+    WITH chosen AS (SELECT DISTINCT {EVALUATION}, sr FROM counting), marked AS (
+        SELECT own.setting, own.policy, own.seed, own.moment, own.demand, NOT own.is_fresh AS stale,
+            chosen.sr IS NOT NULL AS chosen
+        FROM served AS own LEFT JOIN chosen ON own.setting = chosen.setting AND own.policy = chosen.policy
+            AND own.seed = chosen.seed AND own.moment = chosen.moment AND own.sr = chosen.sr
+        WHERE own.counts
+    ), usual AS (
+        SELECT {EVALUATION}, coalesce(avg(CASE WHEN chosen THEN demand END), avg(demand)) AS usual
+        FROM marked GROUP BY {EVALUATION}
+    ), found AS (
+        SELECT marked.*, stale AND NOT chosen AND demand >= usual.usual AS lost
+        FROM marked JOIN usual ON marked.setting = usual.setting AND marked.policy = usual.policy
+            AND marked.seed = usual.seed AND marked.moment = usual.moment
+    ), summed AS (
+        SELECT setting, policy, {number("stale")} AS stale_entries, {number("lost")} AS missed,
+            {total("CASE WHEN stale THEN demand ELSE 0 END")} AS stale_answers,
+            {total("CASE WHEN lost THEN demand ELSE 0 END")} AS missed_answers
+        FROM found GROUP BY setting, policy
+    )
+    SELECT summed.*, missed_answers / nullif(stale_answers, 0) AS share_of_stale FROM summed"""
+"""Stale SRs that were not chosen though at least as many answers needed them as the mean one that was chosen.
+
+Where nothing was chosen, or nothing that answers needed, the mean is over all SRs of the evaluation."""
 
 
-def wasted(counting: DataFrame, served: DataFrame | None, changes: DataFrame | None) -> DataFrame:
+def wasted(served: bool, changes: bool) -> str:
     """Of the refreshes that came, how many brought what was there already; by the truth and by what the engine saw.
 
     One that was on its way at its deadline counts when it has come.
     """
-    counting = counting.filter(F.coalesce(F.col("error") != PENDING, F.lit(True)))
-    came = F.col("counts") & ~F.col("failed") & ~F.col("miss")
-    nothing = F.lit(None).cast("boolean") if changes is None else F.col("nothing")
-    judged = counting if changes is None else _judged(counting, served, changes)
-    found = judged.groupBy(*OWN).agg(
-        F.count_if("counts").alias("refreshes"),
-        F.count_if(F.col("counts") & F.col("failed")).alias("failed"),
-        F.count_if(F.col("counts") & F.col("miss")).alias("misses"),
-        F.count_if(F.col("counts") & F.col("late")).alias("late"),
-        F.count_if(came).alias("came"),
-        F.sum(F.when(came, nothing.cast("bigint"))).alias("wasted"),
-        F.sum(F.when(came, (~F.col("changed")).cast("bigint"))).alias("wasted_as_reported"),
-    )
-    return found.withColumn("wasted_share", F.try_divide("wasted", "came")).drop("came")
+    judged = _judged(served) if changes else f"SELECT own.*, cast(NULL AS boolean) AS nothing FROM ({_DONE}) AS own"
+    came = "counts AND NOT failed AND NOT miss"
+    return f"""
+        WITH judged AS ({judged}), summed AS (
+            SELECT setting, policy, {number("counts")} AS refreshes, {number("counts AND failed")} AS failed,
+                {number("counts AND miss")} AS misses, {number("counts AND late")} AS late, {number(came)} AS came,
+                {total(f"CASE WHEN {came} THEN cast(nothing AS int) END")} AS wasted,
+                {total(f"CASE WHEN {came} THEN cast(NOT changed AS int) END")} AS wasted_as_reported
+            FROM judged GROUP BY setting, policy
+        )
+        SELECT setting, policy, refreshes, failed, misses, late, wasted, wasted_as_reported,
+            wasted / nullif(came, 0) AS wasted_share
+        FROM summed"""
 
 
-def missed(served: DataFrame, counting: DataFrame) -> DataFrame:
-    """Stale SRs that were not chosen though at least as many answers needed them as the mean one that was chosen.
-
-    Where nothing was chosen, or nothing that answers needed, the mean is over all SRs of the evaluation.
-    """
-    chosen = counting.select(*EVALUATION, "sr").distinct().withColumn("chosen", F.lit(True))
-    marked = served.filter("counts").join(chosen, [*EVALUATION, "sr"], "left")
-    marked = marked.withColumn("chosen", F.coalesce("chosen", F.lit(False)))
-    whole = Window.partitionBy(*EVALUATION)
-    usual = F.coalesce(F.avg(F.when(F.col("chosen"), F.col("demand"))).over(whole), F.avg("demand").over(whole))
-    stale = ~F.col("fresh")
-    lost = stale & ~F.col("chosen") & (F.col("demand") >= F.col("usual"))
-    found = marked.withColumn("usual", usual).groupBy(*OWN)
-    return found.agg(
-        F.count_if(stale).alias("stale_entries"),
-        F.count_if(lost).alias("missed"),
-        F.sum(F.when(stale, F.col("demand")).otherwise(0)).alias("stale_answers"),
-        F.sum(F.when(lost, F.col("demand")).otherwise(0)).alias("missed_answers"),
-    ).withColumn("share_of_stale", F.try_divide("missed_answers", "stale_answers"))
+_DONE = f"SELECT * FROM counting WHERE error IS NULL OR error != '{PENDING}'"
 
 
-def _judged(counting: DataFrame, served: DataFrame | None, changes: DataFrame) -> DataFrame:
-    """Every refresh with `nothing`: no change in (the copy before, the refresh]."""
-    changed = changes.select(*ENTRY, F.col("t_ms").alias("time"), F.lit(True).alias("change"))
-    asked = _with_copy_before(counting, served).withColumns({"time": F.col("t_ms"), "change": F.lit(False)})
-    until = Window.partitionBy(*ENTRY).orderBy("time", F.col("change").desc())  # a change at t is in (r, t]
-    last = F.max(F.when(F.col("change"), F.col("time"))).over(until.rowsBetween(Window.unboundedPreceding, 0))
-    both = asked.unionByName(changed, allowMissingColumns=True).withColumn("last", last).filter(~F.col("change"))
-    unchanged = F.col("last").isNull() | F.coalesce(F.col("last") <= F.col("before"), F.lit(False))
-    return both.withColumn("nothing", unchanged)
+def _judged(served: bool) -> str:
+    """Every refresh with `nothing`: no change in (the copy before, the refresh]; a change at t is in it."""
+    return f"""
+        WITH asked AS ({_with_copy_before(served)}), events AS (
+            SELECT {RUN}, sr, counts, failed, miss, late, changed, before, t_ms AS instant, FALSE AS is_change
+            FROM asked
+            UNION ALL SELECT setting, NULL, seed, sr, NULL, NULL, NULL, NULL, NULL, NULL, t_ms, TRUE FROM changes
+        ), followed AS (
+            SELECT *, max(CASE WHEN is_change THEN instant END) OVER (
+                PARTITION BY {ENTRY} ORDER BY instant, is_change DESC
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ) AS last_change FROM events
+        )
+        SELECT followed.*, last_change IS NULL OR coalesce(last_change <= before, FALSE) AS nothing
+        FROM followed WHERE NOT is_change"""
 
 
-def _with_copy_before(counting: DataFrame, served: DataFrame | None) -> DataFrame:
+def _with_copy_before(served: bool) -> str:
     """The instant of the copy that each refresh replaces: of an earlier refresh, or one that answers were made of.
 
     With none known the copy is as old as the record, and any change since then counts.
     """
-    done = counting.withColumn("copied", F.when(~F.col("failed"), F.col("t_ms"))).withColumn("asked", F.lit(True))
-    if served is not None:
-        used = served.select(*RUN, "sr", F.col("refreshed_ms").alias("t_ms")).distinct()
-        used = used.withColumns({"copied": F.col("t_ms"), "asked": F.lit(False)})
-        done = done.unionByName(used, allowMissingColumns=True)
-    earlier = Window.partitionBy(*RUN, "sr").orderBy("t_ms", F.col("asked").desc())
-    before = F.max("copied").over(earlier.rowsBetween(Window.unboundedPreceding, -1))
-    return done.withColumn("before", before).filter("asked").drop("copied", "asked")
+    columns = f"{RUN}, sr, counts, failed, miss, late, changed, t_ms"
+    used = f"""
+        UNION ALL SELECT DISTINCT {RUN}, sr, FALSE, FALSE, FALSE, FALSE, FALSE, refreshed_ms, refreshed_ms, FALSE
+        FROM served""" if served else ""  # fmt: skip
+    return f"""
+        WITH known AS (
+            SELECT {columns}, CASE WHEN NOT failed THEN t_ms END AS copied, TRUE AS asked FROM ({_DONE}) AS done{used}
+        ), followed AS (
+            SELECT *, max(copied) OVER (
+                PARTITION BY {RUN}, sr ORDER BY t_ms, asked DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS before FROM known
+        )
+        SELECT {columns}, before FROM followed WHERE asked"""

@@ -31,30 +31,63 @@ def call(tmp_path, monkeypatch, capsys):
 
 def test_json_goes_to_standard_output_and_the_analysis_into_its_directory(spark, call, tmp_path):
     simulate(resolve(SMALL | {"answers": True, "bound": "never"}), tmp_path / "run")
-    code, out, _ = call("run", "--out", "told", "--target", "0.5", "--json", "--set", "spark.sql.ansi.enabled=true")
+    code, out, err = call("run", "--out", "told", "--target", "0.5", "--json", "--set", "spark.sql.ansi.enabled=true")
     assert code == 0
+    assert "on Spark, as --master or --set is given" in err
     assert json.loads(out) == json.loads((tmp_path / "told" / "analysis.json").read_text())
     assert json.loads(out)["target"] == 0.5
     assert not (tmp_path / "run" / "analysis").exists()
 
 
-def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(spark, call, tmp_path):
+def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(call, tmp_path):
     simulate(resolve(SMALL | {"bound": "never"}), tmp_path / "run")
     code, out, err = call("run")
     assert code == 0
     assert "freshness" in out
     assert "ibm" in out
+    assert "on DuckDB, as 0 answers are few enough for one machine" in err
     assert "answers.parquet is not there" in err
     assert "analysis: run/analysis" in err
 
 
-def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(spark, call, tmp_path):
+def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(call, tmp_path):
     code, _, err = call("nowhere")
     assert (code, err) == (2, "freshkeeper: there is no directory nowhere: name a run directory or a journal\n")
     (tmp_path / "empty").mkdir()
     code, _, err = call("empty")
     assert code == 2
     assert "freshkeeper: empty cannot be analysed: it has neither" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--engine", "duck"), "there is no engine 'duck'; did you mean 'duckdb'"),
+        (("--engine", "duckdb", "--master", "yarn"), "--master and --set are Spark's; leave them out"),
+    ],
+)
+def test_an_engine_that_cannot_be_meant_is_one_line(call, words, said):
+    code, _, err = call(".", *words)
+    assert code == 2
+    assert said in err
+
+
+def test_what_is_on_a_cluster_is_not_for_this_process(call):
+    code, _, err = call("hdfs:///journals/today", "--engine", "duckdb")
+    assert code == 2
+    assert "DuckDB reads what is on this machine" in err
+
+
+def test_more_answers_than_fit_one_machine_are_for_spark_and_without_java_for_this_process(tmp_path, monkeypatch):
+    from freshkeeper.maintenance.pipeline.analysis import engine_choice
+
+    monkeypatch.setattr(engine_choice, "SMALL", 10)
+    simulate(resolve(SMALL | {"answers": True, "bound": "never"}), tmp_path / "run")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    taken, why = engine_choice.chosen(str(tmp_path / "run"))
+    assert taken.name == "duckdb"
+    assert "lacks Java 17" in why
+    taken.close()
 
 
 def test_a_setting_that_is_not_of_spark_is_refused_before_java_is_asked_for(call, monkeypatch, tmp_path):
@@ -66,6 +99,6 @@ def test_a_setting_that_is_not_of_spark_is_refused_before_java_is_asked_for(call
 
 def test_without_java_one_sentence_says_how_to_get_it(call, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    code, _, err = call(".")
+    code, _, err = call(".", "--engine", "spark")
     assert code == 2
     assert err.startswith("freshkeeper: Spark needs Java 17 or newer: install it")

@@ -1,11 +1,13 @@
-"""Freshness on Spark equals the plain reference and what the simulator reported; the tables, worked by hand."""
+"""Freshness on each engine equals the plain reference and what the simulator reported; the tables, worked by hand."""
 
 import csv
 import json
 
 import pytest
+from pyarrow import parquet
 
 from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.pipeline.analysis import analyse
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
@@ -33,10 +35,38 @@ def simulated(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def digest(spark, simulated):
-    from freshkeeper.maintenance.pipeline.analysis import analyse
+def digest(engine, simulated):
+    return analyse(engine(), str(simulated), str(simulated / f"on-{engine.name}"))
 
-    return analyse(spark, str(simulated))
+
+@pytest.fixture
+def tables(engine, simulated, digest):
+    """Reads what was written."""
+    return lambda name: read(simulated / f"on-{engine.name}" / f"{name}.parquet")
+
+
+def read(place):
+    return parquet.read_table(place, partitioning=None).to_pylist()
+
+
+def test_both_engines_give_equal_tables(spark, simulated, tmp_path):
+    from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+    from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
+
+    digests = [analyse(made, str(simulated), str(tmp_path / made.name)) for made in (DuckDB(), Spark(spark))]
+    assert digests[0].keys() == digests[1].keys()
+    assert digests[0]["cannot_tell"] == digests[1]["cannot_tell"]
+    for name in (*digests[0], "over_time", "evaluations"):
+        if name not in ("run", "target", "cannot_tell"):
+            one, other = (sorted(read(tmp_path / each / f"{name}.parquet"), key=_whose) for each in ("duckdb", "spark"))
+            assert len(one) == len(other) > 0
+            for ours, theirs in zip(one, other, strict=True):
+                assert list(ours) == list(theirs)
+                assert ours == pytest.approx(theirs, abs=1e-9, nan_ok=True), name
+
+
+def _whose(row):
+    return [str(value) for value in row.values() if not isinstance(value, float)]
 
 
 def test_the_headline_equals_what_the_simulator_reported(simulated, digest):
@@ -51,20 +81,20 @@ def test_the_headline_equals_what_the_simulator_reported(simulated, digest):
     assert not [note for note in digest["cannot_tell"] if "engine" in note]
 
 
-def test_the_plain_reference_and_spark_give_equal_numbers(simulated, digest):
+def test_the_plain_reference_gives_equal_numbers(simulated, digest):
     import freshness_on_arrow as on_arrow
 
     answers, changes, evaluations = (journal.read(simulated, name) for name in ("answers", "changes", "evaluations"))
     judged = on_arrow.judged(answers, on_arrow.copies(answers, changes))
     seeds = on_arrow.by_seed(on_arrow.evaluated(judged, evaluations))
-    for plain, spark in ((seeds, digest["seeds"]), (on_arrow.headline(seeds, 3), digest["freshness"])):
-        assert len(plain) == len(spark) > 0
-        for one, other in zip(plain, spark, strict=True):
+    for plain, told in ((seeds, digest["seeds"]), (on_arrow.headline(seeds, 3), digest["freshness"])):
+        assert len(plain) == len(told) > 0
+        for one, other in zip(plain, told, strict=True):
             assert {column: other[column] for column in one} == pytest.approx(one, abs=1e-9)
 
 
-def test_every_evaluation_is_judged_as_the_simulator_judged_it(spark, simulated, digest):
-    rows = spark.read.parquet(str(simulated / "analysis" / "evaluations.parquet")).collect()
+def test_every_evaluation_is_judged_as_the_simulator_judged_it(simulated, tables):
+    rows = tables("evaluations")
     assert len(rows) == journal.read(simulated, "evaluations").num_rows
     assert all(row["fresh"] == row["reported"] for row in rows)
 
@@ -87,12 +117,12 @@ def test_what_is_paid_in_is_the_budget_and_only_the_literal_reading_spends_more(
         assert row["used"] <= 1 or "fba" in row["policy"]
 
 
-def test_the_tables_are_on_disk_and_the_digest_is_beside_them(spark, simulated, digest):
-    place = simulated / "analysis"
-    assert json.loads((place / "analysis.json").read_text()) == digest
+def test_the_tables_are_on_disk_and_the_digest_is_beside_them(engine, simulated, digest, tables):
+    assert json.loads((simulated / f"on-{engine.name}" / "analysis.json").read_text()) == digest
     for name, rows in digest.items():
         if isinstance(rows, list) and name != "cannot_tell":
-            assert spark.read.parquet(str(place / f"{name}.parquet")).count() == len(rows) > 0
+            assert tables(name) == rows
+            assert rows
 
 
 def write(directory, **tables):
@@ -124,13 +154,11 @@ def change(t_ms, sr, setting=""):
 
 
 @pytest.fixture(scope="module")
-def by_hand(spark, tmp_path_factory):
+def by_hand(engine, tmp_path_factory):
     """a changes at 2000 exactly, b never, c at 500 and at 2500; a and b are refreshed at 2000, b for nothing.
 
     Beside it, in the setting `whole`, an aggregate of a and b and one of b and c; a changes.
     """
-    from freshkeeper.maintenance.pipeline.analysis import analyse
-
     run = write(
         tmp_path_factory.mktemp("hand") / "run",
         evaluations=[
@@ -150,7 +178,7 @@ def by_hand(spark, tmp_path_factory):
         refreshes=[refresh(2000, "a"), refresh(2000, "b", False), refresh(2000, "c", False, error="timeout")],
         changes=[change(2000, "a"), change(500, "c"), change(2500, "c"), change(1000, "a", "whole")],
     )  # fmt: skip
-    digest = analyse(spark, run, target=0.5)
+    digest = analyse(engine(), run, target=0.5)
     return {
         setting: {
             name: [row for row in rows if row["setting"] == setting]

@@ -6,6 +6,7 @@ import pytest
 from pyarrow import parquet
 
 from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.pipeline.analysis import analyse
 from freshkeeper.maintenance.service.endpoint import PENDING
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
@@ -26,9 +27,8 @@ ROWS = {
 
 
 @pytest.fixture
-def analysed(spark, tmp_path):
+def analysed(engine, tmp_path):
     """Analyse a run made of these tables, without some columns (table.column) and some tables."""
-    from freshkeeper.maintenance.pipeline.analysis import analyse
 
     def run(*without, rows=ROWS, **more):
         for name, table in rows.items():
@@ -38,7 +38,7 @@ def analysed(spark, tmp_path):
             columns = {c: [row.get(c, WHOSE.get(c)) for row in table] for c in parts}
             kept = [c for c in parts if f"{name}.{c}" not in without]
             parquet.write_table(journal.table(name, columns).select(kept), tmp_path / f"{name}.parquet")
-        return analyse(spark, str(tmp_path), **more)
+        return analyse(engine(), str(tmp_path), **more)
 
     return run
 

@@ -1,0 +1,64 @@
+"""Which engine an analysis runs on: the one in this process where data are small or there is no Java, else Spark."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from pyarrow import ArrowInvalid, parquet
+
+from freshkeeper.maintenance.journal.journal import files
+from freshkeeper.maintenance.pipeline.analysis.engine import Engine
+from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
+from freshkeeper.policies.errors import ConfigError, nearest
+
+NAMES = ["auto", "duckdb", "spark"]
+LOCAL = "local[*]"
+SMALL = 200_000_000
+"""Answers up to which one machine is enough, and quicker than Spark on it."""
+
+
+def chosen(
+    run: str, name: str = "auto", master: str = LOCAL, settings: Mapping[str, str] | None = None
+) -> tuple[Engine, str]:
+    """The engine for a run, and in words which it is and why."""
+    if name not in NAMES:
+        raise ConfigError(f"there is no engine {name!r}; {nearest(name, NAMES)}")
+    taken, why = (name, "as it was asked for") if name != "auto" else _fitting(run, master, settings or {})
+    if taken == "duckdb":
+        from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+
+        if "://" in run:
+            raise ConfigError(f"{run}: DuckDB reads what is on this machine; --engine spark reads what a cluster has")
+        if master != LOCAL or settings:
+            raise ConfigError("--master and --set are Spark's; leave them out, or --engine duckdb")
+        return DuckDB(), f"on DuckDB, {why}"
+    session = spark_session(master, settings)
+    from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
+
+    return Spark(session), f"on Spark, {why}"
+
+
+def _fitting(run: str, master: str, settings: Mapping[str, str]) -> tuple[str, str]:
+    if "://" in run:
+        return "spark", "as the run is on a cluster's file system"
+    if master != LOCAL or settings:
+        return "spark", "as --master or --set is given"
+    if find_spec("duckdb") is None:
+        return "spark", "as DuckDB is not installed"
+    rows = answers(Path(run))
+    if rows <= SMALL:
+        return "duckdb", f"as {rows:,} answers are few enough for one machine"
+    if find_spec("pyspark") is None or (java_version() or 0) < LEAST_JAVA:
+        return "duckdb", f"as Spark, which {rows:,} answers are for, lacks Java {LEAST_JAVA} or is not installed"
+    return "spark", f"as {rows:,} answers are many for one machine"
+
+
+def answers(run: Path) -> int:
+    """How many answers a run has, as the ends of its files say; what is no Parquet has none."""
+    found = 0
+    for file in files(run / "answers.parquet"):
+        try:
+            found += parquet.ParquetFile(file).metadata.num_rows
+        except (ArrowInvalid, OSError):
+            continue
+    return found

@@ -1,0 +1,136 @@
+"""Headline freshness from answers and changes alone; tests hold it equal to plain Python over the rows.
+
+A *copy* is what was fetched of an SR at one instant. It is fresh until the first change strictly after that instant,
+so every copy has one end, `stale_from`, and an answer at t is fresh iff t < stale_from: "no change in (refreshed, t]".
+There are as many copies as refreshes were paid for, far fewer than answers, so the as-of join by time is done once per
+copy; what is left for the answers is an equi-join with a table that Spark broadcasts. Answers are never sorted, a
+popular SR is no skew, and in case 1 none of them is shuffled.
+"""
+
+import numpy as np
+from scipy.special import stdtrit
+
+from freshkeeper.maintenance.pipeline.analysis.engine import total
+
+SERIES = 'setting, policy, "case", knowledge'
+RUN = "setting, policy, seed"
+EVALUATION = f"{RUN}, moment"
+ENTRY = "setting, seed, sr"
+NEVER_STALE = 2**63 - 1
+BROADCAST_ROWS = 2_000_000
+"""Copies up to which every executor gets all of them, about 200 bytes each."""
+
+
+def quantiles(most: int) -> list[float]:
+    """The 97.5 % quantiles for 2, 3, ... `most` values, and never none."""
+    found: list[float] = stdtrit(np.arange(1, max(2, most)), 0.975).tolist()
+    return found
+
+
+def copies(answers: str) -> str:
+    """Every copy that answers were made of, and from when on it was stale; a change at r is not after r."""
+    return f"""
+        WITH events AS (
+            SELECT DISTINCT {ENTRY}, refreshed_ms AS instant, FALSE AS is_change FROM {answers}
+            UNION ALL SELECT {ENTRY}, t_ms, TRUE FROM changes
+        ), followed AS (
+            SELECT *, min(CASE WHEN is_change THEN instant END) OVER (
+                PARTITION BY {ENTRY} ORDER BY instant DESC, is_change
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ) AS next_change FROM events
+        )
+        SELECT {ENTRY}, instant AS refreshed_ms, coalesce(next_change, {NEVER_STALE}) AS stale_from
+        FROM followed WHERE NOT is_change"""
+
+
+def judged(answers: str, rows: int = 0) -> str:
+    """Every answer with `fresh`; `rows` is how many copies there are."""
+    hint = "/*+ BROADCAST(copies) */ " if rows <= BROADCAST_ROWS else ""
+    return f"""
+        SELECT {hint}own.*, copies.stale_from, coalesce(own.t_ms < copies.stale_from, FALSE) AS is_fresh
+        FROM {answers} AS own LEFT JOIN copies ON own.setting = copies.setting AND own.seed = copies.seed
+            AND own.sr = copies.sr AND own.refreshed_ms = copies.refreshed_ms"""
+
+
+def counted(judged: str) -> str:
+    """Fresh and held answers per evaluation, edge by edge."""
+    return f"""
+        SELECT {EVALUATION}, max("case") AS "case", min(t_ms) AS t_ms, cast(sum(weight) AS double) AS held,
+            cast(sum(CASE WHEN is_fresh THEN weight ELSE 0 END) AS double) AS true_fresh
+        FROM {judged} GROUP BY {EVALUATION}"""
+
+
+def counted_whole(judged: str) -> str:
+    """The same of aggregates: one answer per mapping, fresh iff all its inputs are."""
+    return f"""
+        WITH units AS (
+            SELECT {EVALUATION}, sn, min(t_ms) AS t_ms, max(weight) AS mappings, bool_and(is_fresh) AS all_fresh
+            FROM {judged} GROUP BY {EVALUATION}, sn
+        )
+        SELECT {EVALUATION}, 'aggregate' AS "case", min(t_ms) AS t_ms, cast(sum(mappings) AS double) AS held,
+            cast(sum(CASE WHEN all_fresh THEN mappings ELSE 0 END) AS double) AS true_fresh
+        FROM units GROUP BY {EVALUATION}"""
+
+
+def evaluated(evaluations: bool) -> str:
+    """Per evaluation how many answers it has and how many are fresh; misses are in `results` of evaluations alone.
+
+    `fresh` is the truth, where answers tell it; else what was reported and else what was expected, as `basis` says.
+    """
+    known = _with_evaluations() if evaluations else _without_evaluations()
+    return f"""
+        WITH known AS ({known}), based AS (
+            SELECT known.*, coalesce(truth, reported, expected_fresh) AS fresh,
+                CASE WHEN truth IS NOT NULL THEN 'truth' WHEN reported IS NOT NULL THEN 'reported'
+                    WHEN expected_fresh IS NOT NULL THEN 'expected' END AS basis
+            FROM known
+        )
+        SELECT based.*, fresh / nullif(results, 0) AS freshness FROM based"""
+
+
+def _with_evaluations() -> str:
+    """Of a run without any answers nothing is known."""
+    return """
+        SELECT own.setting, own.policy, own."case", own.knowledge, own.seed, own.moment, own.k, own.t_ms, own.warmup,
+            coalesce(own.results, truths.held) AS results, own.fresh AS reported, own.expected_fresh,
+            CASE WHEN count(truths.held) OVER (PARTITION BY own.setting, own.policy, own.seed) > 0
+                THEN coalesce(truths.true_fresh, cast(0 AS double)) END AS truth
+        FROM evaluations AS own LEFT JOIN truths ON own.setting = truths.setting AND own.policy = truths.policy
+            AND own.seed = truths.seed AND own.moment = truths.moment"""
+
+
+def _without_evaluations() -> str:
+    return """
+        SELECT setting, policy, "case", '' AS knowledge, seed, moment, moment AS k, t_ms, FALSE AS warmup,
+            held AS results, cast(NULL AS double) AS reported, cast(NULL AS double) AS expected_fresh,
+            true_fresh AS truth
+        FROM truths"""
+
+
+def by_seed(target: float = 0.95) -> str:
+    """The mean over the evaluations that count and have answers, per seed, and the sums behind the pooled ratio."""
+    return f"""
+        SELECT {SERIES}, seed, min(basis) AS basis, count(*) AS evaluations, avg(freshness) AS freshness,
+            sum(fresh) AS fresh, sum(results) AS results,
+            avg(CASE WHEN freshness >= cast({target!r} AS double) THEN cast(1 AS double) ELSE 0 END) AS within_target,
+            avg(reported / nullif(results, 0)) AS reported, avg(expected_fresh / nullif(results, 0)) AS expected,
+            cast(0 AS bigint) AS audits
+        FROM evaluated WHERE NOT warmup AND freshness IS NOT NULL GROUP BY {SERIES}, seed"""
+
+
+def headline(most: int) -> str:
+    """The mean over seeds with its 95 % interval (Student's t); `most` is how many seeds there are at most."""
+    student = ", ".join(f"({n}, cast({value!r} AS double))" for n, value in enumerate(quantiles(most), 2))
+    return f"""
+        WITH found AS (
+            SELECT {SERIES}, min(basis) AS basis, count(*) AS seeds, {total("evaluations")} AS evaluations,
+                avg(freshness) AS freshness, stddev_samp(freshness) AS spread, sum(fresh) AS fresh,
+                sum(results) AS results, avg(within_target) AS within_target, avg(reported) AS reported,
+                avg(expected) AS expected, {total("audits")} AS audits
+            FROM seeds GROUP BY {SERIES}
+        )
+        SELECT {SERIES}, basis, found.seeds, evaluations, freshness,
+            CASE WHEN found.seeds > 1 THEN quantile * spread / sqrt(found.seeds) END AS ci95,
+            fresh / nullif(results, 0) AS pooled, results - fresh AS stale_answers, results AS answers,
+            within_target, reported, expected, audits
+        FROM found LEFT JOIN (VALUES {student}) AS student(number, quantile) ON found.seeds = student.number"""
