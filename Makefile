@@ -18,7 +18,7 @@ test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, 
 	$(BIN)/python -m pytest $(TOGETHER) -m "not slow" $(ARGS)
 
 check: .venv/ready          ## lint, format, types and import rules
-	$(BIN)/ruff check $(PACKAGES) tests benchmarks
+	$(BIN)/ruff check $(PACKAGES) tests benchmarks notebooks scripts docs
 	$(BIN)/ruff check --extend-select ARG,D1 --ignore D105,D107 $(PACKAGES) benchmarks
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

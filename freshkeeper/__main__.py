@@ -19,6 +19,7 @@ from freshkeeper.commands import (
     demo,
     explain,
     match,
+    notebook,
     policies,
     replay,
     reports,
@@ -98,13 +99,15 @@ app.command("policies")(policies.policies)
 app.command("sources")(sources.sources)
 app.command("demo")(demo.demo)
 app.add_typer(trace.app, name="trace")
+app.add_typer(notebook.app, name="notebook")
 app.add_typer(config.app, name="config")
 
 
 VERBS = {
-    "analyse": "spark",
+    "analyse": "analysis",
     "budget": "report",
     "demo": "report",
+    "notebook": "notebook",
     "replay": "report",
     "report": "report",
     "simulate": "report",

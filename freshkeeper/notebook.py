@@ -1,6 +1,8 @@
-"""What notebooks show: a figure of a run, its freshness as a table, some columns of an analysis."""
+"""What notebooks show: a run told in pictures with a sentence each, tables that are folded, figures and frontiers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +11,98 @@ from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from freshkeeper.simulator.budget.answer import Answer
+    from freshkeeper.simulator.report.judgement import Judgement
     from freshkeeper.simulator.report.page import Picture
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A piece of a notebook; printed, it is its words."""
+
+    words: str
+    html: str = ""
+    svg: str = ""
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        forms = {"text/plain": self.words, "text/html": self.html, "image/svg+xml": self.svg}
+        return {form: text for form, text in forms.items() if text}
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """A run, judged; of several settings one."""
+
+    run: Path
+    target: float
+    setting: str
+    judged: "Judgement"
+    figures: Mapping[str, "Picture"]
+
+    def lead(self) -> Shown:
+        """How fresh it was, policy by policy, against the target."""
+        rows = [row for row in self.judged.tables.get("freshness", ()) if row["setting"] == self.setting]
+        rows = sorted(rows, key=lambda row: -row["freshness"])
+        said = " ".join(f"{self._headline(row)}." for row in rows) or f"{self.run}: freshness cannot be told."
+        return Shown(said, f"<p class='lead'>{escape(said)}</p>")
+
+    def figure(self, key: str) -> None:
+        """A picture under its sentence; where there is nothing to draw the sentence says so."""
+        from IPython import display as jupyter
+
+        display: Callable[[Shown], None] = jupyter.display
+        found = self.figures.get(key)
+        said = found.words if found else f"{key}: nothing is known of it in this run."
+        display(Shown(said, f"<p>{escape(said)}</p>"))
+        if found:
+            display(Shown(said, svg=found.svg))
+
+    def table(self, name: str, *columns: str) -> Shown:
+        """Some columns of a table of the analysis, folded."""
+        rows = [row for row in self.judged.tables.get(name, ()) if row["setting"] == self.setting]
+        return folded(name.replace("_", " "), columns, [[_written(row[column]) for column in columns] for row in rows])
+
+    def limits(self) -> Shown:
+        """What cannot be told."""
+        notes = self.judged.notes
+        listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
+        return Shown("\n".join(notes) or "Nothing is missing.", f"<ul>{listed}</ul>" if notes else "")
+
+    def _headline(self, row: Mapping[str, Any]) -> str:
+        within, wanted = row["within_target"], f"{100 * self.target:.3g} %"
+        met = "" if within is None else f", {wanted} or more in {within:.0%} of the evaluations"
+        half = "" if row["ci95"] is None else f" (±{100 * row['ci95']:.1f})"
+        basis = "" if row["basis"] == "truth" else f" ({row['basis']})"
+        return f"{row['policy'] or 'The run'} kept {row['freshness']:.1%}{half} of the answers fresh{met}{basis}"
+
+
+def told_of(run: Path, target: float = 0.9, setting: str = "") -> Told:
+    """A run or a journal with all that can be shown of it; of several settings the first one, unless one is named."""
+    from freshkeeper.simulator.report.judgement import judgement
+    from freshkeeper.simulator.report.page import pictures
+
+    judged = judgement(run, target)
+    settings = list(dict.fromkeys(row["setting"] for row in judged.tables.get("freshness", ())))
+    if setting and setting not in settings:
+        raise ConfigError(f"{run} has no setting {setting!r}; {nearest(setting, settings)}")
+    chosen = setting or next(iter(settings), "")
+    found = pictures(run, choice=chosen if len(settings) > 1 else "", target=target, judged=judged)
+    return Told(run, target, chosen, judged, {picture.key: picture for picture in reversed(found)})
+
+
+def folded(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Shown:
+    """A table behind its title, for those who want the numbers."""
+    if not rows:
+        return Shown(f"{title}: nothing is known", f"<p>{escape(title)}: nothing is known</p>")
+    top = "".join(f"<th scope='col'>{escape(head)}</th>" for head in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    html = (
+        f"<details><summary>{escape(title)}</summary><div class='table'><table><thead><tr>{top}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div></details>"
+    )
+    return Shown("\n".join("  ".join(row) for row in [list(heads), *rows]), html)
 
 
 def figure(run: Path, key: str, choice: str = "") -> "Picture":
@@ -45,16 +138,6 @@ def freshness(run: Path) -> None:
 
     head, *rows = freshness_table(run)
     show(table("", head, rows))
-
-
-def told(analysis: Mapping[str, Any], name: str, *columns: str) -> None:
-    """Some columns of one table of an analysis, or why there is none."""
-    rows = analysis.get(name, [])
-    if not rows:
-        print(f"{name}: nothing is known")
-        return
-    cells = [[_written(row[column]) for column in columns] for row in rows]
-    show(table("", list(columns), cells, words=2))
 
 
 def _written(value: object) -> str:

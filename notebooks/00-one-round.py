@@ -8,8 +8,8 @@
 # # One round, looked at from all sides
 #
 # A round is what a policy is asked at one evaluation: who needs what, how often, and how long it would stay fresh.
-# This is the example of Figure 1 of *Planning Ahead*: three lookup keys in the window, three cached entries, six edges. Open it with
-# jupytext (`jupytext --to notebook notebooks/00-one-round.py`) or run it as a program.
+# This is the example of Figure 1 of *Planning Ahead*: three lookup keys in the window, three cached entries, six
+# edges. Open it with jupytext (`jupytext --to notebook notebooks/00-one-round.py`) or run it as a program.
 
 # %%
 import networkx as nx
@@ -30,8 +30,8 @@ round = round_of(edges, counts, life=[1, 2, 2])
 print(round.demand)
 
 # %% [markdown]
-# What each policy refreshes with one request, and with two. Cached entry 0 is the most popular but changes before the next
-# evaluation; cached entry 2 lasts.
+# What each policy refreshes with one request, and with two. Cached entry 0 is the most popular but changes before the
+# next evaluation; cached entry 2 lasts.
 
 # %%
 for name in ("sbm", "ibm", "gain", "oracle"):

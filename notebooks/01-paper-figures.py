@@ -84,8 +84,8 @@ for policy in ("sbm", "ibm"):
 # %% [markdown]
 # ## Figure 3(a): aggregates, skew of the cached entries' degrees
 #
-# > An aggregate is fresh only if all its inputs are; choosing whole lookup keys pays. With 20 inputs per lookup key next to nothing
-# > is complete here, whatever the policy.
+# > An aggregate is fresh only if all its inputs are; choosing whole lookup keys pays. With 20 inputs per lookup key
+# > next to nothing is complete here, whatever the policy.
 
 # %%
 figure(runs.of("fig3a"), "by-degree-skew")

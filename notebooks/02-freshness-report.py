@@ -7,87 +7,111 @@
 # %% [markdown]
 # # How fresh were the answers?
 #
-# A report of any run directory or journal: `FRESHKEEPER_RUN=runs/mine` says which one; without it a small one is
-# simulated. The first part reads what the engine recorded; the second judges every answer by the truth, on Spark,
-# which needs Java 17. [docs/analysis.md](../docs/analysis.md) says what every table and column means.
+# A report of any run directory or journal, answer by answer, judged by the truth or by audits. As a page, without
+# Jupyter: `freshkeeper notebook report RUN --out report.html`. What every number means: docs/analysis.md.
 
 # %%
 import os
 import tempfile
 from pathlib import Path
 
-from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
-from freshkeeper.notebook import figure, told
+from freshkeeper.notebook import told_of
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
+# %% tags=["parameters"]
+run = ""  # a run directory or a journal; without one a demonstration is simulated
+target = 0.9  # how much of the answers should be fresh
+setting = ""  # of several settings which one; "" is the first
+
+# %%
 temporary = tempfile.TemporaryDirectory(prefix="freshkeeper-")
-place = Path(temporary.name)
-given = os.environ.get("FRESHKEEPER_RUN")
-run = Path(given) if given else place / "run"
+given = run or os.environ.get("FRESHKEEPER_RUN", "")
+place = Path(given) if given else Path(temporary.name) / "demonstration"
 if not given:
-    slow = {"workload": {"change_interval_ms": [1000, 20000]}, "knowledge": "learned", "budget": 3, "answers": True}
-    simulate(resolve({**slow, "policies": "random,lru,gain", "seeds": 3}), run)
+    drawn = {"sns": 60, "srs": 60, "edges": 150, "change_law": "poisson", "change_interval_ms": [3000, 120_000]}
+    world = {"workload": {**drawn, "arrival_interval_ms": [2000, 15_000]}, "knowledge": "learned", "start": "cold"}
+    size = {"evaluations": 150, "seeds": 3, "budget": 4, "policies": "random,lru,plan", "bound": "never"}
+    simulate(resolve({**world, **size, "answers": True}), place)
+told = told_of(place, target, setting)
+told.lead()
 
 # %% [markdown]
-# ## What the engine recorded
+# ## Freshness over time
 #
-# Freshness by policy and over time, with 95 % intervals over seeds. Of a run with several settings these are the
-# first one's; a third word names another.
+# The dotted line is the target.
 
 # %%
-figure(run, "freshness")
+told.figure("over-time")
 
 # %%
-figure(run, "over-time")
+told.table("freshness", "policy", "basis", "freshness", "ci95", "pooled", "within_target", "expected")
 
 # %% [markdown]
-# ## What was true
+# ## Can the freshness be believed that answers are marked with?
 
 # %%
-analysis = {}
-if (java_version() or 0) >= LEAST_JAVA:
-    from freshkeeper.maintenance.pipeline.analysis import analyse
-
-    spark = spark_session("local[*]", {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"})
-    analysis = analyse(spark, str(run), str(place / "analysis"))
-    spark.stop()
-else:
-    print(f"no Java {LEAST_JAVA}: the tables below are left out")
-
-for sentence in analysis.get("cannot_tell", []):
-    print(sentence)
+told.figure("calibration")
 
 # %%
-told(analysis, "freshness", "setting", "policy", "basis", "freshness", "ci95", "pooled", "within_target", "expected")
+told.table("calibration", "policy", "basis", "tenth", "evaluations", "expected", "freshness", "bias")
 
 # %% [markdown]
-# Were the requests well spent? `wasted` brought what was there already; `missed` are stale entries in demand that
-# were not chosen; `saved_though_stale` are evaluations that kept a unit which a stale candidate could have had.
+# ## How stale were the stale ones?
 
 # %%
-told(analysis, "wasted", "setting", "policy", "refreshes", "wasted", "wasted_share", "failed", "late")
-told(analysis, "missed", "setting", "policy", "stale_answers", "missed_answers", "share_of_stale")
-told(analysis, "budget", "setting", "policy", "spent_per_evaluation", "used", "saved_though_stale")
+told.figure("stale-for")
+
+# %%
+told.table("staleness_quantiles", "policy", "what", "stale_answers", "median_ms", "p95_ms", "most_ms")
 
 # %% [markdown]
-# Is the freshness right that answers are marked with? By tenths of what was expected; a bias above 0 is too sure.
+# ## Where do stale answers come from?
+#
+# Entries in ten equal parts: by how often they change, and by how many lookup keys need them. Were all alike, each
+# tenth would give a tenth.
 
 # %%
-told(analysis, "calibration", "setting", "policy", "basis", "tenth", "evaluations", "expected", "freshness", "bias")
+told.figure("by-change-rate")
+
+# %%
+told.figure("by-degree")
+
+# %%
+told.table("by_change_rate", "policy", "decile", "least", "most", "answers", "stale", "freshness")
+
+# %%
+told.table("by_degree", "policy", "decile", "least", "most", "answers", "stale", "freshness")
 
 # %% [markdown]
-# Where do stale answers come from? Deciles of entries by how often they change, and by how many lookup keys they have.
+# ## The stalest entries
 
 # %%
-told(analysis, "by_change_rate", "setting", "policy", "decile", "least", "most", "answers", "freshness")
+told.figure("stalest")
 
 # %%
-told(analysis, "by_degree", "setting", "policy", "decile", "least", "most", "answers", "freshness")
+told.table("top_stale", "policy", "rank", "sr", "answers", "stale", "share_of_stale", "degree", "changes")
 
 # %% [markdown]
-# How stale were they, in ms, and where does the time go?
+# ## What did the budget buy?
+#
+# A request is well spent where it finds a change. `missed` below are stale answers that a better choice might have
+# saved.
 
 # %%
-told(analysis, "staleness_quantiles", "setting", "policy", "what", "stale_answers", "median_ms", "p95_ms", "most_ms")
-told(analysis, "latency", "setting", "policy", "part", "times", "mean_ms", "p95_ms")
+told.figure("requests")
+
+# %%
+told.table("wasted", "policy", "refreshes", "wasted", "wasted_share", "misses", "failed", "late")
+
+# %%
+told.table("missed", "policy", "stale_answers", "missed_answers", "share_of_stale")
+
+# %%
+told.table("budget", "policy", "paid_in", "spent", "used", "spent_per_evaluation", "saved_though_stale")
+
+# %% [markdown]
+# ## What this cannot tell
+
+# %%
+told.limits()

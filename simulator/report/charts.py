@@ -64,7 +64,7 @@ def dots(styles: Mapping[str, Style], title: str, form: str = "", log: bool = Fa
         ),
         base.mark_text(align="left", dx=10).encode(x=alt.value("width"), text="text:N"),
     )
-    return _finished(chart.properties(height=24 * len(styles)))
+    return finished(chart.properties(height=24 * len(styles)))
 
 
 def lines(
@@ -92,7 +92,7 @@ def lines(
         *_names(styles, x, y),
         _framed(y),
     )
-    return _finished(chart.properties(height=HEIGHT))
+    return finished(chart.properties(height=HEIGHT))
 
 
 def panel(
@@ -115,7 +115,7 @@ def panel(
         *_names(styles, x, y),
         _framed(y),
     )
-    return _finished(chart.properties(height=HEIGHT))
+    return finished(chart.properties(height=HEIGHT))
 
 
 def frontier(styles: Mapping[str, Style], across: str, title: str) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def frontier(styles: Mapping[str, Style], across: str, title: str) -> dict[str, 
         ),
         _framed(y),
     )
-    return _finished(chart.properties(height=HEIGHT + 70))
+    return finished(chart.properties(height=HEIGHT + 70))
 
 
 def datasets(spec: Mapping[str, Any]) -> list[str]:
@@ -221,7 +221,8 @@ def _scale(styles: Mapping[str, Style], looks: Sequence[Any]) -> alt.Scale:
     return alt.Scale(domain=list(styles), range=list(looks))
 
 
-def _finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
+def finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
+    """As Vega-Lite, as wide as there is room."""
     fit = alt.AutoSizeParams(type="fit-x", contains="padding", resize=True)
     spec: dict[str, Any] = chart.properties(width="container", autosize=fit).to_dict()
     spec["config"] = CONFIG

@@ -149,8 +149,10 @@ def of_settings(drawn: Drawn) -> list[Figure]:
     wasted = drawn.of(drawn.costs.wasted)
     age, overdue = drawn.of(drawn.staleness.age), drawn.of(drawn.staleness.overdue)
     bars = "; bars are 95 % intervals over seeds" if group.seeds.size > 1 else ""
+    several = any(len(drawn.shown(setting)) > 1 for setting in group.settings)
+    by_policy = f"Mean over the evaluations that count{bars}."
     found = [
-        _shares(drawn, FRESHNESS, "Freshness by policy", freshness, f"Mean over the evaluations that count{bars}."),
+        *([_shares(drawn, FRESHNESS, "Freshness by policy", freshness, by_policy)] if several else []),
         over_time(drawn, Measure.FRESHNESS),
         over_time(drawn, Measure.STALE),
         over_time(drawn, Measure.SPENT),

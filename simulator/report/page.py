@@ -8,7 +8,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -27,6 +27,8 @@ from freshkeeper.simulator.report.charts import CONFIG, VEGA_LITE, datasets
 from freshkeeper.simulator.report.costs import Costs, costs
 from freshkeeper.simulator.report.drawing import SETTING, Drawn, Figure, View, expanded
 from freshkeeper.simulator.report.groups import Group, groups
+from freshkeeper.simulator.report.judgement import Judgement, judgement
+from freshkeeper.simulator.report.judgement import figures as judged_figures
 from freshkeeper.simulator.report.scores import BOUND
 from freshkeeper.simulator.report.staleness import Staleness, staleness
 from freshkeeper.simulator.report.styles import LIGHT, styles
@@ -57,6 +59,7 @@ class Section:
     verdict: Verdict
     along: list[Figure]
     single: list[Figure]
+    judged: list[Figure]
     choices: dict[str, Choices]
     overview: report_tables.Table | None
     by_setting: list[report_tables.Table]
@@ -65,13 +68,13 @@ class Section:
     @property
     def figures(self) -> list[Figure]:
         """All of them, in the order of the page."""
-        return [*self.along, *self.single]
+        return [*self.along, *self.single, *self.judged]
 
 
 def write_report(run: Path, out: Path | None = None, png: Path | None = None, table: Path | None = None) -> Path:
     """Write the page of a run (report.html in it, or `out`), and its plots as PNG and as CSV into directories."""
     read = run_directory.read(run)
-    sections, notes = _sections(read)
+    sections, notes = _sections(read, judgement(run))
     page = out or run / "report.html"
     text = _html(read, sections, notes)
     with writing(page):
@@ -85,14 +88,14 @@ def write_report(run: Path, out: Path | None = None, png: Path | None = None, ta
     return page
 
 
-def _sections(read: run_directory.Run) -> tuple[list[Section], list[str]]:
+def _sections(read: run_directory.Run, judged: Judgement) -> tuple[list[Section], list[str]]:
     """One per group, and what cannot be told of any."""
     paid, stale = costs(read), staleness(read)
-    sections = [_section(f"g{i}", group, paid, stale) for i, group in enumerate(groups(read))]
-    return sections, [*read.notes, *paid.notes, *stale.notes]
+    sections = [_section(f"g{i}", group, paid, stale, judged) for i, group in enumerate(groups(read))]
+    return sections, [*read.notes, *paid.notes, *stale.notes, *(() if judged.tables else judged.notes)]
 
 
-def _section(name: str, group: Group, paid: Costs, stale: Staleness) -> Section:
+def _section(name: str, group: Group, paid: Costs, stale: Staleness, judged: Judgement) -> Section:
     lines = len(group.scores)
     implied = [BOUND] if any(group.headline(setting, BOUND).mean > 0 for setting in group.settings) else []
     looks = styles(group.run, list(dict.fromkeys([*group.policies, *implied])))
@@ -100,7 +103,8 @@ def _section(name: str, group: Group, paid: Costs, stale: Staleness) -> Section:
     along, single = figures.along_keys(drawn), figures.of_settings(drawn)
     overview, by_setting = report_tables.overview(drawn), report_tables.of_settings(drawn)
     budgets, choices = report_tables.budgets(drawn), _choices(group, along)
-    return Section(name, group, drawn, verdict(group), along, single, choices, overview, by_setting, budgets)
+    tables = overview, by_setting, budgets
+    return Section(name, group, drawn, verdict(group), along, single, judged_figures(drawn, judged), choices, *tables)
 
 
 def _choices(group: Group, along: Sequence[Figure]) -> dict[str, Choices]:
@@ -183,11 +187,16 @@ class Picture:
         return self.words
 
 
-def pictures(run: Path, *keys: str, choice: str = "") -> list[Picture]:
+def pictures(
+    run: Path, *keys: str, choice: str = "", target: float | None = None, judged: Judgement | None = None
+) -> list[Picture]:
     """The figures of a run with these keys, all of them without any; of some choice alone, as `budget=5`."""
+    read = run_directory.read(run)
+    if target is not None:
+        read = replace(read, about=read.about.model_copy(update={"config": {**read.about.config, "target": target}}))
     return [
         picture(figure, named)
-        for section in _sections(run_directory.read(run))[0]
+        for section in _sections(read, judged or Judgement())[0]
         for figure in section.figures
         if not keys or figure.key in keys
         for named in figure.views
@@ -199,7 +208,14 @@ def picture(figure: Figure, choice: str) -> Picture:
     """One choice of a figure."""
     view = figure.views[choice]
     drawn = vl_convert.vegalite_to_svg(_titled(figure, choice, view), vl_version=VEGA_LITE)
-    return Picture(figure.key, choice, view.words, drawn)
+    return Picture(figure.key, choice, view.words, _paintable(drawn))
+
+
+def _paintable(svg: str) -> str:
+    """Colours that a page with our style sheet shows as its own, and everything else as in the light."""
+    for name, value in LIGHT.items():
+        svg = svg.replace(f'"{value}"', f'"var(--{name}, {value})"')
+    return svg
 
 
 def _write_each(directory: Path, prefix: str, ending: str, figures: Sequence[Figure], made: Made) -> None:

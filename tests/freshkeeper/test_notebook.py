@@ -1,8 +1,11 @@
 """What notebooks show."""
 
+import sys
+
 import pytest
 
-from freshkeeper.notebook import figure, freshness, told
+from freshkeeper.__main__ import main
+from freshkeeper.notebook import figure, folded, freshness, told_of
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
@@ -33,13 +36,74 @@ def test_a_figure_that_is_not_there_is_one_line_with_a_near_match(run, named, wo
         figure(run, *named)
 
 
-def test_tables_are_printed_and_what_is_not_known_is_said(run, capsys):
+def test_freshness_is_printed_as_a_table(run, capsys):
     freshness(run)
-    told(
-        {"wasted": [{"policy": "lru", "wasted": 3, "share": 0.25, "late": None}]}, "wasted", "policy", "wasted", "share"
-    )
-    told({}, "missed", "policy")
-    said = capsys.readouterr().out
-    assert "budget=5" in said
-    assert "0.250" in said
-    assert "missed: nothing is known" in said
+    assert "budget=5" in capsys.readouterr().out
+
+
+def test_a_run_is_told_in_sentences_and_folded_tables_of_one_setting(run):
+    told = told_of(run, 0.8, "budget=5")
+    assert "ibm kept" in told.lead().words
+    assert "80 % or more in" in told.lead().words
+    assert "<details>" in told.table("budget", "policy", "spent").html
+    assert "top stale: nothing is known" in told.table("top_stale", "policy").words
+    assert "answers.parquet is not there" in told.limits().words
+
+
+def test_what_has_no_picture_says_so(run, capsys):
+    told_of(run).figure("calibrations")
+    assert "nothing is known of it" in capsys.readouterr().out
+
+
+def test_a_setting_that_is_not_there_is_one_line(run):
+    with pytest.raises(ConfigError, match="did you mean 'budget="):
+        told_of(run, setting="budget=6")
+
+
+def test_what_is_folded_is_escaped():
+    assert "&lt;b&gt;" in folded("t", ["head"], [["<b>"]]).html
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["freshkeeper", "notebook", "report", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return ended.value.code, said.out, said.err
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_notebook_is_run_and_kept_as_one_page_that_loads_nothing(run, call, tmp_path):
+    code, out, err = call(str(run), "--setting", "budget=5", "--out", "page.html")
+    assert (code, out) == (0, "page.html\n"), err
+    page = (tmp_path / "page.html").read_text()
+    assert "<svg" in page
+    assert "<details>" in page
+    assert "How fresh were the answers?" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "running the notebook" in err
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_notebook_that_stops_says_why_in_one_line(run, call, tmp_path):
+    code, _, err = call(str(run), "--setting", "budget=6", "--out", "page.html")
+    assert code == 2
+    assert err.splitlines()[-1].startswith("freshkeeper: the notebook stopped: ")
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("nowhere",), "nowhere is not a run directory: it does not exist"), ((".", "--target", "9"), "the target is 9")],
+)
+def test_what_cannot_be_reported_is_said_before_anything_runs(call, words, said):
+    code, _, err = call(*words)
+    assert code == 2
+    assert said in err

@@ -23,8 +23,10 @@ from freshkeeper.policies.errors import ConfigError
 DIGEST = "analysis.json"
 PER_EVALUATION = "seed, k, t_ms, warmup, results, fresh, freshness, basis, reported, expected_fresh"
 CLOSE = 1e-9
-Named = tuple[str, str]
-"""A table and its order; one without is large, grows with the run, and Parquet alone holds it."""
+LARGE = ("over_time", "each_evaluation")
+"""Tables that grow with the run: Parquet alone holds them."""
+NAMES = {"each_evaluation": "evaluations", "audit_shares": "audits"}
+"""What tables are called on disk whose names the journal's have."""
 
 
 class Analysis:
@@ -42,10 +44,11 @@ class Analysis:
         engine.keep("told_seeds", headline.by_seed(target))
         if "audits" in found.there:
             engine.keep("audited", audit_analysis.AUDITED)
-        engine.keep("seeds", audit_analysis.STAND_IN if "audits" in found.there else "SELECT * FROM told_seeds")
+        seeds = audit_analysis.STAND_IN if "audits" in found.there else "SELECT * FROM told_seeds"
+        engine.keep("seeds", seeds, f"{headline.SERIES}, seed")
 
-    def tables(self) -> Iterator[Named]:
-        """Every table that there can be."""
+    def tables(self) -> Iterator[str]:
+        """Every table that there can be, by name."""
         yield from self._evaluations()
         if self.found.judged:
             self.engine.keep("served", entries.SERVED, large=True)
@@ -53,26 +56,26 @@ class Analysis:
         if "refreshes" in self.found.there:
             yield from self._refreshes()
 
-    def _kept(self, name: str, query: str, order: str) -> Named:
-        self.engine.keep(name, query)
-        return name, order
+    def _kept(self, name: str, query: str, order: str) -> str:
+        self.engine.keep(name, query, order)
+        return name
 
-    def _evaluations(self) -> Iterator[Named]:
+    def _evaluations(self) -> Iterator[str]:
         series = headline.SERIES
         (row,) = self.engine.rows("SELECT count(DISTINCT seed) AS most FROM seeds")
         yield self._kept("freshness", headline.headline(row["most"]), series)
-        yield "seeds", f"{series}, seed"
+        yield "seeds"
         self.engine.view("each_evaluation", f"SELECT {series}, {PER_EVALUATION} FROM evaluated")
-        yield "each_evaluation", ""
+        yield "each_evaluation"
         self.engine.view("over_time", over_evaluations.OVER_TIME)
-        yield "over_time", ""
+        yield "over_time"
         audits = "audits" in self.found.there
         both = f" UNION ALL SELECT * FROM ({audit_analysis.CALIBRATION}) AS by_audits" if audits else ""
         calibration = f"SELECT * FROM ({over_evaluations.CALIBRATION}) AS by_truth{both}"
         yield self._kept("calibration", calibration, f"{series}, basis, tenth")
         if audits:
             audit_analysis.shares(self.engine)
-            yield "audit_shares", series
+            yield "audit_shares"
         if "evaluations" in self.found.there:
             self._budgets()
             yield self._kept("budget", over_evaluations.BUDGET, series)
@@ -106,7 +109,7 @@ class Analysis:
         edges, whole = headline.counted("judged_edges"), headline.counted_whole("judged_aggregates")
         return f"SELECT * FROM ({edges}) AS edges UNION ALL SELECT * FROM ({whole}) AS whole"
 
-    def _entries(self) -> Iterator[Named]:
+    def _entries(self) -> Iterator[str]:
         engine, order = self.engine, "setting, policy, decile"
         engine.keep("by_sr", entries.BY_SR)
         engine.keep("degrees", entries.DEGREES)
@@ -122,16 +125,12 @@ class Analysis:
         yield self._kept("staleness", entries.OCTAVES, "setting, policy, what, from_ms")
         yield self._kept("staleness_quantiles", entries.STALENESS_QUANTILES, "setting, policy, what")
 
-    def _refreshes(self) -> Iterator[Named]:
+    def _refreshes(self) -> Iterator[str]:
         self.engine.keep("counting", refresh_analysis.COUNTING)
         wasted = refresh_analysis.wasted(self.found.judged, "changes" in self.found.there)
         yield self._kept("wasted", wasted, "setting, policy")
         if self.found.judged:
             yield self._kept("missed", refresh_analysis.MISSED, "setting, policy")
-
-
-NAMES = {"each_evaluation": "evaluations", "audit_shares": "audits"}
-"""What tables are called on disk whose names the journal's have."""
 
 
 def analyse(engine: Engine, run: str, out: str | None = None, target: float = 0.95, top: int = 20) -> dict[str, Any]:
@@ -154,11 +153,11 @@ def analyse(engine: Engine, run: str, out: str | None = None, target: float = 0.
 
 def _written(analysis: Analysis, digest: dict[str, Any], place: str) -> dict[str, Any]:
     """Every table written, and what is small collected."""
-    for table, order in analysis.tables():
+    for table in analysis.tables():
         name = NAMES.get(table, table)
-        if order:
-            digest[name] = analysis.engine.rows(f"SELECT * FROM {table} ORDER BY {order}")
-        analysis.engine.write(table, f"{place}/{name}.parquet", order)
+        if table not in LARGE:
+            digest[name] = analysis.engine.rows(f"SELECT * FROM {table}")
+        analysis.engine.write(table, f"{place}/{name}.parquet")
     digest["cannot_tell"] = analysis.notes + _remarks(digest)
     analysis.engine.write_text(f"{place}/{DIGEST}", json.dumps(digest, indent=1))
     return digest

@@ -57,7 +57,9 @@ CALIBRATION = f"""
 
 def shares(engine: Engine) -> None:
     """The audits of a whole series, with Wilson's 95 % interval, as the table `audit_shares`."""
-    sums = f"SELECT {SERIES}, {total('audits')} AS audits, {total('fresh')} AS fresh FROM audited GROUP BY {SERIES}"
+    sums = f"""
+        SELECT {SERIES}, {total("audits")} AS audits, {total("fresh")} AS fresh FROM audited
+        GROUP BY {SERIES} ORDER BY {SERIES}"""
     rows = []
     for row in engine.rows(sums):
         share = row["fresh"] / row["audits"]

@@ -22,8 +22,7 @@ class DuckDB:
     def __init__(self) -> None:
         """Nothing is in it yet."""
         self._directory = tempfile.TemporaryDirectory(prefix="freshkeeper-")
-        settings = {"temp_directory": self._directory.name, "default_null_order": NULLS}
-        self._connection = duckdb.connect(config={**settings, "preserve_insertion_order": False})
+        self._connection = duckdb.connect(config={"temp_directory": self._directory.name, "default_null_order": NULLS})
 
     def parquet(self, name: str, path: str) -> list[str]:
         """Read by itself, part by part, columns as they are wanted."""
@@ -49,10 +48,11 @@ class DuckDB:
         """A temporary view."""
         self._connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
 
-    def keep(self, name: str, query: str, large: bool = False) -> None:
+    def keep(self, name: str, query: str, order: str = "", large: bool = False) -> None:
         """A temporary table: what is too large for memory goes to disk by itself."""
         del large
-        self._connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+        ordered = f"SELECT * FROM ({query}) AS unordered ORDER BY {order}" if order else query
+        self._connection.execute(f"CREATE TEMP TABLE {name} AS {ordered}")
 
     def rows(self, query: str) -> list[Row]:
         """As dictionaries."""
@@ -60,12 +60,11 @@ class DuckDB:
         names = [column[0] for column in found.description or ()]
         return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
-    def write(self, name: str, path: str, order: str = "") -> None:
+    def write(self, name: str, path: str) -> None:
         """One part, named as Spark and journals name theirs."""
         Path(path).mkdir(parents=True)
-        query = f"SELECT * FROM {name}" + (f" ORDER BY {order}" if order else "")
         part = str(Path(path) / "part-0.parquet").replace("'", "''")
-        self._connection.execute(f"COPY ({query}) TO '{part}' (FORMAT parquet, COMPRESSION zstd)")
+        self._connection.execute(f"COPY {name} TO '{part}' (FORMAT parquet, COMPRESSION zstd)")
 
     def read_text(self, path: str) -> str | None:
         """From this machine."""

@@ -40,16 +40,19 @@ class Engine(Protocol):
         """Name a query."""
         ...
 
-    def keep(self, name: str, query: str, large: bool = False) -> None:
-        """The same, computed once however often it is used; a large one is kept where there is more room."""
+    def keep(self, name: str, query: str, order: str = "", large: bool = False) -> None:
+        """The same, computed once however often it is used; what is ordered is small, and rows come in its order.
+
+        A large one is kept where there is more room.
+        """
         ...
 
     def rows(self, query: str) -> list[Row]:
         """What a query gives."""
         ...
 
-    def write(self, name: str, path: str, order: str = "") -> None:
-        """Write a table as Parquet, a directory of parts; one that is ordered is small and has one part."""
+    def write(self, name: str, path: str) -> None:
+        """Write a table as Parquet, a directory of parts."""
         ...
 
     def read_text(self, path: str) -> str | None:

@@ -43,12 +43,13 @@ def _fitting(run: str, master: str, settings: Mapping[str, str]) -> tuple[str, s
         return "spark", "as the run is on a cluster's file system"
     if master != LOCAL or settings:
         return "spark", "as --master or --set is given"
-    if find_spec("duckdb") is None:
+    spark = find_spec("pyspark") is not None and (java_version() or 0) >= LEAST_JAVA
+    if spark and find_spec("duckdb") is None:
         return "spark", "as DuckDB is not installed"
     rows = answers(Path(run))
     if rows <= SMALL:
         return "duckdb", f"as {rows:,} answers are few enough for one machine"
-    if find_spec("pyspark") is None or (java_version() or 0) < LEAST_JAVA:
+    if not spark:
         return "duckdb", f"as Spark, which {rows:,} answers are for, lacks Java {LEAST_JAVA} or is not installed"
     return "spark", f"as {rows:,} answers are many for one machine"
 

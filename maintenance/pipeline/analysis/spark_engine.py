@@ -51,9 +51,11 @@ class Spark:
         """A temporary view."""
         self._session.sql(_quoted(query)).createOrReplaceTempView(name)
 
-    def keep(self, name: str, query: str, large: bool = False) -> None:
-        """Persisted, in memory unless it is large."""
+    def keep(self, name: str, query: str, order: str = "", large: bool = False) -> None:
+        """Persisted, in memory unless it is large; put in order without the sampling that `ORDER BY` does first."""
         table = self._session.sql(_quoted(query))
+        if order:
+            table = table.coalesce(1).sortWithinPartitions(*(word.strip(' "') for word in order.split(",")))
         self._kept.callback(table.unpersist)
         table.persist(StorageLevel.DISK_ONLY if large else StorageLevel.MEMORY_AND_DISK_DESER)
         table.createOrReplaceTempView(name)
@@ -62,12 +64,9 @@ class Spark:
         """As dictionaries."""
         return [row.asDict() for row in self._session.sql(_quoted(query)).collect()]
 
-    def write(self, name: str, path: str, order: str = "") -> None:
-        """What is ordered goes into one part, without the sampling that `ORDER BY` does first."""
-        table = self._session.table(name)
-        if order:
-            table = table.coalesce(1).sortWithinPartitions(*(word.strip(' "') for word in order.split(",")))
-        table.write.mode("overwrite").parquet(path)
+    def write(self, name: str, path: str) -> None:
+        """As many parts as there are tasks."""
+        self._session.table(name).write.mode("overwrite").parquet(path)
 
     def read_text(self, path: str) -> str | None:
         """From wherever Spark can read."""

@@ -1,0 +1,78 @@
+"""`freshkeeper notebook`."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import freshkeeper
+from freshkeeper.commands.screen import Bar
+from freshkeeper.policies.errors import ConfigError, InputError
+
+PACKAGE = Path(freshkeeper.__file__).parent
+PLACES = (PACKAGE / "notebooks", PACKAGE.parent / "notebooks")
+"""Where notebooks are: in what is installed from a wheel, and in a checkout."""
+REPORT = "02-freshness-report.py"
+LONGEST_CELL_S = 3600
+app = typer.Typer(no_args_is_help=True, help="Run a notebook without Jupyter and keep it as a page.")
+
+
+@app.callback()
+def notebooks() -> None:
+    """Run a notebook without Jupyter and keep it as a page."""
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="a run directory or a journal")],
+    out: Annotated[Path | None, typer.Option(help="the page to write; default: notebook.html in the run")] = None,
+    target: Annotated[float, typer.Option(help="how much of the answers should be fresh")] = 0.9,
+    setting: Annotated[str, typer.Option(help="of several settings which one; default: the first")] = "",
+) -> None:
+    """How fresh were the answers? Pictures with a sentence each and folded tables, as one offline HTML file.
+
+    Example: `freshkeeper notebook report runs/demo --target .9 --out report.html`
+    """
+    from freshkeeper.simulator.experiment import run_directory
+    from freshkeeper.simulator.report.notebook_page import write
+
+    if not 0 < target < 1:
+        raise ConfigError(f"the target is {target:g}; it must be a share above 0 and below 1, as .95")
+    title = run_directory.read(run).about.config.get("title") or run.resolve().name
+    place = out or run / "notebook.html"
+    if place.is_dir():
+        raise ConfigError(f"{place} is a directory; --out names the page")
+    cells = executed(_found(REPORT), {"run": str(run.resolve()), "target": target, "setting": setting})
+    write(cells, place, title, shlex.join(["freshkeeper", *sys.argv[1:]]))
+    print(place)
+
+
+def _found(name: str) -> Path:
+    return next(place / name for place in PLACES if (place / name).exists())
+
+
+def executed(notebook: Path, parameters: dict[str, object]) -> list[Any]:
+    """The cells of a notebook that ran from top to bottom with these instead of its parameters."""
+    import jupytext
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+
+    read = jupytext.read(notebook)
+    at = next(n for n, cell in enumerate(read.cells) if "parameters" in cell.metadata.get("tags", ()))
+    read.cells[at]["source"] = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
+    bar = Bar("running the notebook")
+
+    def done(cell_index: int, **_: object) -> None:
+        bar.update(cell_index + 1, len(read.cells))
+
+    read.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    quiet = ["--log-level=ERROR"]
+    client = NotebookClient(read, timeout=LONGEST_CELL_S, on_cell_executed=done, extra_arguments=quiet)
+    try:
+        with bar.running():
+            client.execute()
+    except CellExecutionError as error:
+        raise InputError(f"the notebook stopped: {error.evalue or error.ename}") from None
+    return list(read.cells)
