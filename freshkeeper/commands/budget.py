@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from freshkeeper.simulator.experiment.replay import Replay
 
 KEYS = ("policies", "knowledge", "case", "bank", "window", "step", "start", "seeds")
-TRIES_EACH = 8
+TRIES_EACH = 6
 """How many budgets a search tries, about: for the bar."""
 
 

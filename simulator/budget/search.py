@@ -58,12 +58,9 @@ def least_budget(target: float, guess: float, most: float) -> Search:
         if tried.high is None and budget >= most:
             return None
         budget = min(most, rounded(max(budget * 1.6, budget + 1), WHOLE))
-    for unit in (WHOLE, TENTH):
-        while tried.high - tried.low > unit + TENTH / 2:
-            budget = tried.between(unit)
-            tried.add(budget, (yield budget))
-        if tried.high > FEW:
-            break
+    while tried.high - tried.low > (unit := TENTH if tried.high <= FEW else WHOLE) + TENTH / 2:
+        budget = tried.between(unit)
+        tried.add(budget, (yield budget))
     return tried.high
 
 

@@ -218,6 +218,13 @@ def _paintable(svg: str) -> str:
     return svg
 
 
+def with_own_colours(svg: str) -> str:
+    """A picture that stands alone, light or dark as whoever looks at it has it."""
+    variables, _, _ = (HERE / "page.css").read_text("utf-8").partition("* {")
+    head, mark, rest = svg.partition(">")
+    return f"{head}{mark}<style>{variables}</style>{rest}"
+
+
 def _write_each(directory: Path, prefix: str, ending: str, figures: Sequence[Figure], made: Made) -> None:
     """One file per figure and choice."""
     if directory.is_file():
