@@ -50,7 +50,7 @@ class Chapter:
 def runs_in(directory: Path) -> list[Path]:
     """The run directories below a directory, the oldest first; by when they were written."""
     found = [file.parent for name in (FILE, "evaluations.parquet") for file in sorted(directory.glob(f"**/{name}"))]
-    distinct = [place for place in dict.fromkeys(found) if "parts" not in place.parts]
+    distinct = [place for place in dict.fromkeys(found) if "parts" not in place.relative_to(directory).parts]
     if not distinct:
         raise InputError(f"{directory} has no runs: name a directory that holds run directories, as runs")
     return sorted(distinct, key=lambda place: (_written(place), str(place)))

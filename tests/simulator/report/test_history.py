@@ -1,6 +1,7 @@
 """All runs of a directory on one page."""
 
 import os
+import shutil
 
 import pytest
 
@@ -19,6 +20,11 @@ def two(make_run, tmp_path):
 
 def test_the_oldest_run_comes_first(two):
     assert [place.name for place in runs_in(two)] == ["z", "a"]
+
+
+def test_a_directory_may_lie_in_one_that_is_called_as_parts_of_a_run_are(two, tmp_path_factory):
+    copied = shutil.copytree(two, tmp_path_factory.mktemp("around") / "parts" / "runs")
+    assert len(runs_in(copied)) == 2
 
 
 def test_every_policy_of_every_run_has_a_row_and_the_last_is_told_in_words(two):
