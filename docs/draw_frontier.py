@@ -1,7 +1,7 @@
 """Draw docs/frontier.svg, the picture of README, from a real answer of `freshkeeper budget`.
 
-`python docs/draw_frontier.py docs/frontier.svg` draws a trace of a shop: 300 products asked for some 24,000 times in
-ten minutes, some of which change every 20 seconds and some every quarter of an hour.
+`python docs/draw_frontier.py docs/frontier.svg` draws a shop: 120 products, each asked for every three to fifteen
+seconds and made of 120 rows, some of which change every ten seconds and some every five minutes.
 """
 
 import sys
@@ -15,10 +15,10 @@ from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.report.page import picture, with_own_colours
 
 SHOP = {
-    "workload": {"sns": 300, "srs": 300, "edges": 450, "change_law": "poisson", "change_interval_ms": [20_000, 900_000],
+    "workload": {"sns": 120, "srs": 120, "edges": 180, "change_law": "poisson", "change_interval_ms": [10_000, 300_000],
                  "arrival_interval_ms": [3000, 15_000]},
-    "evaluations": 600, "window": 4000, "step": 1000, "knowledge": "learned", "start": "cold", "seeds": 3,
-    "policies": "lru,plan",
+    "evaluations": 300, "window": 4000, "step": 1000, "knowledge": "learned", "start": "cold", "seeds": 2,
+    "policies": "plan",
 }  # fmt: skip
 TARGET, PRICE = 0.95, 0.0004
 
