@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.lookups.sparql_lookup import SparqlLookup
     from freshkeeper.maintenance.enricher.lookups.sql_lookup import SqlLookup
     from freshkeeper.maintenance.enricher.lookups.whole_tables import enrich_table
+    from freshkeeper.maintenance.evaluate_together import evaluate_together
     from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
     from freshkeeper.maintenance.manager import Manager
     from freshkeeper.maintenance.native.pattern_set import PatternSet
@@ -113,6 +114,7 @@ __all__ = [
     "continuous_query",
     "enrich",
     "enrich_table",
+    "evaluate_together",
     "load_source",
     "parse_query",
     "policy",

@@ -15,6 +15,22 @@ from freshkeeper.policies.base import Budget, Round, Selection
 
 
 @dataclass(frozen=True, eq=False)
+class Prospect:
+    """What an evaluation may choose from, before it has money."""
+
+    k: int
+    now: int
+    round: Round
+    srs: Ints
+    """the slots of the round's SRs"""
+    sns: Ints
+    """the slots of the SNs in the window"""
+    counts: Ints
+    """how many mappings each of them has there"""
+    looked_us: float
+
+
+@dataclass(frozen=True, eq=False)
 class Decision:
     """The choice of one evaluation, before anything is fetched."""
 

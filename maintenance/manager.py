@@ -3,6 +3,7 @@
     arrivals ─▶ window ─▶ graph ─▶ round ─▶ policy ─▶ selection ─▶ endpoint ─▶ view ─▶ answers and a record
 
 `evaluate` does it all. `decide`, `fetch` and `conclude` are its three parts, for those who fetch in their own way.
+Where views share a budget `decide` has three of its own, `look`, `bid` and `choose` (`evaluate_together.py`).
 """
 
 import math
@@ -21,12 +22,13 @@ from freshkeeper.maintenance.budget.audit import Audit, Auditor, Draws, Sampled,
 from freshkeeper.maintenance.budget.controller import AUDITS, Observed
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger
 from freshkeeper.maintenance.budget.selection import check_handles, check_selection, whole_requests
+from freshkeeper.maintenance.budget.shared_budget import Member
 from freshkeeper.maintenance.budget.target_ledger import TargetLedger
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.demand.window_counts import WindowCounts
-from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Join, Record, Refreshes, Regular
+from freshkeeper.maintenance.evaluation import Answers, Decision, Evaluation, Join, Prospect, Record, Refreshes, Regular
 from freshkeeper.maintenance.service.asking import Waiting, finished
 from freshkeeper.maintenance.service.endpoint import (
     Choosy,
@@ -124,10 +126,9 @@ class Manager:
 
     def evaluate(self, now: int, mappings: Iterable[tuple[int, Hashable]] = ()) -> Evaluation:
         """Evaluate at `now`, after the arrivals (time, SN) since the last evaluation."""
-        pairs = list(mappings)
         with self._one_by_one:
-            times = self._times(now, [at for at, _ in pairs])
-            return self.evaluate_slots(now, times, self.view.sn_slots([sn for _, sn in pairs]))
+            decision = self.choose(self.look(now, mappings))
+            return self.conclude(decision, self.fetch(decision))
 
     def evaluate_slots(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> Evaluation:
         """The same for arrivals whose SNs are slots of the view already."""
@@ -137,30 +138,60 @@ class Manager:
 
     def decide(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> Decision:
         """Move the window, build the round, let the policy choose; nothing is fetched or spent yet."""
+        return self.choose(self.look_slots(now, at, sns, identity))
+
+    def look(self, now: int, mappings: Iterable[tuple[int, Hashable]] = ()) -> Prospect:
+        """Move the window to `now`, with what arrived, and build the round; there is no money yet."""
+        pairs = list(mappings)
+        times = self._times(now, [at for at, _ in pairs])
+        return self.look_slots(now, times, self.view.sn_slots([sn for _, sn in pairs]))
+
+    def look_slots(self, now: int, at: Ints, sns: Ints, identity: Sequence[Hashable] | None = None) -> Prospect:
+        """The same for arrivals whose SNs are slots of the view already."""
         began = self.timer()
         self._check_time(now)
         self._advance(now, at, sns, identity)
-        budget = self._budget(now)
         counts = self.content.counts(self.graph.sns)
         present = np.flatnonzero(counts)
-        draws = self._draw(present, counts[present], budget)
-        budget = replace(budget, available=budget.available - draws.cost)
         srs, round = self.rounds.build(now, self._k, self.endpoint.price, miss_price(self.endpoint))
-        round = self._without_resting(srs, round, budget)
+        weights = counts[present].astype(np.int64)
+        return Prospect(self._k, now, round, srs, present, weights, (self.timer() - began) / 1e3)
+
+    def bid(self, prospect: Prospect) -> None:
+        """Of a shared budget: what requests would bring here, before it is parted; nothing where that cannot be said.
+
+        The policy chooses as if all the money were its own, on copies: the choice that counts is made with its part.
+        """
+        valued = self.case in getattr(self.policy, "scores_answers", ())
+        if not isinstance(self.ledger, Member) or not valued or self.ledger.overdraft:
+            return
+        budget = self._as_source_takes(self.ledger.foreseen(prospect.now), prospect.now)
+        round = self._without_resting(prospect.srs, prospect.round, budget)
+        wanted = deepcopy(self.policy).select(round, budget, deepcopy(self.rng))
+        check_selection(self.policy, round, wanted, budget)
+        self.ledger.bid(wanted.scores, round.cost[wanted.chosen])
+
+    def choose(self, prospect: Prospect) -> Decision:
+        """Open the budget and let the policy choose."""
+        began = self.timer()
+        budget = self._as_source_takes(self.ledger.open(prospect.now), prospect.now)
+        draws = self._draw(prospect, budget)
+        budget = replace(budget, available=budget.available - draws.cost)
+        round = self._without_resting(prospect.srs, prospect.round, budget)
         selection = self.policy.select(round, budget, self.rng)
         check_selection(self.policy, round, selection, budget)
-        chosen = Selection(srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
+        chosen = Selection(prospect.srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
         if not self.ledger.overdraft:
             missing, price = self.view.missing(chosen.chosen), self.endpoint.price
             chosen = whole_requests(chosen, missing, price, budget.available, miss_price(self.endpoint))
-        taken = (self.timer() - began) / 1e3
+        taken = prospect.looked_us + (self.timer() - began) / 1e3
         return Decision(
-            self._k,
-            now,
+            prospect.k,
+            prospect.now,
             round,
-            srs,
-            present,
-            counts[present].astype(np.int64),
+            prospect.srs,
+            prospect.sns,
+            prospect.counts,
             draws,
             chosen,
             budget,
@@ -332,9 +363,8 @@ class Manager:
     def _tallies(self) -> tuple[WindowCounts, WindowCounts]:
         return self.content.tallies, self.graph.tallies
 
-    def _budget(self, now: int) -> Budget:
-        """This evaluation's budget, as far as the source takes requests; what it does not take may be banked."""
-        budget = self.ledger.open(now)
+    def _as_source_takes(self, budget: Budget, now: int) -> Budget:
+        """A budget as far as the source takes requests; what it does not take may be banked."""
         if not isinstance(self.endpoint, Remote):
             return budget
         return replace(budget, available=min(budget.available, self.endpoint.room(now)))
@@ -348,13 +378,14 @@ class Manager:
             return round
         return replace(round, cost=np.where(np.isin(srs, slots), budget.available + round.cost + 1, round.cost))
 
-    def _draw(self, sns: Ints, counts: Ids, budget: Budget) -> Draws:
+    def _draw(self, prospect: Prospect, budget: Budget) -> Draws:
         """The answers that this evaluation checks."""
         if self.auditor is None:
             return Draws()
+        sns, counts = prospect.sns, prospect.counts
         missed = [self.view.sns.numbers[sn] for sn in self.view.misses]
         degrees = self.graph.degrees(sns)
-        sampled = Sampled(sns, counts.astype(np.int64), degrees, np.isin(sns, missed), self.view.degree)
+        sampled = Sampled(sns, counts, degrees, np.isin(sns, missed), self.view.degree)
         return self.auditor.draw(self.ledger.paid, budget.available, self.endpoint.price, sampled, self.view)
 
     def _audited(self, decision: Decision, refreshes: Refreshes) -> list[Audit]:

@@ -53,6 +53,20 @@ class Scope(StrEnum):
     ALL = "all"
 
 
+class Trait(StrEnum):
+    """What every policy is expected to be, unless it says that it is not.
+
+    >>> from freshkeeper.policies.base import Trait
+    >>> from freshkeeper.policies.random import Random
+    >>> Random.waives == {Trait.STALER_FIRST}
+    True
+    """
+
+    STALER_FIRST = "of entries that are alike the staler go first"
+    ANY_SCALE = "multiplying all demands changes nothing"
+    NEVER_FRESH = "what is certainly fresh is left alone"
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """The bipartite maintenance graph in CSR both ways; an edge (i, j) says that SN i needs SR j.
@@ -349,9 +363,11 @@ class BasePolicy:
     is_bound: ClassVar[bool] = False
     budgeted: ClassVar[bool] = True
     """whether a budget means anything to it; one to which it does not is marked in every table, and ranked in none"""
-    by_lot: ClassVar[bool] = False
-    """whether it draws lots, so that nothing can be asked of which entry goes first"""
+    waives: ClassVar[frozenset[Trait]] = frozenset()
+    """what it is not, by its own word, and the contract does not ask of it"""
     scope: ClassVar[Scope] = Scope.NEEDED
+    scores_answers: ClassVar[frozenset[Case]] = frozenset()
+    """where its scores are the answers that refreshes bring: views that share a budget are then compared by them"""
 
     @property
     def keeps_budget(self) -> bool:
@@ -370,6 +386,7 @@ class LooksAhead(BasePolicy):
 
     cases: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     scope: ClassVar[Scope] = Scope.EXPECTED
+    scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     expect: bool = True
     windows: int = 3
 

@@ -35,6 +35,7 @@ class Bundle(BasePolicy):
 
     name: ClassVar[str] = "bundle"
     cases: ClassVar[frozenset[Case]] = frozenset({Case.AGGREGATE})
+    scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.AGGREGATE})
     expect: bool = True
     starts: int = 12
     windows: int = 1
@@ -58,7 +59,8 @@ class Bundle(BasePolicy):
         gained = _brought(slate, value) - held
         if choice.affordable and choice.spending >= gained + choice.saving(spent):
             everything = choice.everything.astype(np.int32)
-            return Selection(everything, round.demand[everything, 0], "everything at once")
+            part = round.cost[everything] / max(float(round.cost[everything].sum()), SLACK)
+            return Selection(everything, part * (choice.answers - choice.idle[0]), "everything at once")
         slate.left = max(0.0, budget.lost_if_unspent - spent) + SLACK
         complete(slate, value, np.zeros(value.size), rng)
         return _progressing(slate, value, rng)
@@ -91,7 +93,7 @@ def _progressing(state: Completion, value: Floats, rng: np.random.Generator) -> 
     scores = _progress(state, value)
     rest = choose.without(state.round.stale & (scores > 0), taken)
     more = choose.best(scores, rest, state.round.cost, state.left, rng)
-    return choose.joined(Selection(taken, scores[taken], "most value per missing input"), more)
+    return choose.joined(Selection(taken, np.array(state.brings), "most value per missing input"), more)
 
 
 def _whole(state: Completion) -> Floats:

@@ -29,7 +29,8 @@ class Completion:
     fresh: Floats
     """per SR; 1 for what is taken"""
     taken: list[int]
-    completed: list[int]
+    brings: list[float]
+    """the answers that each of these brings: its part, by price, of what its SN gained when it was completed"""
 
     def residual(self) -> Floats:
         """How many inputs each SN is expected to miss still."""
@@ -57,10 +58,10 @@ def complete(
         rate, *_, sn, seen = heapq.heappop(heap)
         if seen != version[sn] or -rate <= least:
             continue
-        inputs = _best_inputs(state, sn)
+        inputs, gained = _best_inputs(state, sn)
         if not inputs.size:
             continue
-        moved = _take(state, sn, inputs)
+        moved = _take(state, inputs, value[sn] * gained)
         version[moved] += 1
         moved = moved[(state.round.profile[moved, 0] > 0) & (value[moved] > 0)]
         for entry in [*_entries(state, value, second, tie, version, moved), *passed_over]:
@@ -79,23 +80,24 @@ def _entries(
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _best_inputs(state: Completion, sn: int) -> Ids:
-    """The inputs of an SN that are worth refreshing with the money that is left now, in their own order."""
+def _best_inputs(state: Completion, sn: int) -> tuple[Ids, float]:
+    """The inputs of an SN that are worth refreshing with the money that is left now, and what that gains per price."""
     graph = state.round.graph
-    _, size = best_prefixes(
+    rate, size = best_prefixes(
         graph.sn_start, graph.sn_neighbours, state.fresh, state.round.cost, state.left, np.array([sn])
     )
     inputs = graph.inputs(sn)
     staler = np.argsort(state.fresh[inputs], kind="stable")[: int(size[0])]
-    return inputs[np.sort(staler)]
+    return inputs[np.sort(staler)], float(rate[0])
 
 
-def _take(state: Completion, sn: int, inputs: Ids) -> Ints:
-    """Refresh these inputs of `sn`; return the SNs that came nearer to completion, `sn` among them."""
+def _take(state: Completion, inputs: Ids, rate: float) -> Ints:
+    """Refresh these inputs of an SN; return the SNs that came nearer to completion, itself among them."""
+    cost = state.round.cost[inputs]
     state.taken.extend(inputs.tolist())
-    state.completed.append(sn)
+    state.brings.extend((rate * cost).tolist())
     state.fresh[inputs] = 1.0
-    state.left -= float(state.round.cost[inputs].sum())
+    state.left -= float(cost.sum())
     dependants = [state.round.graph.dependants(int(sr)) for sr in inputs]
     return np.unique(np.concatenate(dependants).astype(np.int64))
 

@@ -1,7 +1,8 @@
 """What every policy must keep to, as checks that its author can run: `check(policy, round, budget)`.
 
 The test suite runs them on generated rounds for every registered policy; `freshkeeper policies --check` for a new one,
-on seeded random rounds of every kind (`examples`): empty windows, isolated SRs, equal scores, H = 1.
+on seeded random rounds of every kind (`examples`): empty windows, isolated SRs, equal scores, H = 1. Both ask for the
+three traits of a policy as well (`Trait`), unless it says that one is not its own (`waives`).
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Policy, Round, Selection, Structure
+from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Policy, Round, Selection, Structure, Trait
 from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.errors import PolicyError
 from freshkeeper.policies.rounds_by_hand import from_parts
@@ -42,19 +43,27 @@ def check(policy: Policy, round: Round, budget: Budget) -> Selection:
         ("did not give one score per choice", lambda: len(selection.scores) != chosen.size),
         (
             "chose what is certainly fresh",
-            lambda: getattr(policy, "budgeted", True) and bool((round.fresh_if_kept[chosen, 0] >= 1).any()),
+            lambda: asked(policy, Trait.NEVER_FRESH) and bool((round.fresh_if_kept[chosen, 0] >= 1).any()),
         ),
         ("changed the round that it was given", lambda: fingerprint(round) != before),
         ("chose differently for the same seed", lambda: _wavers(policy, selection, round, budget)),
         (
             "chose otherwise when every demand was 8 times as high",
-            lambda: _heeds_scale(policy, selection, round, budget),
+            lambda: asked(policy, Trait.ANY_SCALE) and _heeds_scale(policy, selection, round, budget),
         ),
     )
     for name, broken in checks:
         if broken():
             raise PolicyError(f"the policy {policy.name!r} {name}: chose {chosen.tolist()}")
     return selection
+
+
+def asked(policy: Policy, trait: Trait) -> bool:
+    """Whether it should be so: not what it waives, of a cache without a budget that it spares what is fresh, or of one
+    that plays back what it foresaw what goes first.
+    """
+    spared = {Trait.STALER_FIRST: hasattr(policy, "foresee"), Trait.NEVER_FRESH: not getattr(policy, "budgeted", True)}
+    return trait not in getattr(policy, "waives", ()) and not spared.get(trait, False)
 
 
 def fingerprint(round: Round) -> tuple[bytes, ...]:
@@ -89,13 +98,11 @@ def _heeds_scale(policy: Policy, selection: Selection, round: Round, budget: Bud
 def check_staler_first(policy: Policy, case: Case, knowledge: Knowledge) -> None:
     """Of entries that differ in nothing but how likely they are stale, those that are staler go first.
 
-    Not asked of policies that draw lots (`by_lot`), nor of those that play back what they foresaw.
-
     >>> from freshkeeper.policies.contract import check_staler_first
     >>> from freshkeeper import Case, Knowledge, policy
     >>> check_staler_first(policy("plan"), Case.BGP, Knowledge.LEARNED)
     """
-    if getattr(policy, "by_lot", False) or hasattr(policy, "foresee"):
+    if not asked(policy, Trait.STALER_FIRST):
         return
     for seed in range(20):
         rng = np.random.default_rng([seed, 13])
@@ -107,7 +114,8 @@ def check_staler_first(policy: Policy, case: Case, knowledge: Knowledge) -> None
         if chosen.size and left_out.size and left_out.min() < fresh[chosen].max():
             raise PolicyError(
                 f"the policy {policy.name!r} left out a staler entry for a fresher one: it chose {chosen.tolist()} "
-                f"where the copies are fresh with the probabilities {fresh.round(3).tolist()}"
+                f"where the copies are fresh with the probabilities {fresh.round(3).tolist()}; "
+                "one that is meant to says waives = frozenset({Trait.STALER_FIRST})"
             )
 
 

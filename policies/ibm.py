@@ -23,6 +23,7 @@ class Ibm(BasePolicy):
     """
 
     name: ClassVar[str] = "ibm"
+    scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     weighted: bool = False
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:

@@ -1,6 +1,6 @@
 """`plan`: plan ahead with a price on every refresh. Ours, beyond 002."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -47,9 +47,7 @@ class Plan(LooksAhead):
         gain, price = view.gain_now, per_unit * round.cost
         urgency = gain - price - view.same_later * np.maximum(view.gain_later - price, 0.0)
         now = choose.best(urgency, urgency > TRIFLE, round.cost, budget.available, rng, "worth more now than later")
-        rest = choose.without(gain > TRIFLE, now.chosen)
-        spare = budget.lost_if_unspent - choose.spent(now, round.cost)
-        return choose.joined(now, choose.best(gain, rest, round.cost, spare, rng))
+        return _with_rest(now, gain, round, budget.lost_if_unspent, rng)
 
     def _foreseen(self, round: Round, demand: Floats, budget: Budget) -> tuple[Outlook, float]:
         """Values and λ; towards the end λ is that of the evaluations ahead for which money is scarcest.
@@ -69,5 +67,11 @@ class Plan(LooksAhead):
         round, gain = choice.round, choice.gain()
         index = choice.indices(gain, round.candidates & (gain > TRIFLE), budget.available)
         now = choose.best(index, index > TRIFLE, round.cost, budget.available, rng, "worth more now than later")
-        left = budget.available - choose.spent(now, round.cost)
-        return choose.joined(now, choose.best(gain, choose.without(gain > TRIFLE, now.chosen), round.cost, left, rng))
+        return _with_rest(now, gain, round, budget.available, rng)
+
+
+def _with_rest(now: Selection, gain: Floats, round: Round, money: float, rng: np.random.Generator) -> Selection:
+    """What is left of the money goes by gain, at a score of 0: it brings no more now than later."""
+    spare = money - choose.spent(now, round.cost)
+    rest = choose.best(gain, choose.without(gain > TRIFLE, now.chosen), round.cost, spare, rng)
+    return choose.joined(now, replace(rest, scores=np.zeros(rest.chosen.size)))

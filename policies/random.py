@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper.policies import choose
-from freshkeeper.policies.base import BasePolicy, Budget, Round, Selection
+from freshkeeper.policies.base import BasePolicy, Budget, Round, Selection, Trait
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Random(BasePolicy):
     """Any stale candidates, each equally likely; in `learned`, where staleness is not known, any candidates."""
 
     name: ClassVar[str] = "random"
-    by_lot: ClassVar[bool] = True
+    waives: ClassVar[frozenset[Trait]] = frozenset({Trait.STALER_FIRST})
     reach = 0
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:

@@ -21,6 +21,7 @@ class Sbm(BasePolicy):
     """
 
     name: ClassVar[str] = "sbm"
+    scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     reach = 0
     weighted: bool = False
 

@@ -59,8 +59,8 @@ def _settings(found: Any) -> list[str]:
 
 
 def _check(name: str) -> None:
-    from freshkeeper.policies.base import Budget
-    from freshkeeper.policies.contract import check, examples
+    from freshkeeper.policies.base import Budget, Trait
+    from freshkeeper.policies.contract import asked, check, check_staler_first, examples
     from freshkeeper.policies.registry import make
 
     policy = make(name)
@@ -70,4 +70,7 @@ def _check(name: str) -> None:
             for n, round in enumerate(examples(case, knowledge)):
                 check(policy, round, Budget(float(n % 4), 2.0, float(n % 3)))
                 done += 1
+            check_staler_first(policy, case, knowledge)
     say(f"{policy.name} keeps the contract on {done} rounds")
+    for trait in Trait:
+        say(f"  {trait}{'' if asked(policy, trait) else ': not asked, as the policy says itself that it is otherwise'}")

@@ -1,6 +1,7 @@
-"""One budget for several views: by weights, with a part that nobody else can take, and nothing left lying about.
+"""One budget for several views: where it brings most or by weights, with a part that nobody else can take.
 
-Every period the budget is paid once and parted: each member's minimum first, the rest by weights. What a member leaves
+Every period the budget is paid once and parted: each member's minimum first, the rest by weights. Members that bid
+before they open part theirs anew among each other, by what each unit of money brings (`bids.py`). What a member leaves
 when it has evaluated is there for those that come after it in the period, and then for the common bank.
 
 Several threads may share it: what an evaluation may spend is taken out of the purse until it has spent. A thread does
@@ -10,13 +11,16 @@ Several views may also ask their sources at the same time: each opens and decide
 when all have, what nobody kept is parted among them for second tries.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from threading import Lock, get_ident
 from typing import Any
 
+from freshkeeper.maintenance.budget.bids import Bid, parted
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger, exact
+from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import Budget
 from freshkeeper.policies.errors import BudgetError, ConfigError
 
@@ -47,6 +51,8 @@ class SharedBudget:
     _minimum: Fraction = Fraction(0)
     """the minimum shares of all members together"""
     _holding: dict["Member", "Held"] = field(default_factory=dict)
+    _bids: dict["Member", Bid] = field(default_factory=dict)
+    """of this period, by members that have not evaluated in it"""
     _dumped: int | None = None
     """the period whose parts were dumped last"""
     _waiting: int = 0
@@ -57,30 +63,42 @@ class SharedBudget:
             raise ConfigError(f"a budget is shared per period of at least 1 ms, not {self.period}")
         self._whole = Ledger(self.rule)
 
-    def member(self, name: str, weight: Amount = 1, minimum: Amount = 0) -> "Member":
-        """The ledger of one view; `minimum` is the share of the budget that is its own whatever the others want."""
+    def member(self, name: str, weight: Amount = 1, minimum: Amount = 0, users: int = 1) -> "Member":
+        """The ledger of one view; `minimum` is the share of the budget that is its own whatever the others want.
+
+        Of several `users` the weight is that of all together.
+        """
         share, part = exact(minimum, f"the minimum share of {name}"), exact(weight, f"the weight of {name}")
         if part == 0 and share == 0:
             raise ConfigError(f"{name} has neither weight nor a minimum share: it would starve")
         with self.lock:
             if self._minimum + share > 1:
                 raise ConfigError(f"the minimum shares up to that of {name} are more than the whole budget")
-            added = Member(self.rule, shared=self, name=name, weight=part, minimum=share)
+            added = Member(self.rule, shared=self, name=name, weight=part, minimum=share, users=users)
             self._minimum += share
             self.members.append(added)
         return added
 
     def open(self, member: "Member", now: int) -> Fraction:
         """What a member may spend: nobody else can until it has spent, or its thread begins another evaluation."""
-        for one in [one for one, held in self._holding.items() if one is member or held.ends(now)]:
-            self._give_back(one)
-        self._move(now)
+        self._begin(member, now)
+        self._part_by_value()
         if not member.done:
             self._reserved -= member.own
             member.done, member.period = True, self._now
         free = self._free
         self._hold(member, Held(free, self._now, now, get_ident()))
         return free
+
+    def foreseen(self, member: "Member", now: int) -> Fraction:
+        """What a member could have at most, if all bid and nobody else got anything."""
+        self._begin(member, now)
+        return max(Fraction(0), self._whole.available)
+
+    def bid(self, member: "Member", bid: Bid) -> None:
+        """What money would bring to a member, told before it opens; a second time in a period it has what is free."""
+        if not member.done:
+            self._bids[member] = bid
 
     def keep(self, member: "Member", amount: Fraction) -> Fraction:
         """What a member needs of what it took; the others of this instant may have the rest."""
@@ -124,6 +142,12 @@ class SharedBudget:
         """What nobody holds and belongs to nobody who may still come in this period."""
         return max(Fraction(0), self._whole.available - self._reserved)
 
+    def _begin(self, member: "Member", now: int) -> None:
+        """An evaluation begins: what earlier ones of its thread hold is back, and a new period is paid for."""
+        for one in [one for one, held in self._holding.items() if one is member or held.ends(now)]:
+            self._give_back(one)
+        self._move(now)
+
     def _hold(self, member: "Member", held: "Held") -> None:
         self._whole.available -= held.amount
         self._holding[member] = held
@@ -149,6 +173,7 @@ class SharedBudget:
         for _ in range(1 if self._now is None else period - self._now):
             self._whole.open()
         self._now = period
+        self._bids.clear()
         self._part()
 
     def check(self) -> None:
@@ -199,6 +224,26 @@ class SharedBudget:
             one.due -= one.own
         self._reserve()
 
+    def _part_by_value(self) -> None:
+        """What belongs to those that have bid, and what is free, goes where it brings most, in whole units."""
+        bids, self._bids = self._bids, {}
+        if not bids:
+            return
+        unit, members = self.rule.unit, list(bids)
+        others = sum((one.own for one in self.members if not one.done and one not in bids), Fraction(0))
+        units = int(max(Fraction(0), self._whole.available - others) / unit)
+        sure = [min(one.own, one.minimum * self.rule.per_evaluation) for one in members]
+        given = parted(
+            units,
+            list(bids.values()),
+            float(unit),
+            [float(one.weight / one.users) for one in members],
+            [math.ceil(amount / unit) for amount in sure],
+        )
+        for one, share in zip(members, given, strict=True):
+            one.own = share * unit
+        self._reserve()
+
     def _reserve(self) -> None:
         self._reserved = sum((one.own for one in self.members if not one.done), Fraction(0))
 
@@ -228,6 +273,8 @@ class Member(Ledger):
     name: str = field(kw_only=True)
     weight: Fraction = field(kw_only=True)
     minimum: Fraction = field(kw_only=True)
+    users: int = 1
+    """how many queries have the view, whose demand is that of all"""
     own: Fraction = Fraction(0)
     """what is left of its part of this period"""
     due: Fraction = Fraction(0)
@@ -244,6 +291,17 @@ class Member(Ledger):
             self.evaluations += 1
             self.carried = max(Fraction(0), self.available - self.paid)
         return Budget(float(self.available), float(self.paid), float(self.rule.bank))
+
+    def foreseen(self, now: int) -> Budget:
+        """What it could have at most; nothing is taken."""
+        with self.shared.lock:
+            most = self.shared.foreseen(self, now)
+        return Budget(float(most), float(self.rule.per_evaluation), float(self.rule.bank))
+
+    def bid(self, answers: Floats, cost: Floats) -> None:
+        """What it would choose with that, best first: the answers that each entry brings, and what it costs."""
+        with self.shared.lock:
+            self.shared.bid(self, Bid(answers, cost))
 
     def keep(self, amount: Amount) -> None:
         """What the evaluation has chosen; the rest is for the others of this instant."""

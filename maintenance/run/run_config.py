@@ -53,7 +53,7 @@ class QueryConfig(BaseModel):
     query: str = Field(default="", description="a file with the query, or the query itself")
     dialect: str = Field(default="", description="as that of the run")
     policy: str = Field(default="", description="what chooses the refreshes; empty: as the run says")
-    weight: Amount = Field(default=1, description="shared: its part of the budget beside the other queries")
+    weight: Amount = Field(default=1, description="shared: how much its answers count beside those of others")
     fetch: Fetch | None = Field(default=None, description="view, always or once; null: as the run says")
     limit: Duration | None = Field(default=None, description="how long one evaluation may take; null: as the run says")
     most_rows: Annotated[int, Field(ge=1)] | None = Field(
@@ -169,10 +169,12 @@ class RunConfig(BaseModel):
         description="the share of answers that is to be fresh, as 0.95: a controller sets what each evaluation may "
         "cost, from audits, and budget is the most; null: budget is what each may cost",
     )
-    shared: bool = Field(default=False, description="all SERVICE patterns share one budget, by weight and minimum")
+    shared: bool = Field(
+        default=False, description="all SERVICE patterns share one budget, which goes where it brings most"
+    )
     weights: dict[str, Amount] = Field(
         default={},
-        description="shared: how much of it each source gets; default 1",
+        description="shared: how much an answer of each source counts (docs/several-queries.md); default 1",
         json_schema_extra=option("weight", "IRI=N"),
     )
     minimum: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(

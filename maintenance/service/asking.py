@@ -4,7 +4,7 @@ Nothing runs in a thread of its own here: what waits is resumed by whoever began
 meanwhile because their transports have threads.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -17,6 +17,10 @@ class Asking(Protocol):
     failure: Exception | None
     """why there is nothing to answer with; who needs it raises it"""
 
+    def look(self, now: int) -> None:
+        """See what is needed, and what money for it would bring: others may want the same money."""
+        ...
+
     def decide(self, now: int) -> None:
         """Choose what to ask for; nothing is sent yet."""
         ...
@@ -27,18 +31,24 @@ class Asking(Protocol):
 
 
 def ask(wanted: Iterable[Asking], now: int) -> None:
-    """All of one instant: decided one after the other, then sent, then waited for together."""
-    begun = []
-    for each in dict.fromkeys(wanted):
+    """All of one instant: looked at and decided one after the other, then sent, then waited for together."""
+    each_once = list(dict.fromkeys(wanted))
+    for each in each_once:
         each.failure = None
-        try:
-            each.decide(now)
-        except Exception as error:
-            each.failure = error
-        else:
-            begun.append((each, each.asking(now)))
+        _tried(each, each.look, now)
+    for each in each_once:
+        if each.failure is None:
+            _tried(each, each.decide, now)
+    begun = [(each, each.asking(now)) for each in each_once if each.failure is None]
     while begun:
         begun = [(each, work) for each, work in begun if _goes_on(each, work)]
+
+
+def _tried(each: Asking, step: Callable[[int], None], now: int) -> None:
+    try:
+        step(now)
+    except Exception as error:
+        each.failure = error
 
 
 def _goes_on(each: Asking, work: Waiting[None]) -> bool:

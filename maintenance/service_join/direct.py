@@ -40,6 +40,9 @@ class Directly:
         self._mappings = self.part.read(evaluator, functions)
         return self
 
+    def look(self, now: int) -> None:
+        """There is no budget."""
+
     def decide(self, now: int) -> None:
         """All that is not held is asked for."""
 
@@ -118,6 +121,9 @@ class Whole:
         """It joins with nothing that is known before."""
         del now, evaluator, functions
         return self
+
+    def look(self, now: int) -> None:
+        """There is no budget."""
 
     def decide(self, now: int) -> None:
         """What is not kept is asked for."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from freshkeeper.maintenance.evaluation import Answer, Decision, Evaluation
+from freshkeeper.maintenance.evaluation import Answer, Decision, Evaluation, Prospect
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.rsp.evaluator import Row
 from freshkeeper.maintenance.rsp.r2s import Freshness
@@ -50,6 +50,7 @@ class ServiceView:
     """how sure the edges of each SN are, where they are refreshed"""
     _now: int | None = None
     _evaluation: Evaluation | None = None
+    _looked: tuple[Prospect, Ints] | None = None
     _decided: tuple[Decision, Ints] | None = None
     _staged: dict[int, tuple[int, Sequence[WindowMapping]]] = field(default_factory=dict)
     _fed: dict[int, dict[Hashable, int]] = field(default_factory=dict)
@@ -86,8 +87,8 @@ class ServiceView:
         assert self._evaluation is not None
         return self._evaluation
 
-    def decide(self, now: int) -> None:
-        """Move the window, choose what to refresh; an instant that is over already has the view as it is."""
+    def look(self, now: int) -> None:
+        """Move the window, and bid for money; an instant that is over already has the view as it is."""
         store, doubt, again = self.store, self.store.doubt, self._now is not None and self._now >= now
         if again and self.manager.window.grid:
             return
@@ -100,9 +101,19 @@ class ServiceView:
             self._keep(self.manager.revisit(now, at, slots, identity, doubt.available, doubt.spent))
             self._commit(arrived)
         else:
-            decision = self.manager.decide(now, at, slots, identity)
-            self.manager.reserve(decision)
-            self._decided = decision, arrived
+            prospect = self.manager.look_slots(now, at, slots, identity)
+            self.manager.bid(prospect)
+            self._looked = prospect, arrived
+
+    def decide(self, now: int) -> None:
+        """Choose what to refresh, where that is not over."""
+        del now
+        if self._looked is None:
+            return
+        (prospect, arrived), self._looked = self._looked, None
+        decision = self.manager.choose(prospect)
+        self.manager.reserve(decision)
+        self._decided = decision, arrived
 
     def asking(self, now: int) -> Waiting[None]:
         """Refresh within the budget."""

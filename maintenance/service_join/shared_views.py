@@ -165,9 +165,8 @@ class Views:
         if isinstance(budget, BudgetRule):
             budget = self._shared.setdefault(budget, SharedBudget(budget, self._step or SECOND))
         weight = sum(exact(user.registration.weight, f"the weight of {user.registration.name}") for user in users)
-        return budget.member(
-            name, exact(shares.weights.get(name, 1)) * weight, exact(shares.minimum.get(name, 0)) / self.counts[name]
-        )
+        minimum = exact(shares.minimum.get(name, 0)) / self.counts[name]
+        return budget.member(name, exact(shares.weights.get(name, 1)) * weight, minimum, len(users))
 
 
 def _label(users: Sequence[WantedView]) -> str:

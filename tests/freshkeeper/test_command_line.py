@@ -288,6 +288,7 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper import BasePolicy, Selection
+from freshkeeper.policies.base import Trait
 
 
 @dataclass(frozen=True)
@@ -300,6 +301,11 @@ class Newest(BasePolicy):
         newest = stale[np.argsort(-round.last_refresh[stale], kind="stable")][: self.most]
         chosen = newest[np.cumsum(round.cost[newest]) <= budget.available]
         return Selection(chosen.astype(np.int32), np.ones(chosen.size))
+
+
+class Meant(Newest):
+    name: ClassVar[str] = "meant"
+    waives = frozenset({Trait.STALER_FIRST})
 
 
 class Greedy(Newest):
@@ -325,9 +331,15 @@ def test_a_policy_of_ones_own_is_found_where_the_command_is_run(tmp_path: Path) 
 
 def test_a_policy_of_ones_own_is_checked_against_the_contract(freshkeeper: Command, tmp_path: Path) -> None:
     (tmp_path / "checked.py").write_text(NEWEST)
-    good = freshkeeper("policies", "--check", "checked:Newest")
+    youngest = freshkeeper("policies", "--check", "checked:Newest")
+    assert youngest.code == 1
+    assert youngest.complaint.startswith("the policy 'newest' left out a staler entry for a fresher one")
+    assert youngest.complaint.endswith("; one that is meant to says waives = frozenset({Trait.STALER_FIRST})")
+    good = freshkeeper("policies", "--check", "checked:Meant")
     assert (good.code, good.out) == (0, "")
-    assert good.err.startswith("newest keeps the contract on ")
+    assert good.err.startswith("meant keeps the contract on ")
+    assert "\n  of entries that are alike the staler go first: not asked, as the policy says itself" in good.err
+    assert "\n  multiplying all demands changes nothing\n" in good.err
     broken = freshkeeper("policies", "--check", "checked:Greedy")
     assert broken.code == 1
     assert broken.complaint.startswith("the policy 'greedy' spent more than the budget: chose [")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from freshkeeper.policies import registry
-from freshkeeper.policies.base import Budget, Case, Knowledge, Selection
+from freshkeeper.policies.base import Budget, Case, Knowledge, Selection, Trait
 from freshkeeper.policies.bound.future import Future
 from freshkeeper.policies.contract import check, check_staler_first
 from freshkeeper.policies.errors import PolicyError
@@ -153,3 +153,11 @@ def test_the_contract_finds_what_is_broken(wrong, said):
     round = round_of([(0, 0), (0, 1), (0, 2)], [1], [1, 1, 1], fresh=[2])
     with pytest.raises(PolicyError, match=said):
         check(Broken(), round, Budget(1, 1))
+
+
+def test_what_a_policy_waives_is_not_asked_of_it():
+    round = round_of([(0, 0), (0, 1)], [4], [1, 1], fresh=[1])
+    with pytest.raises(PolicyError, match="chose otherwise"):
+        check(Absolute(), round, Budget(1, 1))
+    meant = type("Meant", (Absolute,), {"waives": frozenset({Trait.ANY_SCALE})})
+    assert check(meant(), round, Budget(1, 1)).chosen.size == 0

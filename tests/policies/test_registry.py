@@ -21,11 +21,13 @@ from typing import ClassVar
 import numpy as np
 
 from freshkeeper import BasePolicy, Selection
+from freshkeeper.policies.base import Trait
 
 
 @dataclass(frozen=True)
 class Newest(BasePolicy):
     name: ClassVar[str] = "newest"
+    waives = frozenset({Trait.STALER_FIRST})
     most: int = 3
     eager: bool = True
 

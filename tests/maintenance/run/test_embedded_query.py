@@ -76,16 +76,25 @@ def test_a_way_to_ask_sources_that_there_is_not_is_an_error() -> None:
         continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, missing="emitt")
 
 
-def test_several_queries_share_a_budget_and_none_takes_what_is_another_s() -> None:
+@pytest.mark.parametrize(
+    ("policy", "weights", "fresh"),
+    [
+        pytest.param("lru", (2, 1), [4, 2, 8, 4], id="its scores are no answers, so weights say what is whose"),
+        pytest.param("plan", (1, 1), [3, 3, 6, 6], id="a request brings the same to both"),
+        pytest.param("plan", (2, 1), [6, 0, 12, 0], id="an answer to the first counts twice"),
+    ],
+)
+def test_several_queries_share_a_budget(policy: str, weights: tuple[int, int], fresh: list[int]) -> None:
     users = " ".join(f":u{n} :followers {n} ." for n in range(20))
     shared = SharedBudget(BudgetRule.of(6), 1000)
-    asks = {"a": Shares({f"{E}blog": 2}), "b": Shares({f"{E}blog": 1})}
     text = f"""PREFIX : <{E}> SELECT ?n FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
     {{ WINDOW :w {{ ?post :by ?user }} SERVICE :blog {{ ?user :followers ?n }} }}"""
     engine = Engine()
-    for shares in asks.values():
-        blog = Source.embedded(f"PREFIX : <{E}> {users}", [f"{E}followers"])
-        engine.register(continuous_query(text, {f"{E}blog": blog}, budget=shared, shares=shares, missing="drop"))
+    for weight in weights:
+        blog, shares = Source.embedded(f"PREFIX : <{E}> {users}", [f"{E}followers"]), Shares({f"{E}blog": weight})
+        engine.register(
+            continuous_query(text, {f"{E}blog": blog}, policy=policy, budget=shared, shares=shares, missing="drop")
+        )
     posts = [
         (1000 * t, ox.Triple(*(ox.NamedNode(E + x) for x in (f"p{n}", "by", f"u{n}"))))
         for t in (1, 2)
@@ -93,7 +102,7 @@ def test_several_queries_share_a_budget_and_none_takes_what_is_another_s() -> No
     ]
     engine.listen(f"{E}s", Elements(posts))
     answers = [len(list(result.solutions())) for result in engine.run()]
-    assert answers == [4, 2, 8, 4], "the first evaluation of both queries, then the second"
+    assert answers == fresh, "the first evaluation of both queries, then the second"
     assert sum(member.spent for member in shared.members) == 12
 
 

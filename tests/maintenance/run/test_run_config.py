@@ -100,13 +100,19 @@ def test_no_delay_can_be_said_in_so_many_words(place):
 
 
 @pytest.mark.slow
-def test_a_shared_budget_is_parted_by_weight_and_never_exceeded(place):
-    options = ("--shared", "--weight", f"{E}blog=2", "--journal", "j")
+@pytest.mark.parametrize(
+    ("policy", "first"),
+    [
+        pytest.param("lru", (4, 2), id="its scores are no answers, so weights say what is whose"),
+        pytest.param("plan", (6, 0), id="an answer of the blog counts twice"),
+    ],
+)
+def test_a_shared_budget_goes_where_it_brings_most_and_is_never_exceeded(place, policy, first):
+    options = ("--shared", "--weight", f"{E}blog=2", "--policy", policy, "--journal", "j")
     done = freshkeeper(place, "run", "run.yaml", *options)
     assert done.returncode == 0, done.stderr
     blog, shop = spent(place / "j").values()
-    assert blog[0] == 4
-    assert shop[0] == 2
+    assert (blog[0], shop[0]) == first
     assert all(a + b <= 6 for a, b in zip(blog, shop, strict=True))
 
 

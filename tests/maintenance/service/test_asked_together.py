@@ -1,7 +1,9 @@
 """Sources that one instant needs are asked at the same time, and together they spend what there is and no more."""
 
+from fractions import Fraction
 from threading import Barrier
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,27 +95,37 @@ def test_what_all_spend_together_is_what_the_servers_count_and_no_more_than_was_
     shared.check()
 
 
+wishes = st.tuples(st.integers(0, 9), st.integers(0, 9), st.none() | st.lists(st.floats(0, 9), max_size=9))
+"""what is chosen, what second tries would take, and what was bid for, if anything was"""
+
+
 @given(
     st.integers(0, 12),
     st.integers(0, 6),
-    st.lists(st.integers(1, 4), min_size=1, max_size=5),
-    st.lists(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=5, max_size=5), max_size=12),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=5),
+    st.lists(st.lists(wishes, min_size=5, max_size=5), max_size=12),
 )
-def test_members_that_decide_before_any_of_them_spends_share_all_there_is(gamma, bank, weights, instants):
+def test_members_that_decide_before_any_of_them_spends_share_all_there_is(gamma, bank, shapes, instants):
     shared = SharedBudget(BudgetRule.of(gamma, bank), 1000)
-    members = [shared.member(str(n), weight) for n, weight in enumerate(weights)]
-    for k, wishes in enumerate(instants):
-        pairs = list(zip(members, wishes, strict=False))
+    members = [shared.member(str(n), weight, Fraction(low, 12)) for n, (weight, low) in enumerate(shapes)]
+    for k, row in enumerate(instants):
+        pairs = list(zip(members, row, strict=False))
+        for member, (_, _, bid) in pairs:
+            if bid is not None:
+                assert gamma <= member.foreseen(1000 * k).available <= gamma + bank
+                member.bid(np.sort(bid)[::-1], np.ones(len(bid)))
         chosen = []
-        for member, (wish, _) in pairs:
-            chosen.append(min(wish, int(member.open(1000 * k).available)))
+        for member, (wish, _, bid) in pairs:
+            available = member.open(1000 * k).available
+            assert available >= min(len(bid or ()), int(member.minimum * gamma))
+            chosen.append(min(wish, int(available)))
             member.keep(chosen[-1])
         for member, _ in pairs:
             member.extend()
         assert sum(member.available for member in members) <= gamma + bank
         if gamma + bank and len(members) == 1:
             assert members[0].available >= gamma, "what nobody else wants is there for second tries"
-        for (member, (_, retries)), cost in zip(pairs, chosen, strict=True):
+        for (member, (_, retries, _)), cost in zip(pairs, chosen, strict=True):
             assert member.available >= cost
             member.spend(min(cost + retries, member.available))
         assert sum(member.spent for member in members) <= (k + 1) * gamma

@@ -55,6 +55,7 @@ WAYS: dict[str, dict[str, Any]] = {
         "weights": {f"{E}blog": 2},
         "minimum": {f"{E}log": 0.2},
     },
+    "by value": {"policy": "plan", "text": TWO, "budget": 5, "bank": 3, "shared": True, "minimum": {f"{E}log": 0.2}},
     "no step": {"policy": "lru", "text": PLAIN.replace(" STEP PT1S", "")},
     "elements": {"policy": "lru", "text": PLAIN.replace("RANGE PT4S STEP PT1S", "ELEMENTS 7 STEP 3")},
     "two windows": {"policy": "lru", "text": PLAIN.replace("\nWHERE { WINDOW :w {", ALSO)},
@@ -91,7 +92,7 @@ def test_stopped_again_and_again_a_run_is_the_run_that_was_never_stopped(world: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["gain", "edges", "audits", "shared", "entered"])
+@pytest.mark.parametrize("way", ["gain", "edges", "audits", "shared", "by value", "entered"])
 def test_killed_at_any_write_a_run_goes_on_where_it_was(
     world: Any, camera: Any, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
