@@ -18,6 +18,7 @@ from freshkeeper.commands import (
     config,
     demo,
     explain,
+    follow,
     match,
     notebook,
     policies,
@@ -94,6 +95,7 @@ app.command("analyse")(analyse.analyse)
 app.command("report")(reports.report)
 app.command("compare")(reports.compare)
 app.command("check", cls=CannotTell)(reports.check)
+app.command("follow")(follow.follow)
 app.command("serve-fragments")(serve_fragments.serve_fragments)
 app.command("policies")(policies.policies)
 app.command("sources")(sources.sources)

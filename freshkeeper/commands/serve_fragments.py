@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from freshkeeper.commands.follow import one_of
 from freshkeeper.commands.screen import complain
 from freshkeeper.policies.errors import ConfigError
 
@@ -17,23 +18,48 @@ def serve_fragments(
     port: Annotated[int, typer.Option(help="the port; 0 is any free one", min=0, max=65_535)] = 3000,
     path: Annotated[str, typer.Option(help="the path of the fragments")] = "/",
     page_size: Annotated[int, typer.Option(help="quads of a page", min=1, max=10_000)] = 100,
+    elements: Annotated[
+        Path | None,
+        typer.Option(help="what changes: lines of <since ms>, a tab, <until ms>, a tab, a statement in N-Triples"),
+    ] = None,
+    from_now: Annotated[
+        bool, typer.Option("--from-now", help="the times of --elements are since the server's start, not since 1970")
+    ] = False,
+    speaking: Annotated[
+        str, typer.Option(help="how they are spoken of: graph, reification, singleton, star or implicit")
+    ] = "graph",
+    timing: Annotated[
+        str, typer.Option(help="their times: expiration, interval, or flat (on the mark itself, closed at the end)")
+    ] = "expiration",
+    history: Annotated[bool, typer.Option("--history", help="keep what is over")] = False,
     address: Annotated[
         str, typer.Option(help="the address of the fragments as others see it, where a proxy stands before it")
     ] = "",
 ) -> None:
     """Serve triple and quad pattern fragments of some RDF: a low-cost server for clients that do the joins.
 
-    Examples: `freshkeeper serve-fragments trains.nq`, `freshkeeper serve-fragments data/ --port 8080 --path /trains`
+    Examples: `freshkeeper serve-fragments trains.nq`, `freshkeeper serve-fragments data/ --port 8080 --path /trains`,
+    `freshkeeper serve-fragments trains.nt --elements delays.tsv`
     """
+    from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData, read_elements_file
+    from freshkeeper.maintenance.fragments.annotation_style import Speaking, Style, Timing
     from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
     from freshkeeper.maintenance.fragments.http_listener import Listener
-    from freshkeeper.maintenance.fragments.served_data import Served
+    from freshkeeper.maintenance.fragments.served_data import Served, Serving
     from freshkeeper.maintenance.rdf.rdf_files import load_graph
 
     if not path.startswith("/"):
         raise ConfigError(f"--path {path}: it begins with a slash, as /trains")
     quads = load_graph(data, named=True)
-    server = FragmentServer(Served(quads), lambda: int(time.time() * 1000), path, page_size, address)
+    serving: Serving = Served(quads)
+    if elements is not None:
+        style = Style(one_of(Speaking, "--speaking", speaking), one_of(Timing, "--timing", timing))
+        base = address or f"http://{host}:{port}{path}"
+        if style.speaking is Speaking.IMPLICIT and not address and port == 0:
+            raise ConfigError("--speaking implicit speaks of addresses: name a --port, or --address")
+        changing = read_elements_file(elements, int(time.time() * 1000) if from_now else 0)
+        serving = AnnotatedData(quads, changing, style, base, history)
+    server = FragmentServer(serving, lambda: int(time.time() * 1000), path, page_size, address)
     listener = Listener(server.answer, time.time)
 
     async def serve() -> None:

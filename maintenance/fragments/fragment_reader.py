@@ -4,6 +4,7 @@ What a source says leads nowhere but to its own host, unless others are named. P
 or without data; a fragment that goes on far beyond its count, or comes back to a page, is an error.
 """
 
+import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -90,6 +91,14 @@ class FragmentReader:
         if not known:
             self.counts.tell(pattern, page)
         return page
+
+    def pages(self, pattern: QuadPattern) -> float:
+        """How many requests a whole fragment takes yet; its first page is asked for where nobody knows."""
+        known = self.counts.of(pattern)
+        if known is not None:
+            return max(1, math.ceil(known / self.counts.per_page))
+        page = self.first(pattern)
+        return math.inf if page.count is None else max(0, math.ceil(page.count / self.counts.per_page) - 1)
 
     def whole(self, pattern: QuadPattern) -> list[Quad]:
         """All pages of a fragment."""

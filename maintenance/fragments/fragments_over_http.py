@@ -11,13 +11,14 @@ from freshkeeper.maintenance.fragments.needed_fragments import needed
 from freshkeeper.maintenance.fragments.page import ACCEPT, Page, read_page
 from freshkeeper.maintenance.fragments.page_cache import BYTES_PER_QUAD, PageCache
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+from freshkeeper.maintenance.fragments.source_clock import SourceClock
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.service.bounds import bounded
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.exchange import Call, ConnectionPool, Deadline
 from freshkeeper.maintenance.service.http.sparql_over_http import USER_AGENT
-from freshkeeper.maintenance.service.http.status import check, media_type
+from freshkeeper.maintenance.service.http.status import check, http_date, media_type
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 from freshkeeper.maintenance.service.transport import Reply, Request
 from freshkeeper.maintenance.view.changes import UNKNOWN
@@ -39,15 +40,12 @@ class FragmentsOverHttp:
     wall: Callable[[], float] = time.time
     counts: Counts = field(default_factory=Counts)
     cache: PageCache = field(default_factory=PageCache)
+    source_clock: SourceClock = field(default_factory=SourceClock)
 
     def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
         """The pages that the query needs, and what it finds in them."""
 
-        def ask(url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
-            return self.page(url, pattern, now, deadline)
-
-        most = max(1_000, self.pool.max_bytes // (BYTES_PER_QUAD // 4))
-        reader = FragmentReader(self.url, ask, self.counts, most, self.hosts)
+        reader = self.reader(now, deadline)
         store = needed(request.query, reader)
         try:
             found = store.query(sound(request.query))
@@ -62,13 +60,24 @@ class FragmentsOverHttp:
             expires=min(expires) if expires and UNKNOWN not in expires else UNKNOWN,
         )
 
+    def reader(self, now: int, deadline: Deadline) -> FragmentReader:
+        """What reads fragments for one request."""
+
+        def ask(url: str, pattern: QuadPattern | None) -> tuple[Page, Validity]:
+            return self.page(url, pattern, now, deadline)
+
+        most = max(1_000, self.pool.max_bytes // (BYTES_PER_QUAD // 4))
+        return FragmentReader(self.url, ask, self.counts, most, self.hosts)
+
     def page(self, url: str, pattern: QuadPattern | None, now: int, deadline: Deadline) -> tuple[Page, Validity]:
         """A page that holds still, or one GET; an unchanged page need not be sent again."""
         held = self.cache.fresh(url, self.wall()) if self.cached else None
         if held is not None:
             return held.page, held.validity
         headers = {"User-Agent": USER_AGENT, "Accept": ACCEPT, **self.cache.headers(url), **self.credentials.headers}
+        sent = self.wall()
         answer = self.pool.exchange(Call("GET", url, headers), deadline)
+        self.source_clock.see(http_date(answer.headers.get("date")), sent, self.wall())
         page = self.cache.unchanged(url, answer)
         if page is None:
             check(answer, self.wall)

@@ -79,22 +79,27 @@ def _tree(query: str) -> Select:
 
 @dataclass(frozen=True)
 class _Given:
-    """What is joined with a pattern: SPARQL over what was fetched already, and the variables that it always binds."""
+    """What is joined with a pattern: blocks of SPARQL over what was fetched already, and what each always binds.
 
-    texts: tuple[str, ...] = ()
-    names: frozenset[str] = frozenset()
+    A variable has the values that every block has for it by itself: more than the join of all would leave, and found
+    without joining.
+    """
+
+    blocks: tuple[tuple[str, frozenset[str]], ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables whose values are known."""
+        return frozenset().union(*(names for _, names in self.blocks))
 
     def and_(self, text: str, names: Iterable[str]) -> "_Given":
         """With one more block."""
-        return _Given((*self.texts, text), self.names.union(names))
+        return _Given((*self.blocks, (text, frozenset(names))))
 
     def shown(self, names: Iterable[str]) -> "_Given":
         """What it says of these variables alone."""
-        kept = sorted(self.names.intersection(names))
-        if not kept:
-            return _Given()
-        listed = " ".join(f"?{name}" for name in kept)
-        return _Given((f"{{ SELECT DISTINCT {listed} WHERE {{ {' '.join(self.texts)} }} }}",), frozenset(kept))
+        kept = ((text, own.intersection(names)) for text, own in self.blocks)
+        return _Given(tuple((text, own) for text, own in kept if own))
 
 
 @dataclass(frozen=True)
@@ -209,20 +214,10 @@ class _Fetching:
             fewest = min((len(rows) for rows in values.values()), default=math.inf)
             if fewest <= FEW:
                 return one, pattern, values
-            pages = math.inf if isinstance(one.predicate, Path) else self._pages(pattern)
+            pages = math.inf if isinstance(one.predicate, Path) else self.reader.pages(pattern)
             choices.append((min(fewest, pages), len(choices), one, pattern, values))
         _, _, one, pattern, values = min(choices, key=lambda choice: choice[:2])
         return one, pattern, values
-
-    def _pages(self, pattern: QuadPattern) -> float:
-        """How many requests a whole fragment takes yet; its first page is asked for where nobody knows."""
-        counts = self.reader.counts
-        known = counts.of(pattern)
-        if known is None:
-            self.reader.first(pattern)
-            known = counts.of(pattern)
-            return math.inf if known is None else max(0, math.ceil(known / counts.per_page) - 1)
-        return max(1, math.ceil(known / counts.per_page))
 
     def _narrowed(self, one: _Wanted, given: _Given) -> tuple[QuadPattern, dict[str, list[PatternTerm]]]:
         """The pattern with what has one value only, and the values of each other variable that can be put in."""
@@ -239,9 +234,14 @@ class _Fetching:
         return pattern, values
 
     def _values(self, name: str, given: _Given) -> list[PatternTerm]:
-        found = self.store.query(sound(f"{self.prologue} SELECT DISTINCT ?{name} WHERE {{ {' '.join(given.texts)} }}"))
-        assert isinstance(found, QuerySolutions)
-        return [row[0] for row in found if row[0] is not None]
+        """In an order that does not change from run to run."""
+        common: set[PatternTerm] | None = None
+        for text in (text for text, names in given.blocks if name in names):
+            found = self.store.query(sound(f"{self.prologue} SELECT DISTINCT ?{name} WHERE {{ {text} }}"))
+            assert isinstance(found, QuerySolutions)
+            values = {row[0] for row in found if row[0] is not None}
+            common = values if common is None else common & values
+        return sorted(common or (), key=str)
 
     def _fetch(self, one: _Wanted, pattern: QuadPattern, values: dict[str, list[PatternTerm]]) -> None:
         """The triples of a pattern, as a whole or for each value."""
@@ -256,15 +256,13 @@ class _Fetching:
     def _asked(self, pattern: QuadPattern, values: Mapping[str, Sequence[PatternTerm]]) -> list[QuadPattern]:
         """The fragments of a pattern: itself, or one for each value, where these are fewer requests."""
         role = min(values, key=lambda each: len(values[each]), default=None)
-        if role is None or (len(values[role]) > FEW and len(values[role]) >= self._pages(pattern)):
+        if role is None or (len(values[role]) > FEW and len(values[role]) >= self.reader.pages(pattern)):
             return [pattern]
         return [_with(pattern, role, term) for term in values[role]]
 
     def _add(self, one: _Wanted, quads: Sequence[Quad]) -> None:
         for quad in quads:
             graph = quad.graph_name if self.reader.form().quads else DefaultGraph()
-            if one.graph is not None and isinstance(graph, DefaultGraph):
-                continue
             self.store.add(Quad(quad.subject, quad.predicate, quad.object, graph))
             for role, term in (("subject", quad.subject), ("object", quad.object)):
                 if isinstance(term, BlankNode) and role in one.joins:

@@ -1,16 +1,23 @@
 """Real peers: our client against @ldf/server, Comunica against our server; the rows are those of the whole data."""
 
+import time
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 from fragment_peers import LdfServer, by_comunica
 from fragment_queries import PREFIX, QUERIES, SOCIAL, E
-from pyoxigraph import RdfFormat, Store, parse, serialize
+from pyoxigraph import Literal, RdfFormat, Store, Triple, parse, serialize
 
+from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
+from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.service.annotations import TMP
 from freshkeeper.maintenance.service.http.exchange import Deadline
 from freshkeeper.maintenance.service.transport import Request
+from freshkeeper.policies.errors import ConfigError
 
 pytestmark = pytest.mark.slow
 DATA = list(parse(f"PREFIX : <{E}> {SOCIAL} .", format=RdfFormat.TURTLE))
@@ -78,3 +85,58 @@ def test_a_hundred_trains_with_three_patterns_take_twelve_requests_at_most_of_ei
         finally:
             client.close()
         assert len(sent) <= 12
+
+
+ANNOTATED = Style(Speaking.GRAPH, Timing.INTERVAL)
+CHANGING = {f"{E}n", f"{E}knows"}
+
+
+def annotated(at):
+    """The data with two predicates that hold now, and a year ago were others."""
+    year = 31_536_000_000
+    static = [quad for quad in DATA if quad.predicate.value not in CHANGING]
+    now = [quad.triple for quad in DATA if quad.predicate.value in CHANGING]
+    gone = [Triple(t.subject, t.predicate, Literal("gone")) for t in now]
+    held = [Held(t, at - year, at + year) for t in now] + [Held(t, at - 2 * year, at - year) for t in gone]
+    marked = (q for n, one in enumerate(held) for q in ANNOTATED.written(one, f"urn:element:{n}", str))
+    return static, held, [*static, *marked]
+
+
+def followed(url):
+    """The queries that can be followed, with their rows by our client; the others name no predicate, or have a path."""
+    client, found = FragmentsOverHttp(url), {}
+    source = AnnotatedSource(client, ANNOTATED)
+    try:
+        for query in QUERIES:
+            with suppress(ConfigError):
+                found[query] = source.evaluate(PREFIX + query, source.parts(PREFIX + query))
+    finally:
+        client.close()
+    return found
+
+
+def test_annotated_data_have_the_rows_of_what_holds_now_on_either_server(sites, ldf):
+    at = int(time.time() * 1000)
+    static, held, quads = annotated(at)
+    ours = sites(AnnotatedData(static, held, ANNOTATED, history=True), per_page=7)
+    for url in (ours.url, ldf(quads).url):
+        found = followed(url)
+        assert len(found) >= 20
+        for query, moment in found.items():
+            assert bag(moment.rows) == truth(DATA, PREFIX + query), query
+            assert moment.since <= at < moment.until
+            assert not moment.odd
+
+
+def test_comunica_finds_the_annotations_of_our_server(sites):
+    at = int(time.time() * 1000)
+    _, _, quads = annotated(at)
+    site = sites(quads, per_page=7)
+    queries = [
+        f"SELECT * {{ GRAPH ?g {{ ?x <{E}n> ?n }} ?g <{TMP}interval> ?i . ?i <{TMP}initial> ?a ; <{TMP}final> ?z }}",
+        f"SELECT * {{ ?t <{E}by> ?x . GRAPH ?g {{ ?x <{E}n> ?n }} }}",
+        "SELECT * { GRAPH <urn:element:0> { ?x ?p ?o } }",
+    ]
+    for query, rows in zip(queries, by_comunica(site.url, queries), strict=True):
+        assert bag(rows) == truth(quads, query), query
+        assert rows

@@ -1,0 +1,245 @@
+"""How triples say how long they hold: five ways to speak of a triple, and three to say its time.
+
+graph           the triple is in a named graph, of which the time is said
+reification     a statement has its subject, predicate and object
+singleton       the triple has a property of its own, which is a singleton property of the true one
+star            a node rdf:reifies the triple as a term, the triple being there as well
+implicit        the time is said of the address of the triple's own fragment
+
+expiration      tmp:expiration: it holds until then; since when is not said
+interval        tmp:interval with tmp:initial and tmp:final: from the one, up to and without the other
+flat            tmp:intervalInitial and tmp:intervalFinal of the mark itself, as 004's own client has it: after the
+                one, up to and with the other
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from typing import TypeAlias
+
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
+
+from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+from freshkeeper.maintenance.fragments.vocabulary import RDF, XSD
+from freshkeeper.maintenance.service.annotations import TMP, instant_of
+
+BEGINNING, END = -(2**62), 2**62
+"""Of what is not said to begin or end."""
+EXPIRATION, INTERVAL = NamedNode(f"{TMP}expiration"), NamedNode(f"{TMP}interval")
+INITIAL, FINAL = NamedNode(f"{TMP}initial"), NamedNode(f"{TMP}final")
+FLAT_INITIAL, FLAT_FINAL = NamedNode(f"{TMP}intervalInitial"), NamedNode(f"{TMP}intervalFinal")
+SUBJECT, PREDICATE, OBJECT = (NamedNode(f"{RDF}{name}") for name in ("subject", "predicate", "object"))
+REIFIES = NamedNode(f"{RDF}reifies")
+SINGLETON = NamedNode("http://example.org/singletonproperties#singletonPropertyOf")
+SINGLETONS = (SINGLETON, NamedNode(f"{RDF}singletonPropertyOf"))
+_DATETIME = NamedNode(f"{XSD}dateTime")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Speaking(StrEnum):
+    """How a triple is spoken of."""
+
+    GRAPH = "graph"
+    REIFICATION = "reification"
+    SINGLETON = "singleton"
+    STAR = "star"
+    IMPLICIT = "implicit"
+
+
+class Timing(StrEnum):
+    """How its time is said."""
+
+    EXPIRATION = "expiration"
+    INTERVAL = "interval"
+    FLAT = "flat"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A triple and when it holds: from `since` up to and without `until`, in milliseconds since 1970."""
+
+    triple: Triple
+    since: int = BEGINNING
+    until: int = END
+
+
+@dataclass(frozen=True)
+class Style:
+    """One way to speak, and one to say the time."""
+
+    speaking: Speaking = Speaking.GRAPH
+    timing: Timing = Timing.EXPIRATION
+
+    def written(self, held: Held, name: str, address: Callable[[QuadPattern], str]) -> Iterator[Quad]:
+        """The quads of an element; `name` is its own, `address` that of a fragment."""
+        s, p, o = held.triple.subject, held.triple.predicate, held.triple.object
+        mark = NamedNode(name)
+        if self.speaking is Speaking.GRAPH:
+            yield Quad(s, p, o, mark)
+        elif self.speaking is Speaking.SINGLETON:
+            yield from (Quad(s, mark, o), Quad(mark, SINGLETON, p))
+        elif self.speaking is Speaking.REIFICATION:
+            yield from (Quad(mark, SUBJECT, s), Quad(mark, PREDICATE, p), Quad(mark, OBJECT, o))
+        else:
+            yield Quad(s, p, o)
+        if self.speaking is Speaking.STAR:
+            yield Quad(mark, REIFIES, held.triple)
+        elif self.speaking is Speaking.IMPLICIT:
+            mark = NamedNode(address(QuadPattern(s, p, o)))
+        yield from self._timed(mark, held)
+
+    def _timed(self, mark: NamedNode, held: Held) -> Iterator[Quad]:
+        if self.timing is Timing.EXPIRATION:
+            yield Quad(mark, EXPIRATION, date(held.until))
+        elif self.timing is Timing.FLAT:
+            yield from (Quad(mark, FLAT_INITIAL, date(held.since - 1)), Quad(mark, FLAT_FINAL, date(held.until - 1)))
+        else:
+            interval = NamedNode(f"{mark.value}/interval")
+            yield Quad(mark, INTERVAL, interval)
+            yield from (Quad(interval, INITIAL, date(held.since)), Quad(interval, FINAL, date(held.until)))
+
+    def pattern(self, subject: str, predicate: str, value: str, number: int, mixed: bool) -> str:
+        """SPARQL that finds the element of a triple pattern, and its times; some triples may have none (`mixed`)."""
+        mark, triple = f"?freshkeeper_mark_{number}", f"{subject} {predicate} {value} ."
+        if self.speaking is Speaking.IMPLICIT:
+            return f"{triple} OPTIONAL {{ {self._times(f'?freshkeeper_mark_{number}', number)} }}"
+        if self.speaking is Speaking.STAR:
+            return (
+                f"{triple} OPTIONAL {{ {mark} {REIFIES} ?freshkeeper_triple_{number} . {self._times(mark, number)} }}"
+            )
+        found = {
+            Speaking.GRAPH: f"GRAPH {mark} {{ {triple} }}",
+            Speaking.REIFICATION: f"{mark} {PREDICATE} {predicate} ; {SUBJECT} {subject} ; {OBJECT} {value} .",
+            Speaking.SINGLETON: f"{mark} {SINGLETON} {predicate} . {subject} {mark} {value} .",
+        }[self.speaking]
+        timed = f"{found} {self._times(mark, number)}"
+        return f"{{ {{ {triple} }} UNION {{ {timed} }} }}" if mixed else timed
+
+    def _times(self, mark: str, n: int) -> str:
+        if self.timing is Timing.EXPIRATION:
+            return f"{mark} {EXPIRATION} ?freshkeeper_until_{n} ."
+        if self.timing is Timing.FLAT:
+            return f"{mark} {FLAT_INITIAL} ?freshkeeper_since_{n} ; {FLAT_FINAL} ?freshkeeper_until_{n} ."
+        interval = f"?freshkeeper_interval_{n}"
+        return (
+            f"{mark} {INTERVAL} {interval} . {interval} {INITIAL} ?freshkeeper_since_{n} ; "
+            f"{FINAL} ?freshkeeper_until_{n} ."
+        )
+
+
+@dataclass(frozen=True)
+class Read:
+    """What quads say: triples with their times, triples without, and what could not be understood."""
+
+    held: list[Held]
+    plain: list[Quad]
+    odd: list[str]
+
+
+def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPattern], str]) -> Read:
+    """The elements among quads; one that ends before it begins, or has two ends, is odd and holds never."""
+    every = list(quads)
+    spans, odd = _spans(every)
+    spoken = list(_spoken(every, style.speaking, address))
+    held, plain, inner = list[Held](), list[Quad](), {triple for _, (triple, _) in spoken}
+    for mark, (triple, _) in spoken:
+        span = spans.get(mark)
+        if span is not None and span[0] >= span[1]:
+            odd.append(f"{triple} ends at {span[1]}, before it begins at {span[0]}")
+        elif span is not None:
+            held.append(Held(triple, *span))
+        elif style.speaking is Speaking.GRAPH:
+            odd.append(f"{triple} is in the graph {mark}, of which no time is said")
+    parts = {id(quad) for _, (_, used) in spoken for quad in used}
+    for quad in every:
+        known = quad.predicate in _OWN or id(quad) in parts
+        timed = Triple(quad.subject, quad.predicate, quad.object) in inner
+        if not known and not timed and isinstance(quad.graph_name, DefaultGraph):
+            plain.append(quad)
+    return Read(held, plain, odd)
+
+
+_OWN = {EXPIRATION, INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FINAL}
+
+
+def _spoken(
+    quads: list[Quad], speaking: Speaking, address: Callable[[QuadPattern], str]
+) -> Iterator[tuple[object, tuple[Triple, list[Quad]]]]:
+    """What each mark speaks of, and the quads that say so."""
+    found: dict[Speaking, Callable[[list[Quad]], _Spoken]] = {
+        Speaking.GRAPH: _in_graphs,
+        Speaking.STAR: _reified,
+        Speaking.SINGLETON: _singletons,
+        Speaking.REIFICATION: _statements,
+        Speaking.IMPLICIT: partial(_addressed, address),
+    }
+    return found[speaking](quads)
+
+
+_Spoken: TypeAlias = Iterator[tuple[object, tuple[Triple, list[Quad]]]]
+
+
+def _in_graphs(quads: list[Quad]) -> _Spoken:
+    return ((quad.graph_name, (quad.triple, [quad])) for quad in quads if not isinstance(quad.graph_name, DefaultGraph))
+
+
+def _reified(quads: list[Quad]) -> _Spoken:
+    for quad in quads:
+        if quad.predicate == REIFIES and isinstance(quad.object, Triple):
+            yield quad.subject, (quad.object, [quad])
+
+
+def _addressed(address: Callable[[QuadPattern], str], quads: list[Quad]) -> _Spoken:
+    marks = {q.subject.value for q in quads if q.predicate in _OWN and isinstance(q.subject, NamedNode)}
+    for quad in quads:
+        where = address(QuadPattern(quad.subject, quad.predicate, quad.object))
+        if where in marks:
+            yield NamedNode(where), (quad.triple, [quad])
+
+
+def _singletons(quads: list[Quad]) -> _Spoken:
+    of = {q.subject: q for q in quads if q.predicate in SINGLETONS and isinstance(q.object, NamedNode)}
+    for quad in quads:
+        if quad.predicate in of and isinstance(true := of[quad.predicate].object, NamedNode):
+            yield quad.predicate, (Triple(quad.subject, true, quad.object), [quad, of[quad.predicate]])
+
+
+def _statements(quads: list[Quad]) -> _Spoken:
+    parts: dict[object, dict[NamedNode, Quad]] = {}
+    for quad in quads:
+        if quad.predicate in (SUBJECT, PREDICATE, OBJECT):
+            parts.setdefault(quad.subject, {})[quad.predicate] = quad
+    for mark, of in parts.items():
+        if len(of) == 3 and isinstance(predicate := of[PREDICATE].object, NamedNode):
+            subject, value = of[SUBJECT].object, of[OBJECT].object
+            if not isinstance(subject, Literal | Triple):
+                yield mark, (Triple(subject, predicate, value), list(of.values()))
+
+
+def _spans(quads: list[Quad]) -> tuple[Mapping[object, tuple[int, int]], list[str]]:
+    """When each mark holds."""
+    begins, ends, odd = dict[object, int](), dict[object, int](), list[str]()
+    intervals = {quad.object: quad.subject for quad in quads if quad.predicate == INTERVAL}
+    for quad in quads:
+        if quad.predicate not in _OWN or quad.predicate == INTERVAL:
+            continue
+        mark = intervals.get(quad.subject) if quad.predicate in (INITIAL, FINAL) else quad.subject
+        at = instant_of(quad.object.value) if isinstance(quad.object, Literal) else None
+        if at is None:
+            odd.append(f"{quad.object} is no date and time")
+            ends[mark] = BEGINNING
+            continue
+        at += quad.predicate in (FLAT_INITIAL, FLAT_FINAL)
+        if quad.predicate in (INITIAL, FLAT_INITIAL):
+            begins[mark] = max(begins.get(mark, BEGINNING), at)
+        else:
+            ends[mark] = min(ends.get(mark, END), at)
+    return {mark: (begins.get(mark, BEGINNING), ends.get(mark, END)) for mark in begins.keys() | ends.keys()}, odd
+
+
+def date(at: int) -> Literal:
+    """An instant as xsd:dateTime, with its milliseconds."""
+    when = _EPOCH + timedelta(milliseconds=at)
+    return Literal(when.isoformat(timespec="milliseconds").replace("+00:00", "Z"), datatype=_DATETIME)

@@ -1,0 +1,109 @@
+"""A query that is asked again exactly when its answer expires, by the source's clock."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource, Moment, Parts
+from freshkeeper.maintenance.fragments.annotation_style import END
+from freshkeeper.maintenance.query.model import Operator
+from freshkeeper.maintenance.service.transport import Bound, Term
+from freshkeeper.policies.errors import EndpointError
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """How long to wait, in milliseconds."""
+
+    skew: int = 100
+    """after an expiry, for the source to have its new value"""
+    jitter: int = 0
+    """more, drawn between none and this, so that clients do not all come at once"""
+    gap: int = 1_000
+    """while nothing holds: at first, and twice as long each time"""
+    longest: int = 60_000
+    """between two evaluations, where the source does not say until when its data hold"""
+    twice: bool = False
+    """while nothing holds: as 004's client does, twice as long as the last answers held"""
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """Answers that hold now, those that are new or gone where only these are wanted."""
+
+    moment: Moment
+    rows: list[Bound]
+
+
+@dataclass(eq=False)
+class Following:
+    """One query over one source."""
+
+    source: AnnotatedSource
+    query: str
+    operator: Operator = Operator.RSTREAM
+    pauses: Pauses = field(default_factory=Pauses)
+    random: Random = field(default_factory=Random)
+    late: int = 0
+    """evaluations that had expired when they were there, and were not delivered"""
+    evaluations: int = 0
+    _before: Counter[tuple[tuple[str, Term], ...]] = field(default_factory=Counter)
+    failed: int = 0
+    """evaluations for which the source did not answer"""
+    _fails: int = 0
+    _gaps: int = 0
+    _lasted: int = 0
+
+    def __post_init__(self) -> None:
+        self.parts: Parts = self.source.parts(self.query)
+
+    def run(self, sleep: Callable[[float], bool]) -> Iterator[Delivered]:
+        """Evaluate, deliver, sleep until the answers expire; `sleep` says whether to go on."""
+        while True:
+            try:
+                moment = self.source.evaluate(self.query, self.parts)
+            except EndpointError:
+                if not self.evaluations:
+                    raise  # what never worked is a mistake, what worked may work again
+                if not sleep(self._back_off() / 1000):
+                    return
+                continue
+            self.evaluations, self._fails = self.evaluations + 1, 0
+            if moment.until > self.source.latest():
+                yield Delivered(moment, self._shown(moment.rows))
+            else:
+                self.late += 1
+            if not self.parts.dynamic or not sleep(self._wait(moment) / 1000):
+                return
+
+    def _back_off(self) -> int:
+        self.failed, self._fails = self.failed + 1, self._fails + 1
+        return min(self.pauses.longest, max(1, self.pauses.gap) << min(self._fails - 1, 20))
+
+    def _wait(self, moment: Moment) -> int:
+        """Milliseconds until the next evaluation."""
+        pauses, extra = self.pauses, self.random.randint(0, self.pauses.jitter)
+        left = moment.until - self.source.now()
+        if moment.gap:
+            self._gaps += 1
+            back_off = 2 * self._lasted if pauses.twice else pauses.gap << min(self._gaps - 1, 20)
+            return max(1, min(left + pauses.skew, back_off, pauses.longest)) + extra
+        self._gaps = 0
+        if moment.until == END:
+            return pauses.longest + extra
+        self._lasted = max(1, moment.until - max(moment.since, moment.at))
+        return max(0, left) + pauses.skew + extra
+
+    def _shown(self, rows: list[Bound]) -> list[Bound]:
+        """By the operator: all, what is new, or what is gone."""
+        if self.operator is Operator.RSTREAM:
+            return rows
+        now = Counter(_key(row) for row in rows)
+        changed = now - self._before if self.operator is Operator.ISTREAM else self._before - now
+        self._before = now
+        return [dict(key) for key in changed.elements()]
+
+
+def _key(row: Bound) -> tuple[tuple[str, Term], ...]:
+    return tuple(sorted(row.items(), key=lambda item: item[0]))

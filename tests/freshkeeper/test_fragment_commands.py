@@ -1,0 +1,104 @@
+"""serve-fragments and follow as they are called."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from fragment_sites import FragmentSite
+from pyoxigraph import Literal, NamedNode, Quad, Triple
+
+from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
+from freshkeeper.maintenance.fragments.annotation_style import Held
+
+E = "http://e/"
+
+
+@pytest.fixture
+def site(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    now = int(time.time() * 1000)
+    train, delay = NamedNode(f"{E}t"), NamedNode(f"{E}delay")
+    held = [Held(Triple(train, delay, Literal(n)), now + 400 * n, now + 400 * (n + 1)) for n in range(200)]
+    made = FragmentSite(AnnotatedData([Quad(train, NamedNode(f"{E}sign"), Literal("Ghent"))], held))
+    yield made
+    made.stop()
+
+
+def test_follow_delivers_lines_that_hold_and_asks_again_when_they_expire(call, site):
+    query = f"SELECT * {{ ?t <{E}sign> ?s . ?t <{E}delay> ?d }}"
+    code, out, err = call("follow", query, "--source", site.url, "--times", "3", "--skew", "50ms")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0, err
+    assert 1 <= len(lines) <= 3
+    for line in lines:
+        assert line["t"] < line["until"]
+        assert [answer["s"]["value"] for answer in line["answers"]] == ["Ghent"]
+    assert sum("sign" in target for target in site.targets) == 1
+
+
+def test_follow_explains_its_split(call, site):
+    code, out, _ = call(
+        "follow", f"SELECT * {{ ?t <{E}sign> ?s . ?t <{E}delay> ?d }}", "--source", site.url, "--explain"
+    )
+    assert code == 0
+    assert f"dynamic, asked again when they expire: <{E}delay>" in out
+    assert f"static, asked for once: <{E}sign>" in out
+    assert "GRAPH ?freshkeeper_mark_1" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--speaking", "loud"], "--speaking loud: there is graph"),
+        (["--operator", "x"], "RSTREAM"),
+        (["--skew", "soon"], "--skew"),
+        (["--dynamic", "delay"], "write IRIs in full"),
+    ],
+)
+def test_what_is_wrong_with_a_follow_is_one_line(words, said, call):
+    code, _, err = call("follow", "SELECT * { ?s <a:p> ?o }", "--source", "http://127.0.0.1:1/", *words)
+    assert code != 0
+    assert said in err
+
+
+def test_a_source_that_is_not_there_is_one_line(call):
+    code, _, err = call("follow", "SELECT * { ?s <a:p> ?o }", "--source", "http://127.0.0.1:1/")
+    assert code != 0
+    assert "Connection refused" in err
+
+
+@pytest.mark.slow
+def test_serve_fragments_says_where_it_serves_and_ends_when_it_is_told(tmp_path):
+    (tmp_path / "d.nt").write_text(f"<{E}s> <{E}p> <{E}o> .\n")
+    (tmp_path / "e.tsv").write_text(f"1\t600000\t<{E}s> <{E}n> <{E}o> .\n")
+    command = [sys.executable, "-m", "freshkeeper", "serve-fragments", "d.nt", "--port", "0"]
+    more = ["--elements", "e.tsv", "--from-now"]
+    process = subprocess.Popen([*command, *more], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert "serving 1 quads at http://127.0.0.1:" in line
+    process.terminate()
+    assert process.wait(30) in (0, 130)
+    process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["none.nt"], "there is no file"),
+        (["d.nt", "--path", "x"], "begins with a slash"),
+        (["d.nt", "--elements", "bad.tsv"], "bad.tsv, line 1"),
+        (["d.nt", "--elements", "e.tsv", "--timing", "x"], "--timing x"),
+        (["d.nt", "--elements", "e.tsv", "--speaking", "implicit", "--port", "0"], "name a --port"),
+    ],
+)
+def test_what_is_wrong_with_serving_is_one_line(words, said, call, tmp_path):
+    (tmp_path / "d.nt").write_text(f"<{E}s> <{E}p> <{E}o> .\n")
+    (tmp_path / "bad.tsv").write_text("x\n")
+    (tmp_path / "e.tsv").write_text("")
+    code, _, err = call("serve-fragments", *words)
+    assert code != 0
+    assert said in err

@@ -1,0 +1,311 @@
+"""Queries over data that say how long they hold: split, asked again when they expire, never delivered beyond that."""
+
+from collections import Counter
+from email.utils import formatdate
+from random import Random
+
+import pytest
+from pyoxigraph import NamedNode
+
+from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData, read_elements_file
+from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
+from freshkeeper.maintenance.fragments.following import Following, Pauses
+from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
+from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
+from freshkeeper.maintenance.query.model import Operator
+from freshkeeper.maintenance.service.fetch_errors import FetchError
+from freshkeeper.maintenance.service.http.exchange import Answer
+from freshkeeper.policies.errors import ConfigError, InputError
+from freshkeeper.simulator.trace.trains import trains
+
+T = "http://example.org/train/"
+QUERY = f"""PREFIX t: <{T}> SELECT ?id ?delay ?platform ?sign ?route ?at
+{{ ?id t:delay ?delay . ?id t:platform ?platform .
+?id t:headSign ?sign . ?id t:routeLabel ?route . ?id t:departureTime ?at }}"""
+START = 1_000_000_000_000
+GRAPHS = Style()
+STYLES = [Style(speaking, timing) for speaking in Speaking for timing in Timing]
+
+
+class Time:
+    """A clock that goes on by requests and sleeps; the source's may be ahead."""
+
+    def __init__(self, per_request=5, ahead=0):
+        self.ms, self.per_request, self.ahead = START, per_request, ahead
+
+    def sleep(self, seconds):
+        self.ms += round(seconds * 1000)
+        return True
+
+
+class Wire:
+    """Exchanges with a server in this process: each takes a while by the clock, and is counted."""
+
+    clock, max_bytes = staticmethod(lambda: 0.0), 32_000_000
+
+    def __init__(self, server, time):
+        self.server, self.time, self.targets = server, time, []
+
+    def exchange(self, call, deadline):
+        assert deadline.go()
+        target = "/" + call.url.split("/", 3)[3]
+        self.targets.append(target)
+        headers = {name.lower(): value for name, value in call.headers.items()} | {"host": "source"}
+        self.time.ms += self.time.per_request
+        answer = self.server.answer("GET", target, headers)
+        code, _, reason = answer.status.partition(" ")
+        given = {name.lower(): value for name, value in answer.headers.items()}
+        given["date"] = formatdate((self.time.ms + self.time.ahead) // 1000, usegmt=True)
+        return Answer(int(code), reason, given, answer.body)
+
+    def close(self):
+        """Nothing is open."""
+
+
+def world(style=GRAPHS, number=10, lasts=10_000, until=600_000, time=None, elements=None, history=False, **more):
+    time = time or Time()
+    static, held = trains(number, lasts, START + until, START - START % lasts)
+    held = held if elements is None else elements
+    data = AnnotatedData(static, held, style, "http://source/data", history)
+    server = FragmentServer(data, lambda: time.ms + time.ahead, "/data")
+    wire = Wire(server, time)
+    client = FragmentsOverHttp("http://source/data", pool=wire, wall=lambda: time.ms / 1000)
+    return time, held, static, wire, AnnotatedSource(client, style, **more)
+
+
+def true_at(held, static, at):
+    """What the query answers at an instant of the source's clock, by its elements."""
+    now = {
+        (h.triple.subject, h.triple.predicate.value.removeprefix(T)): h.triple.object
+        for h in held
+        if h.since <= at < h.until
+    }
+    fixed = {(q.subject, q.predicate.value.removeprefix(T)): q.object for q in static}
+    both = now | fixed
+    names = ("delay", "platform", "headSign", "routeLabel", "departureTime")
+    rows = ([s, *(both.get((s, name)) for name in names)] for s in dict.fromkeys(q.subject for q in static))
+    return Counter(tuple(map(str, row)) for row in rows if None not in row)
+
+
+def rows_of(moment):
+    names = ("id", "delay", "platform", "sign", "route", "at")
+    return Counter(tuple(str(row[name]) for name in names) for row in moment.rows)
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking}-{style.timing}")
+def test_answers_are_true_in_every_style_at_every_expiry(style):
+    time, held, static, _, source = world(style, number=5)
+    following = Following(source, QUERY, pauses=Pauses(skew=10))
+    assert {p.value.removeprefix(T) for p in following.parts.dynamic} == {"delay", "platform"}
+    for n, delivered in enumerate(following.run(time.sleep)):
+        moment = delivered.moment
+        assert rows_of(moment) == true_at(held, static, moment.at), n
+        assert rows_of(moment) == true_at(held, static, moment.until - 1)
+        assert moment.since <= moment.at < moment.until
+        assert not moment.odd
+        if n == 5:
+            break
+    assert following.evaluations == 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("trains_", "minutes", "ahead"), [(100, 60, 0), (20, 20, 7_300), (20, 20, -4_900)])
+def test_hours_of_trains_have_no_answer_beyond_its_interval(trains_, minutes, ahead):
+    time = Time(ahead=ahead)
+    time.ms += 20_000
+    time, held, static, wire, source = world(number=trains_, until=minutes * 60_000 + 60_000, time=time)
+    following = Following(source, QUERY, pauses=Pauses(skew=100))
+    began, wrong = time.ms, 0
+    for delivered in following.run(time.sleep):
+        at = time.ms + time.ahead
+        wrong += not (delivered.moment.since <= at < delivered.moment.until)
+        if following.evaluations % 60 == 1:
+            assert rows_of(delivered.moment) == true_at(held, static, at)
+        if time.ms - began > minutes * 60_000 - 20_000:
+            break
+    assert wrong == 0
+    expiries = len({one.until for one in held if began + ahead < one.until <= time.ms + ahead})
+    assert abs(following.evaluations - 1 - expiries) <= 1, "once for every expiry, and at the beginning"
+    assert sum("headSign" in target for target in wire.targets) == 1
+
+
+def test_a_predicate_of_which_there_is_nothing_yet_may_change():
+    _, held = trains(2, 10_000, START + 100_000, START + 30_000)
+    for style in STYLES:
+        time, *_, source = world(style, elements=held, number=2)
+        following = Following(source, QUERY)
+        seen = []
+        for delivered in following.run(time.sleep):
+            seen.append(len(delivered.rows))
+            if seen[-1] or following.evaluations > 30:
+                break
+        assert seen[-1] == 2, style
+
+
+def test_static_parts_are_asked_for_once_and_dynamic_ones_whenever_they_expire():
+    time, _, _, wire, source = world()
+    following = Following(source, QUERY)
+    for delivered in following.run(time.sleep):
+        last = delivered.moment
+        if following.evaluations == 4:
+            break
+    assert last.requests <= 4
+    for name, times in (("headSign", 1), ("routeLabel", 1)):
+        assert sum(name in target for target in wire.targets) == times
+
+
+def test_an_evaluation_of_a_hundred_trains_takes_twelve_requests_at_most():
+    _, held, static, wire, source = world(number=100)
+    parts = source.parts(QUERY)
+    moment = source.evaluate(QUERY, parts)
+    assert rows_of(moment) == true_at(held, static, moment.at)
+    assert len(wire.targets) <= 12
+
+
+def test_what_changes_may_be_said_by_hand():
+    *_, wire, source = world(dynamic=frozenset([NamedNode(f"{T}delay"), NamedNode(f"{T}platform")]))
+    assert len(source.parts(QUERY).dynamic) == 2
+    assert not wire.targets
+
+
+def test_where_nothing_holds_it_backs_off_and_comes_back():
+    _, held = trains(2, 10_000, START + 10_000, START)
+    later = [Held(one.triple, one.since + 60_000, one.until + 260_000) for one in held]
+    for twice, most in ((False, 9), (True, 40)):
+        time, *_, source = world(elements=[*held, *later], number=2)
+        following = Following(source, QUERY, pauses=Pauses(twice=twice))
+        seen = []
+        for delivered in following.run(time.sleep):
+            seen.append(len(delivered.rows))
+            if (seen[-1] and following.evaluations > 1) or following.evaluations > 50:
+                break
+        assert seen[0] == seen[-1] == 2
+        assert set(seen[1:-1]) == {0}
+        assert following.evaluations <= most
+
+
+def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_delivered():
+    time, held, static, wire, source = world()
+    following = Following(source, QUERY)
+    exchange, away = wire.exchange, range(START + 15_000, START + 45_000)
+
+    def failing(call, deadline):
+        if time.ms in away:
+            assert deadline.go()
+            time.ms += 5
+            raise FetchError("connection: it broke", again=True)
+        return exchange(call, deadline)
+
+    wire.exchange = failing
+    for delivered in following.run(time.sleep):
+        assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
+        assert time.ms not in away
+        if time.ms > START + 60_000:
+            break
+    assert 3 <= following.failed <= 7
+
+
+def test_new_and_gone_answers():
+    time, *_, source = world(number=3)
+    for operator, counts in ((Operator.ISTREAM, [3, 3]), (Operator.DSTREAM, [0, 3])):
+        following = Following(source, QUERY, operator)
+        found = []
+        for delivered in following.run(time.sleep):
+            found.append(len(delivered.rows))
+            if len(found) == 2:
+                break
+        assert found == counts
+
+
+def test_jitter_delays_and_never_hastens():
+    time, *_, source = world()
+    following = Following(source, QUERY, pauses=Pauses(skew=50, jitter=500), random=Random(1))
+    untils, ats = [], []
+    for delivered in following.run(time.sleep):
+        ats.append(delivered.moment.at)
+        untils.append(delivered.moment.until)
+        if len(ats) == 5:
+            break
+    assert all(50 <= at - until <= 700 for at, until in zip(ats[1:], untils, strict=False))
+
+
+def test_a_history_that_is_kept_changes_no_answer():
+    time, held, static, _, source = world(Style(Speaking.GRAPH, Timing.INTERVAL), number=4, history=True)
+    for delivered in Following(source, QUERY).run(time.sleep):
+        assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
+        if time.ms > START + 100_000:
+            break
+
+
+def test_a_query_of_static_data_alone_is_answered_once():
+    time, *_, source = world()
+    following = Following(source, f"SELECT * {{ ?id <{T}headSign> ?sign }}")
+    assert [len(delivered.rows) for delivered in following.run(time.sleep)] == [10]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "?id t:headSign ?s OPTIONAL { ?id t:delay ?d FILTER(?d > 3) }",
+        "?id t:headSign ?s MINUS { ?id t:delay 3 }",
+        "?id t:headSign ?s FILTER NOT EXISTS { ?id t:platform 1 }",
+        "{ SELECT ?d (COUNT(*) AS ?n) { ?id t:delay ?d } GROUP BY ?d }",
+        "?id t:delay ?d ; t:headSign ?s".replace(";", ". ?id"),
+    ],
+)
+def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_holds(pattern):
+    from pyoxigraph import Quad, Store
+
+    query = f"PREFIX t: <{T}> SELECT * {{ {pattern} }}"
+    for style in (Style(), Style(Speaking.SINGLETON, Timing.FLAT), Style(Speaking.IMPLICIT, Timing.INTERVAL)):
+        _, held, static, _, source = world(style)
+        moment = source.evaluate(query, source.parts(query))
+        store = Store()
+        store.extend(static)
+        for one in held:
+            if one.since <= moment.at < one.until:
+                store.add(Quad(one.triple.subject, one.triple.predicate, one.triple.object))
+        assert Counter(str(sorted(row.items(), key=str)) for row in moment.rows) == Counter(
+            str(sorted(((v.value, row[v]) for v in found.variables if row[v] is not None), key=str))
+            for found in [store.query(query)]
+            for row in found
+        )
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT * { ?s ?p ?o }", "name the predicate"),
+        ("SELECT * { GRAPH ?g { ?s <a:p> ?o } }", "no GRAPH or SERVICE"),
+        ("ASK { ?s <a:p> ?o }", "no SELECT"),
+        ("SELECT * {", "no SPARQL"),
+    ],
+)
+def test_queries_that_cannot_be_followed_are_refused_in_words(query, said):
+    *_, source = world()
+    with pytest.raises((ConfigError, InputError), match=said):
+        source.parts(query)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("1000 2000 <a:s> <a:p> 1 .", "<since ms>, a tab"),
+        ("2000\t1000\t<a:s> <a:p> <a:o> .", "begins at 2000"),
+        ("1000\t2000\tnonsense", "line 1"),
+    ],
+)
+def test_elements_that_are_none_are_errors_with_their_line(line, said, tmp_path):
+    file = tmp_path / "elements"
+    file.write_text(line)
+    with pytest.raises(InputError, match=said):
+        read_elements_file(file)
+
+
+def test_pages_of_changing_data_say_when_they_expire():
+    time, held, _, wire, _ = world()
+    answer = wire.server.answer("GET", f"/data?predicate={T}delay", {"host": "e"})
+    ends = min(one.until for one in held if one.since <= time.ms < one.until)
+    assert answer.headers["Cache-Control"] == f"public, max-age={(ends - time.ms) // 1000}"
+    assert "86400" in wire.server.answer("GET", f"/data?predicate={T}headSign", {"host": "e"}).headers["Cache-Control"]
