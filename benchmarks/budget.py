@@ -13,7 +13,7 @@ from typing import Any
 
 from stopwatch import show
 
-from freshkeeper.simulator.budget.answer import answer
+from freshkeeper.simulator.budget.answer import TRIFLE, answer
 from freshkeeper.simulator.budget.cache_reads import Reads
 from freshkeeper.simulator.budget.caches import Caches
 from freshkeeper.simulator.budget.played import played
@@ -43,6 +43,8 @@ def ahead(name: str, **keys: Any) -> list[str]:
     found = ours.ahead(theirs)
     as_many = f"{ours.requests:.2f}, TTL {theirs.requests:.2f}"
     shares = [f"{100 * each.share:.1f} %" for each in (ours, theirs)]
+    if theirs.requests > ours.requests * (1 + TRIFLE):
+        return [name, as_many, *shares, "no TTL cache makes so few"]
     return [name, as_many, *shares, f"{100 * found.mean:+.1f} ± {100 * found.half:.1f}"]
 
 
