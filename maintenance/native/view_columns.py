@@ -116,6 +116,8 @@ class ViewColumns:
     """blank nodes of the source by the names that they travel under"""
     listeners: list[ViewChanges] = field(default_factory=list)
     _seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    _read: dict[int, tuple[object, object]] = field(default_factory=dict)
+    """the key and the value that the rows of each slot are made of: what is as it was is not read again"""
     _followed: Evaluation | None = None
     _missing: set[int] = field(default_factory=set)
     _nameless: set[int] = field(default_factory=set)
@@ -185,7 +187,7 @@ class ViewColumns:
         return self.edges.start[number[pairs]] + edge, self.copies.start[sr[pairs]] + copy, pairs
 
     def _read_copies(self) -> None:
-        """Copies that were fetched since the last time."""
+        """Copies that were fetched since the last time, and are others than before."""
         view = self.manager.view
         now = view.last_refresh
         if (more := now.size - self._seen.size) > 0:
@@ -193,10 +195,12 @@ class ViewColumns:
         changed = np.flatnonzero(now != self._seen[: now.size])
         self._seen[changed] = now[changed]
         changed = changed[(now[changed] != NEVER)]
+        keys, values = view.srs.keys, view.values
+        changed = np.array([n for n in changed.tolist() if self._read.get(n) != (keys[n], values[n])], np.int64)
         rows: list[Row] = []
         counts = np.zeros(changed.size, np.int64)
         for n, slot in enumerate(changed.tolist()):
-            key, value = view.srs.keys[slot], view.values[slot]
+            key, value = self._read[slot] = keys[slot], values[slot]
             assert isinstance(key, tuple)
             assert isinstance(value, tuple)
             rows += [(*key, *row) for row in value]
