@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 LDF = Path(__file__).parent.parent / ".peers" / "ldf-server" / "node_modules"
 REQUESTS = 3_000
+CLIENTS = 200
 TRAIN = "http://example.org/train/"
 PATH = f"/trains?predicate={TRAIN}delay"
 
@@ -85,10 +86,42 @@ def processor(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def polling(file: Path, port: int) -> float:
+    """Which part of a core 200 clients take that follow 200 triples, all of which change every ten seconds.
+
+    At each change a client asks for what `freshkeeper follow` asks for: two pages of triples and two of their times.
+    """
+    elements = [
+        f'{1 + at * 10_000}\t{1 + (at + 1) * 10_000}\t<{TRAIN}{n}> <{TRAIN}{name}> "{at}" .'
+        for at in range(6)
+        for n in range(100)
+        for name in ("late", "track")
+    ]
+    changing = file.with_suffix(".tsv")
+    changing.write_text("\n".join(elements))
+    times = "/trains?predicate=http://example.org/temporal%23expiration&graph=urn:ldf:defaultGraph"
+    pages = [f"/trains?predicate={TRAIN}late", f"/trains?predicate={TRAIN}track", times, f"{times}&page=2"]
+    with serving([*ours(file, port), "--elements", str(changing), "--from-now"], port) as pid:
+        time.sleep(11)
+        began, start = processor(pid), time.monotonic()
+        for change in range(2):
+            for _ in range(CLIENTS):
+                with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rb") as answers:
+                    for page in pages:
+                        connection.sendall(_request(page, port))
+                        _read(answers)
+            time.sleep(max(0.0, start + 10 * (change + 1) - time.monotonic()))
+        return (processor(pid) - began) / (time.monotonic() - start)
+
+
+def _request(target: str, port: int) -> bytes:
+    return f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: application/trig\r\n\r\n".encode()
+
+
 def rate(pid: int, port: int) -> float:
     """Requests for one held page, per second of the server's processor time."""
     with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rb") as file:
-        request = f"GET {PATH} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: application/trig\r\n\r\n".encode()
+        request = _request(PATH, port)
         began = 0.0
         for n in range(REQUESTS + 50):
             began = processor(pid) if n == 50 else began
@@ -134,6 +167,7 @@ def main() -> None:
             print(f"{name}: {rates[name]:,.0f} requests for a held page per second of processor time")
         if len(rates) == 2:
             print(f"{rates['freshkeeper'] / rates['@ldf/server']:.1f} times as many")
+        print(f"{CLIENTS} clients that follow 200 changing triples take {polling(file, free_port()):.1%} of a core")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,12 @@
 import json
 from pathlib import Path
 
+from pyoxigraph import RdfFormat, parse
+
+from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
+from freshkeeper.maintenance.fragments.page_writer import FORMATS, Place, write_page
+from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+
 CONFIGS = Path(__file__).parents[2] / "configs"
 E = "http://e/"
 INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
@@ -102,7 +108,40 @@ SOURCES = [
     b"data: x.ttl\nchanges: x.nq\nvolatile: [urn:v]\nannotations: reification\nperiodic: true\nknowledge: published\n",
 ]
 
+
+def _where(pattern: QuadPattern) -> str:
+    return Place("http://here.example/f", pattern, 1, 100, 1).fragment
+
+
+def _pages() -> list[bytes]:
+    """Pages of fragments in every format, plain and with times."""
+    base, found = "http://here.example/f", []
+    data = b"<http://e/w1> <http://e/boss> <http://e/b1> . <http://e/b1> <http://e/followers> 7 ."
+    quads = list(parse(data, format=RdfFormat.TURTLE))
+    for speaking in Speaking:
+        style = Style(speaking, [*Timing][len(found) % 3])
+        timed = [
+            quad
+            for n, quad in enumerate(quads)
+            for quad in style.written(Held(quad.triple, 1_000, 253_402_300_000_000), f"urn:e:{n}", _where)
+        ]
+        for kind in FORMATS:
+            if kind != "application/ld+json" or speaking is not Speaking.STAR:
+                place = Place(base, QuadPattern(), 1, 100, 230)
+                found.append(_endless(write_page([*quads, *timed], place, kind), kind))
+    return found
+
+
+REQUESTS = [
+    b"GET /f?predicate=http%3A%2F%2Fe%2Fp&page=1 HTTP/1.1\r\nHost: e\r\nAccept: text/turtle;q=0.5,*/*",
+    b'HEAD /f?object="1"^^http://e/d&graph=@default HTTP/1.1\r\nHost: e:80\r\nIf-None-Match: "x", W/"y"\r\n'
+    b"Accept-Encoding: gzip",
+    b"OPTIONS * HTTP/1.0\r\n\r\nPOST /f HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
+]
 SAMPLES: dict[str, list[bytes]] = {
+    "fragments": _pages(),
+    "followed": _pages(),
+    "requests": REQUESTS,
     "answers": [
         *(_endless(body, RESULTS) for body in SOLUTIONS * 3),
         *(_answer(body, RESULTS, *DATES, 'ETag: "x"') for body in SOLUTIONS),

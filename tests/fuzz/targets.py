@@ -1,5 +1,6 @@
 """What the fuzzer feeds: each target takes inputs, and may refuse them with an error of ours and in no other way."""
 
+import asyncio
 import io
 import os
 import shutil
@@ -13,6 +14,12 @@ from pathlib import Path
 
 from samples import MAPPINGS
 
+from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.fragments.annotation_style import Speaking, Style, Timing
+from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
+from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
+from freshkeeper.maintenance.fragments.http_listener import Listener
+from freshkeeper.maintenance.fragments.served_data import Served
 from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.query.parser import parse
@@ -48,6 +55,8 @@ PATTERNS = (
 HEADS = ("SELECT ?who ?n", "SELECT ?who (SUM(?n) AS ?sum)", "SELECT DISTINCT ?n")
 QUERY = """PREFIX : <http://e/> {head} FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]
 WHERE {{ WINDOW :w {{ ?p :by ?who }} SERVICE :x {{ {pattern} }} }} {tail}"""
+FORM = b"http://here.example"
+"""The server in samples of pages."""
 RUNS = 60
 """Inputs of one run."""
 
@@ -92,14 +101,21 @@ def documents(place: Path, following: Next) -> None:
     _runs(place, following, lambda url: {"resources": [resource | {"url": f"{url}/{{id}}"}]})
 
 
-def _runs(place: Path, following: Next, source: Callable[[str], dict[str, object]]) -> None:
-    """Runs of some evaluations, each of which asks; a state goes from one to the next."""
+def fragments(place: Path, following: Next) -> None:
+    """Pages of fragments are what requests of runs find; they say that the form is where the server is."""
+    _runs(place, following, lambda url: {"fragments": f"{url}/f", "batch": 4}, FORM)
+
+
+def _runs(place: Path, following: Next, source: Callable[[str], dict[str, object]], here: bytes = b"-") -> None:
+    """Runs of some evaluations, each of which asks; a state goes to the next; `here` is the server in samples."""
     over = False
 
     def said() -> bytes:
         nonlocal over
         found = following()
         over = over or found is None
+        if found is not None and here != b"-":
+            found = found.replace(here, server.url.encode())
         return found or b"HTTP/1.1 404 Gone\r\nContent-Length: 0\r\n\r\n"
 
     server = Server(said)
@@ -122,6 +138,54 @@ def _runs(place: Path, following: Next, source: Callable[[str], dict[str, object
             results = list(Session(config, parse(text)).results())
             assert fetch == "view" or len(results) >= RUNS - 1, f"{len(results)} evaluations"
     server.stop()
+
+
+def followed(place: Path, following: Next) -> None:
+    """Pages of fragments are what `follow` finds."""
+    over = False
+
+    def said() -> bytes:
+        nonlocal over
+        found = following()
+        over = over or found is None
+        return (found or b"HTTP/1.1 404 Gone\r\nContent-Length: 0\r\n\r\n").replace(FORM, server.url.encode())
+
+    del place
+    server = Server(said)
+    for number in count():
+        if over:
+            break
+        client = FragmentsOverHttp(f"{server.url}/f", cached=number % 2 == 0)
+        source = AnnotatedSource(client, Style([*Speaking][number % 5], [*Timing][number % 3]), timeout=5.0)
+        with suppress(FreshkeeperError):
+            query = f"SELECT * {{ ?s <{E}boss> ?b . ?s <{E}followers> ?n }}"
+            source.evaluate(query, source.parts(query))
+        client.close()
+    server.stop()
+
+
+def requests(place: Path, following: Next) -> None:
+    """Bytes at the server of fragments, each on a connection of its own."""
+    del place
+    loop = asyncio.new_event_loop()
+    listener = Listener(FragmentServer(Served([]), lambda: 1_000, "/f").answer, lambda: 1.0)
+
+    async def ask(port: int, text: bytes) -> None:
+        reader, writing = await asyncio.open_connection("127.0.0.1", port)
+        with suppress(OSError):
+            writing.write(text + b"\r\n\r\nGET /f HTTP/1.1\r\nConnection: close\r\n\r\n")
+            await asyncio.wait_for(reader.read(), 20)
+        writing.close()
+        with suppress(OSError):
+            await writing.wait_closed()
+
+    listening = loop.run_until_complete(listener.listen("127.0.0.1", 0))
+    port = listening.sockets[0].getsockname()[1]
+    for text in _inputs(following):
+        loop.run_until_complete(ask(port, text))
+    listening.close()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
 
 
 # streams
@@ -279,6 +343,9 @@ def _inputs(following: Next) -> Iterator[bytes]:
 TARGETS: dict[str, Target] = {
     "answers": answers,
     "documents": documents,
+    "fragments": fragments,
+    "followed": followed,
+    "requests": requests,
     "lines": lines,
     "columns": columns,
     "events": events,

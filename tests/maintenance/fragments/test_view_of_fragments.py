@@ -1,0 +1,59 @@
+"""A view over fragments: its answers are right, its budget holds, and what a refresh costs is told by its pages."""
+
+from itertools import pairwise
+
+import pytest
+from pyoxigraph import NamedNode, RdfFormat, Triple, parse
+
+from freshkeeper.maintenance.query.parser import parse as query_of
+from freshkeeper.maintenance.query.service_split import split
+from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.run.embedded_query import continuous_query
+from freshkeeper.maintenance.service.endpoint import Price
+from freshkeeper.maintenance.service.source_config import config_of
+from freshkeeper.maintenance.service.sources import source_of
+from freshkeeper.maintenance.streams.batch import Elements
+
+E = "http://e/"
+DATA = """:jazz :by :ann, :bob . :rock :by :bob, :cyd . :folk :by :dan .
+:ann :n 10 . :bob :n 20 . :cyd :n 30 . :dan :n 40"""
+QUERY = f"""PREFIX : <{E}> SELECT ?topic ?user ?n FROM NAMED WINDOW :w ON :s [RANGE PT3S STEP PT1S]
+{{ WINDOW :w {{ ?post :about ?topic }} SERVICE :x {{ ?topic :by ?user . ?user :n ?n }} }}"""
+
+
+def posts():
+    return Elements(
+        [
+            (1000 * n, Triple(NamedNode(f"{E}p{n}"), NamedNode(f"{E}about"), NamedNode(f"{E}{topic}")))
+            for n, topic in enumerate(["jazz", "rock", "jazz", "folk", "rock"] * 2, 1)
+        ]
+    )
+
+
+@pytest.mark.parametrize(("batch", "budget"), [(1, 5), (3, 8)])
+def test_answers_are_those_of_the_source_within_the_budget(sites, batch, budget):
+    site = sites(list(parse(f"PREFIX : <{E}> {DATA} .", format=RdfFormat.TURTLE)))
+    config = {"fragments": site.url, "volatile": f"{E}n", "batch": batch, "reuse": False}
+    source = source_of(config_of(config, "test"))
+    query = continuous_query(QUERY, {f"{E}x": source}, budget=budget, policy="lru")
+    asked, found = [0], []
+    for result in run(query, {f"{E}s": posts()}):
+        asked.append(len(site.targets))
+        found.append({(row["topic"].value, row["user"].value, row["n"].value) for row, _ in result.solutions()})
+    source.transport.close()
+    steps = [after - before for before, after in pairwise(asked)]
+    assert max(steps) <= budget, "every page is paid"
+    by = {"jazz": {"ann": "10", "bob": "20"}, "rock": {"bob": "20", "cyd": "30"}, "folk": {"dan": "40"}}
+    right = {(E + topic, E + user, n) for topic, users in by.items() for user, n in users.items()}
+    assert set().union(*found) == right
+
+
+def test_a_refresh_costs_a_page_for_each_pattern_and_a_miss_those_of_the_static_part_too():
+    source = source_of(config_of({"fragments": "http://e/", "volatile": f"{E}n", "batch": 4}, "test"))
+
+    (service,) = query_of(QUERY).services
+    refresh, miss = source.prices(split(service, [f"{E}n"], ["topic"]))
+    assert refresh == Price(batch=4, pages=1)
+    assert miss == Price(batch=4, pages=2)
+    assert (refresh.of(4), miss.of(5)) == (1, 4)
+    source.transport.close()
