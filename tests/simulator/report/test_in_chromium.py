@@ -81,7 +81,7 @@ def test_every_plot_is_drawn_and_nothing_sticks_out(chromium, probed: Path, widt
     assert console == []
     seen = told(dom)
     assert seen["width"] == width
-    assert int(seen["plots"]) == len(seen["sizes"]) == 20
+    assert int(seen["plots"]) == len(seen["sizes"]) == 32
     assert all(paths > 5 for paths, _, _ in seen["sizes"])
     assert all(abs(place - drawing) <= 2 for _, place, drawing in seen["sizes"])
     assert seen["wide"] <= width
@@ -124,4 +124,4 @@ def test_it_prints(chromium, whole_page: Path, tmp_path: Path) -> None:
     assert console == []
     printed = paper.read_bytes()
     assert printed.startswith(b"%PDF")
-    assert 4 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 14
+    assert 4 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 20
