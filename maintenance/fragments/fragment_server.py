@@ -144,7 +144,11 @@ class FragmentServer:
         if number > place.last:
             raise _RefusedError("404 Not Found", f"there are {place.last} pages of {total} quads")
         self.made += 1
-        response = _found(write_page(quads, place, media_type), media_type, coding)
+        try:
+            body = write_page(quads, place, media_type)
+        except OSError as error:
+            raise _RefusedError("406 Not Acceptable", f"{error}: ask for application/trig") from None
+        response = _found(body, media_type, coding)
         return _Made(response, version, self.data.until(pattern, now))
 
     def _hold(self, key: tuple[str, str, str, str], made: _Made) -> None:

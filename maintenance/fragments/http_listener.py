@@ -102,7 +102,12 @@ class _Connection(asyncio.Protocol):
         headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             return self._refuse("413 Content Too Large")
-        response = self.listener.answer(words[0], words[1], headers)
+        try:
+            response = self.listener.answer(words[0], words[1], headers)
+        except Exception as error:  # one request costs its answer, and nothing else
+            response = Response(
+                "500 Internal Server Error", {"Content-Type": "text/plain"}, type(error).__name__.encode()
+            )
         head = response.head(self.listener.date())
         self.transport.write(head if words[0] == "HEAD" else head + response.body)
         wish = headers.get("connection", "").lower()

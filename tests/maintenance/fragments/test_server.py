@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
+from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
 from freshkeeper.maintenance.fragments.fragment_server import FragmentServer, negotiated
 from freshkeeper.maintenance.fragments.http_listener import LONGEST_HEAD
@@ -173,3 +173,19 @@ def test_what_is_no_request_ends_its_connection(sent, status, sites):
 
 def test_data_that_does_not_change_never_ends():
     assert Served(quads(1)).until(None, 0) == FOREVER
+
+
+def test_a_format_that_cannot_say_it_is_not_acceptable():
+    triple = Triple(NamedNode(f"{E}s"), NamedNode(f"{E}p"), Literal("o"))
+    data = Served([Quad(NamedNode(f"{E}r"), NamedNode(f"{E}reifies"), triple)])
+    served = FragmentServer(data, lambda: 0, "/data")
+    assert got("/data", served, accept="application/ld+json").status.startswith("406")
+    assert got("/data", served).status.startswith("200")
+
+
+def test_a_fault_of_ours_costs_its_request_alone(sites, monkeypatch):
+    site = sites(quads(3))
+    monkeypatch.setattr(site.server, "answer", lambda *_: 1 / 0)
+    get = b"GET /data HTTP/1.1\r\nConnection: close\r\n\r\n"
+    assert b"500 Internal Server Error" in said(site, get)
+    assert b"ZeroDivisionError" in said(site, get)
