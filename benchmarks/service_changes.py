@@ -83,9 +83,9 @@ def measured(keys: int, operator: str) -> tuple[float, float, float]:
     own, decided = [0.0], [0.0]
     for owner, names, spent in (
         (query, ("prepare", "answers"), own),
-        (view, ("decide",), own),
+        (view, ("look", "decide"), own),
         (view.manager, ("conclude",), own),
-        (view.manager, ("decide", "reserve"), decided),
+        (view.manager, ("look_slots", "bid", "choose", "reserve"), decided),
     ):
         for name in names:
             clocked(owner, name, spent)
