@@ -65,7 +65,7 @@ def results(source, tmp_path, pattern=DIRECT, **more):
     stream.write_text("".join(ELEMENT.format(at=1000 * n, who="ann" if n % 2 else "bob") for n in range(1, 7)))
     query = QUERY.format(pattern=pattern)
     inputs = {"streams": {f"{E}s": str(stream)}, "sources": {f"{E}x": source}}
-    session = Session(config_of({"query": query, "policy": "lru", **inputs, **more}), parse(query))
+    session = Session(config_of({"query": query, "policy": "lru", "missing": "drop", **inputs, **more}), parse(query))
     return list(session.results())
 
 
