@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from inspect import Parameter
@@ -141,9 +142,15 @@ def overall(
     """Keep the background data that streams are joined with as fresh as a request budget allows."""
 
 
+def _warned(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Not where in the code, which is nothing to people."""
+    complain(str(message))
+
+
 def main() -> None:
     """Run the command; an error of ours is one line on standard error and an exit code."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager stops a run as Ctrl-C does
+    warnings.showwarning = _warned
     sys.path.append(str(Path.cwd()))  # so that --policy module:Class finds modules where the command is run
     try:
         prepare()

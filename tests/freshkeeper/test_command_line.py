@@ -477,7 +477,7 @@ def test_a_trace_that_no_run_would_end_with_is_refused(freshkeeper: Command, tmp
         "its arrivals suggest --window 2d --step 12h, or say how many with --evaluations",
     )
     assert [path.name for path in tmp_path.iterdir()] == ["long"]
-    for enough in (["--step", "12h"], ["--evaluations", 20]):
+    for enough in (["--window", "2d", "--step", "12h"], ["--evaluations", 20]):
         assert freshkeeper("simulate", "--trace", "long", "--policy", "lru", "--no-report", *enough).code == 0
 
 
