@@ -26,6 +26,7 @@ from freshkeeper.commands import (
     replay,
     reports,
     run,
+    serve,
     serve_fragments,
     simulate,
     sources,
@@ -43,6 +44,7 @@ STOPPED = 130
 
 MADE: dict[str, tuple[Callable[..., None], Callable[[], Iterator[Parameter]]]] = {
     "run": (run.run, run.options),
+    "serve": (serve.serve, serve.options),
     "simulate": (simulate.simulate, partial(experiment_options, simulate.KEYS)),
     "budget": (budget.budget, budget.options),
     "replay": (replay.replay, partial(experiment_options, replay.KEYS)),
@@ -87,6 +89,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run", help=run.run.__doc__)(lambda: None)
+app.command("serve", help=serve.serve.__doc__)(lambda: None)
 app.command("match")(match.match)
 app.command("explain")(explain.explain)
 app.command("simulate", help=simulate.simulate.__doc__)(lambda: None)

@@ -5,6 +5,7 @@ FreshkeeperError
 ├── ConfigError        a key, a name or a value that was given is wrong (exit code 2)
 │   ├── UnknownPolicyError  no such policy, or a plug-in that did not load
 │   ├── UnknownSettingError a policy or a config has no such key
+│   ├── UnknownNameError    no query, stream or source of this name
 │   └── MissingExtraError   a library that not everybody needs is not installed
 ├── InputError         data that came in is wrong: a trace, a stream, an arrival (exit code 2)
 │   ├── TimeError      time went backwards, or an arrival lies after its evaluation
@@ -18,6 +19,7 @@ FreshkeeperError
 └── EndpointError      a source answered with something that is no answer
 """
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 
@@ -59,6 +61,14 @@ class UnknownPolicyError(ConfigError):
 
 class UnknownSettingError(ConfigError):
     """A policy or a config has no such key."""
+
+
+class UnknownNameError(ConfigError):
+    """There is nothing of this name."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        there = list(known)
+        super().__init__(f"there is no {kind} {name!r}" + (f"; {nearest(name, there)}" if there else ""))
 
 
 class MissingExtraError(ConfigError, ImportError):
@@ -120,6 +130,8 @@ EXTRAS = {
     "redis": "redis",
     "simpy": "simulate",
     "sqlalchemy": "sql",
+    "starlette": "serve",
+    "uvicorn": "serve",
     "SPARQLWrapper": "run",
     "vl_convert": "report",
     "yaml": "run",

@@ -19,7 +19,7 @@ app = typer.Typer(
 def init(
     out: Annotated[Path, typer.Argument(help="the file to write")] = Path("experiment.yaml"),
     overwrite: Annotated[bool, typer.Option(help="replace a file that is there")] = False,
-    kind: Annotated[str, typer.Option("--for", help="experiment, run or source")] = "experiment",
+    kind: Annotated[str, typer.Option("--for", help="experiment, run, service or source")] = "experiment",
 ) -> None:
     """Write a config with every key, its default and what it means.
 
@@ -31,7 +31,12 @@ def init(
         raise ConfigError(f"{out} is there already; say --overwrite or name another file")
     with writing(out):
         out.write_text(_reference(kind), "utf-8")
-    uses = {"experiment": f"simulate {out}", "run": f"run {out}", "source": f"run QUERY --source IRI={out}"}
+    uses = {
+        "experiment": f"simulate {out}",
+        "run": f"run {out}",
+        "service": f"serve {out}",
+        "source": f"run QUERY --source IRI={out}",
+    }
     say(f"{out}: every key with its default; try `freshkeeper {uses[kind]}`")
 
 
@@ -44,11 +49,15 @@ def _reference(kind: str) -> str:
         from freshkeeper.maintenance.run.run_config import run_reference
 
         return run_reference()
+    if kind == "service":
+        from freshkeeper.maintenance.serve.serve_config import serve_reference
+
+        return serve_reference()
     if kind == "source":
         from freshkeeper.maintenance.service.source_config import source_reference
 
         return source_reference()
-    raise ConfigError(f"--for {kind}: {nearest(kind, ['experiment', 'run', 'source'])}")
+    raise ConfigError(f"--for {kind}: {nearest(kind, ['experiment', 'run', 'service', 'source'])}")
 
 
 @app.command("list")

@@ -63,14 +63,16 @@ def build_all(
     dictionary: Dictionary | None = None,
     failed: Callable[[Registration, Exception], None] | None = None,
     quiet: bool = False,
+    views: Views | None = None,
 ) -> list[ContinuousQuery]:
     """The queries of one run: SERVICE patterns that are the same have one view, and a shared budget is all theirs.
 
     `failed` is told of a query that cannot be built, and the others are; without it that ends the building. `quiet`
-    ones may leave out evaluations without answers.
+    ones may leave out evaluations without answers. `views` are those of a service, whose queries come one by one.
     """
     ids = Dictionary() if dictionary is None else dictionary
-    views, static = Views(sources or {}), StaticGraphs.of(graphs or {}, ids)
+    static = StaticGraphs.of(graphs or {}, ids)
+    views = Views(sources or {}) if views is None else views
 
     def tried(registration: Registration, make: Callable[[], T]) -> T | None:
         try:

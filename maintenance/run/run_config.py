@@ -1,6 +1,6 @@
 """What a run of a continuous query is: one validated model behind its YAML file and the options of `run`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -75,7 +75,7 @@ class TemplateConfig(QueryConfig):
     )
 
 
-def _by_name(written: object) -> object:
+def by_name(written: object) -> object:
     """A directory stands for its files, and a file or a text for the query alone."""
     found = named(files_of(written)) if isinstance(written, str) else written
     if not isinstance(found, dict):
@@ -97,7 +97,7 @@ class RunConfig(BaseModel):
     query: str = Field(
         default="", description="a file with the query, the query itself, or (on the command line) a file like this"
     )
-    queries: Annotated[dict[str, QueryConfig], BeforeValidator(_by_name)] = Field(
+    queries: Annotated[dict[str, QueryConfig], BeforeValidator(by_name)] = Field(
         default={},
         description="several queries in place of one: a directory of files, or by name a file, a text, or keys of its "
         "own (query, dialect, policy, weight, fetch, limit, most_rows)",
@@ -277,7 +277,7 @@ def run_reference() -> str:
 
 def read_config(path: Path, changes: Mapping[str, Any]) -> RunConfig:
     """A run from its YAML file, with the keys that were given beside it."""
-    found = _beside(path.parent, read_yaml(path))
+    found = beside(path.parent, read_yaml(path))
     for key, value in changes.items():
         both = isinstance(value, dict) and isinstance(found.get(key), dict)
         found[key] = found[key] | value if both else value
@@ -289,12 +289,15 @@ def config_of(plain: Mapping[str, Any], where: str = "") -> RunConfig:
     return validated(RunConfig, plain, where)
 
 
-def _beside(place: Path, plain: Mapping[str, Any]) -> dict[str, Any]:
+def beside(
+    place: Path, plain: Mapping[str, Any], keys: Sequence[str] = PATHS, tables: Sequence[str] = TABLES
+) -> dict[str, Any]:
+    """Keys and values of a file, its paths from where it is."""
     found = dict(plain)
-    for key in PATHS:
+    for key in keys:
         if isinstance(found.get(key), str) and found[key]:
             found[key] = _file(place, found[key])
-    for key in TABLES:
+    for key in tables:
         if isinstance(found.get(key), dict):
             found[key] = {name: _file(place, value) for name, value in found[key].items()}
     if isinstance(found.get("queries"), str):

@@ -173,7 +173,7 @@ class Session:
             for result in self._engine.run():
                 progress = self._progress(result.query)
                 if progress is not None:
-                    progress.answering(result.t)
+                    progress.begin(result.t)
                 self._count(result)
                 yield result
                 self._answered(result, progress)

@@ -1,7 +1,7 @@
 """The state of a run: what its views hold and know, how far it came, and journal rows that are in no part yet."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,15 @@ class Progress:
         return found
 
     @property
+    def answering(self) -> int | None:
+        """The evaluation within whose answers the output of the run before may end."""
+        found: int | None = self.base.facts.get(self._named("answering"))
+        return found
+
+    @property
     def torn(self) -> bool:
-        """Whether the output of the run before may end within the answers of an evaluation."""
-        return self.base.facts.get(self._named("answering")) is not None
+        """Whether there is such an evaluation."""
+        return self.answering is not None
 
     @property
     def streamed(self) -> Answers | None:
@@ -44,7 +50,7 @@ class Progress:
         written = self.base.facts.get(self._named("streamed"))
         return None if written is None else _read(written)
 
-    def answering(self, t: int) -> None:
+    def begin(self, t: int) -> None:
         """The answers of an evaluation are about to go out."""
         with self.base.transaction():
             self.base.note({self._named("answering"): t})
@@ -112,6 +118,18 @@ class State:
                 shared.load(self.base.facts["shared"], self.base.facts["parts"])
         for view in self.views:
             view.settle()
+
+    def forget(self, query: str, views: Iterable[int]) -> None:
+        """A query is no more, nor are its views."""
+        facts = [f"{fact} {query}" for fact in ("answering", "answered", "streamed")]
+        numbers = list(views)
+        self.views = [view for view in self.views if view.number not in numbers]
+        with self.base.transaction() as sql:
+            for table in ("views", "intents", "sns", "srs", "learned"):
+                sql.executemany(f"DELETE FROM {table} WHERE view = ?", [(number,) for number in numbers])
+            sql.executemany("DELETE FROM facts WHERE name = ?", [(fact,) for fact in facts])
+        for fact in facts:
+            self.base.facts.pop(fact, None)
 
     def pend(self, name: str, columns: Columns) -> None:
         """Rows for the journal, in the transaction that is open."""

@@ -1,0 +1,45 @@
+"""`freshkeeper serve`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from freshkeeper.commands.model_options import options_of, said
+from freshkeeper.commands.screen import say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from inspect import Parameter
+
+
+GIVEN = ("queries", "streams", "graphs", "sources", "volatile")
+"""Keys that are no options."""
+
+
+def options() -> "Iterator[Parameter]":
+    """Every key of a config but what is by name."""
+    from freshkeeper.maintenance.serve.serve_config import ServeConfig
+
+    return options_of(ServeConfig, [key for key in ServeConfig.model_fields if key not in GIVEN])
+
+
+def serve(
+    ctx: typer.Context,
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="a YAML file: streams, sources, queries, budgets")],
+    **options: Any,
+) -> None:
+    """Run a service: queries are registered, elements pushed and answers listened to over HTTP, and nothing is lost.
+
+    Examples: `freshkeeper serve serve.yaml`, `freshkeeper serve serve.yaml --listen 8642 --state state`
+    """
+    from freshkeeper.maintenance.native.compiling import tell_when_compiling
+    from freshkeeper.maintenance.observe import logs
+    from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
+    from freshkeeper.maintenance.serve.server import serve
+
+    found = read_config(config, said(ctx, ServeConfig, options))
+    if found.log:
+        logs.start(found.log)
+    tell_when_compiling(say)
+    serve(found, say)

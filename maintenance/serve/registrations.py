@@ -1,0 +1,178 @@
+"""The queries of a service by name: how each is built, what its views are called in the state, how far it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.query.model import Operator, Query, WindowKind
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.r2s import Answers
+from freshkeeper.maintenance.run.build import build_all
+from freshkeeper.maintenance.run.input_checks import check_inputs
+from freshkeeper.maintenance.run.query_set import NAME
+from freshkeeper.maintenance.serve.answer_log import AnswerLog
+from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Registration
+from freshkeeper.maintenance.service_join.shared_views import Views
+from freshkeeper.maintenance.state.run_state import Progress, State
+from freshkeeper.maintenance.streams.event_order import NEVER
+from freshkeeper.policies.errors import ConfigError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Registered:
+    """One query: its text, and where the state has its views."""
+
+    number: int
+    """of all that were ever registered"""
+    name: str
+    text: str
+    dialect: str
+    first: int
+    """the number of its first view in the state"""
+    views: int
+    """how many it may have"""
+
+    def written(self) -> dict[str, Any]:
+        """As the log has it."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, head: Mapping[str, Any]) -> "Registered":
+        """From the log."""
+        return cls(*(head[name] for name in ("number", "name", "text", "dialect", "first", "views")))
+
+
+@dataclass(eq=False)
+class Registrations:
+    """All of them, and what they have in common."""
+
+    settings: MaintenanceSettings
+    sources: Mapping[str, Source]
+    graphs: StaticGraphs
+    streams: Mapping[str, object]
+    state: State
+    answers: AnswerLog
+    dialect: str = ""
+    """of queries that do not say theirs; empty: as they look"""
+    most: int = 1_000
+    all: dict[str, Registered] = field(default_factory=dict)
+    running: dict[str, ContinuousQuery] = field(default_factory=dict)
+    _count: int = 0
+    _views: int = 0
+
+    @property
+    def dictionary(self) -> Dictionary:
+        """Of all queries."""
+        return self.graphs.dictionary
+
+    def new(self, name: str, text: str, dialect: str) -> Registered:
+        """One that is not there yet."""
+        if not NAME.fullmatch(name):
+            raise ConfigError(f"a query is called {name!r}: take letters, digits, '_', '-' and '.'")
+        if name in self.all:
+            raise TakenError(f"there is a query {name} already: delete it first, or take another name")
+        if len(self.all) >= self.most:
+            raise FullError(f"there are {self.most} queries, which is as many as may be: delete one first")
+        patterns = len(self._parsed(text, dialect).outer_services)
+        return self.known(Registered(self._count, name, text, dialect, self._views, patterns))
+
+    def known(self, one: Registered) -> Registered:
+        """One that has its number; later ones have larger ones."""
+        self._count, self._views = max(self._count, one.number + 1), max(self._views, one.first + one.views)
+        return one
+
+    def build(self, one: Registered) -> ContinuousQuery:
+        """Make it run; what is wrong with it is told."""
+        query = self._parsed(one.text, one.dialect)
+        check_inputs(one.text, query, dict.fromkeys(self.streams, ""), dict.fromkeys(self.graphs, ""), self.sources)
+        if not query.windows:
+            raise ConfigError("a query of a service needs a window: this one would be evaluated once")
+        had = len(self.state.views)
+        views = Views(self.sources, patterns=one.first)
+        (built,) = build_all([Registration(query, one.name, self.settings)], self.graphs, views=views)
+        progress = self.progress(one.name)
+        built.done = self._answered(query, progress)
+        built.streamer.before = progress.streamed or built.streamer.before
+        for view in self.state.views[had:]:
+            view.settle()
+        self.all[one.name] = one
+        return built
+
+    @property
+    def next(self) -> tuple[int, int]:
+        """The numbers of the next query and of its first view."""
+        return self._count, self._views
+
+    @next.setter
+    def next(self, numbers: Sequence[int]) -> None:
+        self._count, self._views = numbers
+
+    @property
+    def written(self) -> list[dict[str, Any]]:
+        """All that there are, as the log has them."""
+        return [one.written() | {"paused": one.name not in self.running} for one in self.all.values()]
+
+    def needed(self, latest: int) -> tuple[int, dict[str, int]]:
+        """What fills all windows again: elements since an instant, and so many of streams."""
+        since, last = latest, dict[str, int]()
+        for name, query in self.running.items():
+            answered = self.progress(name).answered
+            for window in query.query.windows:
+                if answered is None or window.range is None:
+                    since = NEVER
+                elif window.kind is WindowKind.TIME:
+                    since = min(since, answered - window.range - window.lag)
+                else:
+                    last[window.stream] = max(last.get(window.stream, 0), window.range)
+        return since, last
+
+    def named(self, name: str) -> Registered:
+        """The one of this name."""
+        if name not in self.all:
+            raise UnknownNameError("query", name, self.all)
+        return self.all[name]
+
+    def numbered(self, number: int) -> Registered:
+        """The one with this number."""
+        return next(one for one in self.all.values() if one.number == number)
+
+    def progress(self, name: str) -> Progress:
+        """How far it is."""
+        return self.state.progress(name)
+
+    def streamed(self, name: str) -> Answers | None:
+        """What R2S compares its next answers with."""
+        query = self.running[name]
+        return None if query.query.operator is Operator.RSTREAM else query.streamer.before
+
+    def forget(self, one: Registered) -> None:
+        """It is no more, and the state forgets its views."""
+        self.all.pop(one.name, None)
+        self.state.forget(one.name, range(one.first, one.first + one.views))
+
+    def _answered(self, query: Query, progress: Progress) -> int | None:
+        """The last evaluation that is out; one that was cut off is, if its line is whole and none compares with it."""
+        rstream, doubtful = query.operator is Operator.RSTREAM, progress.answering
+        last = self.answers.mend(progress.query, None if rstream else doubtful)
+        if doubtful is not None and last == doubtful:
+            progress.answer(doubtful, None)
+        return progress.answered
+
+    def _parsed(self, text: str, dialect: str) -> Query:
+        return parse(text, dialect or self.dialect or None, streams=list(self.streams))
+
+    def close(self) -> None:
+        """Others may have the state."""
+        self.state.close()
+
+
+class TakenError(ConfigError):
+    """A name that is taken."""
+
+
+class FullError(ConfigError):
+    """No more of a thing may be."""

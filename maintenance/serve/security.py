@@ -1,0 +1,64 @@
+"""Who may ask: on this machine everybody, from elsewhere who brings a word that stands in a file."""
+
+import hmac
+import stat
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+from starlette.requests import Request
+
+from freshkeeper.maintenance.serve.problems import Problem
+from freshkeeper.policies.errors import ConfigError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SHORTEST = 16
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The words of those who write and of those who read; without any, everybody who reaches the port does both."""
+
+    write: bytes | None
+    read: bytes | None
+
+    @classmethod
+    def of(cls, host: str, token: Path | None, read_token: Path | None) -> "Guard":
+        """From files; where other machines may ask there must be one."""
+        if token is None and host not in LOOPBACK:
+            raise ConfigError(
+                f"listen: other machines may reach {host}: give token, a file with the word that requests must bring"
+            )
+        if read_token is not None and token is None:
+            raise ConfigError("read_token: without token everybody may write; give both")
+        return cls(None if token is None else _word(token), None if read_token is None else _word(read_token))
+
+    def check(self, request: Request, writes: bool) -> None:
+        """Whether a request may do what it wants."""
+        if self.write is None:
+            return
+        kind, _, brought = request.headers.get("authorization", "").partition(" ")
+        word = brought.strip().encode() if kind.lower() == "bearer" else b""
+        may_write = hmac.compare_digest(word, self.write)
+        may_read = may_write or (self.read is not None and hmac.compare_digest(word, self.read))
+        if writes and may_read and not may_write:
+            raise Problem(HTTPStatus.FORBIDDEN, "this word may only read")
+        if not may_read:
+            raise Problem(
+                HTTPStatus.UNAUTHORIZED, "bring the word of the service: Authorization: Bearer WORD", CHALLENGE
+            )
+
+
+def _word(path: Path) -> bytes:
+    try:
+        mode, word = path.stat().st_mode, path.read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"the token file {path} cannot be read: {error.strerror}") from None
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(f"others can read the token file {path}: chmod 600 {path}")
+    if len(word) < SHORTEST:
+        raise ConfigError(
+            f"the word in {path} has {len(word)} bytes: give at least {SHORTEST}, as of openssl rand -hex 32"
+        )
+    return word

@@ -1,0 +1,95 @@
+"""What a service is: the keys of a run that make sense for one that goes on, where it listens and who may ask."""
+
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from freshkeeper.maintenance.run.run_config import Amount, Duration, QueryConfig, RunConfig, Words, beside, by_name
+from freshkeeper.maintenance.service.source_config import SourceConfig
+from freshkeeper.maintenance.settings.durations import as_ms
+from freshkeeper.maintenance.settings.reference import reference
+from freshkeeper.maintenance.settings.validation import validated
+from freshkeeper.maintenance.settings.yaml_file import read_yaml
+
+PATHS, TABLES = ("default", "state", "token", "read_token"), ("graphs", "sources")
+"""Keys whose values are files beside the config, and such files by IRI."""
+
+
+def _as_run(name: str) -> Any:
+    """A key that a run has, too."""
+    return copy(RunConfig.model_fields[name])
+
+
+def _delays(written: object) -> object:
+    """A list of streams has none that comes late."""
+    return dict.fromkeys(written, 0) if isinstance(written, list) else written
+
+
+class ServeConfig(BaseModel):
+    """A service, with what its queries share."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    listen: str = Field(default="8642", description="where it answers: a port of this machine, or HOST:PORT")
+    token: Path | None = Field(
+        default=None,
+        description="a file with the word that requests must bring (Authorization: Bearer ...), readable by its owner "
+        "alone; needed where other machines may ask",
+    )
+    read_token: Path | None = Field(default=None, description="the same for those who may only read")
+    state: Path = Field(
+        default=Path("state"), description="a directory that keeps queries, elements, answers, views and budgets"
+    )
+    streams: Annotated[dict[str, Annotated[int, BeforeValidator(as_ms), Field(ge=0)]], BeforeValidator(_delays)] = (
+        Field(
+            default={},
+            description="the streams that may be pushed: a list of IRIs, or by IRI how late elements may come",
+            examples=["http://example.org/posts: 500ms"],
+        )
+    )
+    queries: Annotated[dict[str, QueryConfig], BeforeValidator(by_name)] = Field(
+        default={},
+        description="queries that are there from the beginning: a directory of files, or by name a file or a text; "
+        "others are registered while it runs",
+    )
+    dialect: str = _as_run("dialect")
+    graphs: dict[str, str] = _as_run("graphs")
+    default: str = _as_run("default")
+    sources: dict[str, str | SourceConfig] = _as_run("sources")
+    volatile: dict[str, Words] = _as_run("volatile")
+    gap: Duration = _as_run("gap")
+    policy: str = _as_run("policy")
+    budget: Amount = _as_run("budget")
+    bank: Amount = _as_run("bank")
+    audit: Annotated[float, Field(ge=0, lt=1)] = _as_run("audit")
+    edges: Literal["kept", "refreshed"] = _as_run("edges")
+    capacity: Annotated[int, Field(ge=1)] | None = _as_run("capacity")
+    seed: Annotated[int, Field(ge=0)] = _as_run("seed")
+    log: str = _as_run("log")
+    largest_body: Annotated[int, Field(ge=1)] = Field(default=1 << 25, description="bytes of one request at most")
+    most_queries: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many queries may be registered")
+    most_listeners: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many may listen to answers")
+
+    @property
+    def graph_files(self) -> dict[str, str]:
+        """The files of all graphs; the default one has no name."""
+        return self.graphs | ({"": self.default} if self.default else {})
+
+
+HEAD = """\
+Every key of a service with its default and its meaning. Paths are beside this file; options of the command line win.
+  freshkeeper serve serve.yaml --listen 8642"""
+
+
+def serve_reference() -> str:
+    """A config with every key, as a file to begin with."""
+    return reference(HEAD, ServeConfig())
+
+
+def read_config(path: Path, changes: Mapping[str, Any]) -> ServeConfig:
+    """A service from its YAML file, with the keys that were given beside it."""
+    found = beside(path.parent, {"state": "state", **read_yaml(path)}, PATHS, TABLES)
+    return validated(ServeConfig, found | dict(changes), f"{path}: ")

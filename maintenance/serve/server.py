@@ -1,0 +1,73 @@
+"""A service on its port until it is told to stop: what is being answered is answered, and what was taken is kept."""
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import closing
+from types import FrameType
+
+import uvicorn
+
+from freshkeeper.maintenance.observe.metrics import Metrics
+from freshkeeper.maintenance.serve.app import Door
+from freshkeeper.maintenance.serve.security import LOOPBACK, Guard
+from freshkeeper.maintenance.serve.serve_config import ServeConfig
+from freshkeeper.maintenance.serve.starting import start
+from freshkeeper.policies.errors import ConfigError
+
+PATIENCE = 5
+"""Seconds for requests that are under way when the service is to stop."""
+
+
+class Server(uvicorn.Server):
+    """Ends those who listen before it waits for requests to end; that it was told to stop is no failure."""
+
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal ends it in peace, the second at once."""
+        del sig, frame
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._ending()
+
+
+def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:
+    """Until SIGTERM or SIGINT."""
+    host, port = _address(config.listen)
+    guard, metrics = Guard.of(host, config.token, config.read_token), Metrics()
+    with closing(bound_to(host, port)) as bound:
+        service = start(config, metrics.observe)
+        try:
+            door = Door(service, guard, metrics, config.largest_body, config.most_listeners)
+            told = f"[{host}]" if ":" in host else host
+            tell(
+                f"serving at http://{told}:{bound.getsockname()[1]} with {len(service.queries.all)} queries; "
+                "stop it with Ctrl-C"
+            )
+            plain = uvicorn.Config(
+                door.app(), lifespan="off", access_log=False, log_config=None, server_header=False,
+                timeout_graceful_shutdown=PATIENCE,
+            )  # fmt: skip
+            Server(plain, door.end).run(sockets=[bound])
+        finally:
+            service.close()
+    tell("stopped: what was acknowledged is kept")
+
+
+def _address(written: str) -> tuple[str, int]:
+    host, _, port = written.rpartition(":")
+    if not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(f"listen: {written!r} is no address: give a port, as 8642, or HOST:PORT")
+    return host.strip("[]") or LOOPBACK[0], int(port)
+
+
+def bound_to(host: str, port: int) -> socket.socket:
+    """Listen; a port that cannot be had is said."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=512)
+    except OSError as error:
+        raise ConfigError(f"listen: {host}:{port} cannot be had: {os.strerror(error.errno or 0)}") from None

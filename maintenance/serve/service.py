@@ -1,0 +1,297 @@
+"""Queries that come and go over streams that are pushed: one thread evaluates them, and any thread may ask it to.
+
+push ─▶ read ─▶ log ─▶ acknowledged ─▶ queue ─▶ engine ─▶ answers ─▶ files, subscribers
+
+What was acknowledged is in the log, in the order in which it counts. A service that begins again goes through the log:
+elements fill the windows, and evaluations that had been answered are not answered again.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from freshkeeper.maintenance.native.column_lines import ColumnLines
+from freshkeeper.maintenance.native.columns import Columns
+from freshkeeper.maintenance.observe.logs import LOGGER
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import Engine
+from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.serve.history import History
+from freshkeeper.maintenance.serve.registrations import Registered, Registrations
+from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
+from freshkeeper.maintenance.service.endpoint import error_text
+from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.maintenance.streams.steps import Steps
+from freshkeeper.maintenance.streams.timed_lines import TimedLines
+from freshkeeper.maintenance.streams.watermark import Inputs
+from freshkeeper.policies.errors import FreshkeeperError, UnknownNameError
+
+T = TypeVar("T")
+SEGMENT = 1 << 26
+MOST_WAITING = 1 << 26
+"""Bytes of elements that may wait to be evaluated; more are refused until some are."""
+
+
+class BusyError(FreshkeeperError):
+    """More was pushed than is evaluated in time: push again a little later."""
+
+
+class ClosedError(FreshkeeperError):
+    """The service has ended."""
+
+
+@dataclass(eq=False)
+class Service:
+    """One engine, the log before it, and the answers behind it."""
+
+    queries: Registrations
+    streams: Mapping[str, int]
+    """their names, and how late their elements may come"""
+    log: ServiceLog
+    gap: int
+    segment: int = SEGMENT
+    """bytes of the log before what is over may go"""
+    failures: dict[str, str] = field(default_factory=dict)
+    """queries that ended, and why"""
+    _todo: deque[tuple[str, Columns, int]] = field(default_factory=deque)
+    _asked: deque[tuple[Callable[[], Any], "Future[Any]"]] = field(default_factory=deque)
+    _waiting: int = 0
+    """bytes in the queue"""
+    _stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self._intake = threading.RLock()
+        self._news = threading.Condition(self._intake)
+        self._engine = Engine([], False, Inputs(self.gap), self._failed)
+        self._history = History()
+        self._readers: dict[str, ColumnLines] = {}
+        for name, delay in self.streams.items():
+            self._engine.listen(name, Elements(()), delay)
+            lines = TimedLines(name, _unopened, steps=Steps(self.gap))
+            self._readers[name] = ColumnLines(lines, self.queries.dictionary)
+        self._replay()
+        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+        self._thread.start()
+
+    def push(self, stream: str, text: bytes, producer: str = "", number: int = 0) -> int:
+        """Lines of elements: all of them are taken, and there after a kill, or none; returns how many.
+
+        A producer that numbers what it sends, and sends a number again, has it counted once.
+        """
+        reader = self._reader(stream)
+        with self._intake:
+            self._check_open()
+            if self._waiting + len(text) > MOST_WAITING:
+                raise BusyError(f"{self._waiting:,} bytes wait to be evaluated: push again a little later")
+            if producer and number <= self._history.producers.get(producer, -1):
+                return 0
+            batch = reader.read(text)
+            sent = {"producer": producer, "number": number} if producer else {}
+            self.log.append(Record({"do": "push", "stream": stream} | sent, text))
+            self._history.pushed(stream, len(batch), producer, number)
+            self._todo.append((stream, batch, len(text)))
+            self._waiting += len(text)
+            self._news.notify()
+        return len(batch)
+
+    def register(self, name: str, text: str, dialect: str = "") -> Registered:
+        """One more query, from the elements on that come from now on."""
+        return self._ask(lambda: self._register(self.queries.new(name, text, dialect)))
+
+    def delete(self, name: str) -> None:
+        """A query is no more, nor is what its views hold."""
+        self._ask(lambda: self._delete(self.queries.named(name)))
+
+    def pause(self, name: str) -> None:
+        """A query sees no elements until it is resumed; its views stay."""
+        self._ask(lambda: self._pause(self.queries.named(name)))
+
+    def resume(self, name: str) -> None:
+        """A paused query goes on with windows that are empty."""
+        self._ask(lambda: self._resume(self.queries.named(name)))
+
+    @property
+    def watermark(self) -> int:
+        """How far event time is."""
+        return self._engine.inputs.watermark()
+
+    @property
+    def late(self) -> int:
+        """Elements that came too late so far."""
+        return self._engine.late
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of elements that wait to be evaluated."""
+        return self._waiting
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread works."""
+        return self._thread.is_alive() and not self._stopped
+
+    def settled(self) -> int:
+        """Wait until everything that was pushed before is evaluated; the watermark then."""
+        return self._ask(lambda: self.watermark)
+
+    def close(self) -> None:
+        """Finish what is being evaluated; what waits is in the log."""
+        with self._intake:
+            self._stopped = True
+            self._news.notify()
+        self._thread.join()
+        self.log.close()
+        self.queries.close()
+
+    def _work(self) -> None:
+        while True:
+            with self._intake:
+                while not (self._todo or self._asked or self._stopped):
+                    self._news.wait()
+                if self._stopped:
+                    break
+                pushed = self._todo.popleft() if self._todo else None
+                if pushed is None:
+                    self._carry_out()
+            if pushed is not None:
+                self._take(*pushed)
+        for _, future in self._asked:
+            future.set_exception(ClosedError("the service is closed"))
+
+    def _carry_out(self) -> None:
+        """What somebody asked for, when all that was pushed before has been evaluated; nothing is pushed meanwhile."""
+        asked, future = self._asked.popleft()
+        try:
+            future.set_result(asked())
+        except Exception as error:
+            future.set_exception(error)
+
+    def _ask(self, what: Callable[[], T]) -> T:
+        future: Future[T] = Future()
+        with self._intake:
+            self._check_open()
+            self._asked.append((what, future))
+            self._news.notify()
+        return future.result()
+
+    def _take(self, stream: str, batch: Columns, size: int) -> None:
+        self._deliver(self._engine.push(stream, batch))
+        with self._intake:
+            self._waiting -= size
+            if self.log.size > self.segment and not self._todo:
+                self._history.roll(self.log, self.queries, self._engine.inputs)
+
+    def _deliver(self, results: Iterable[Result]) -> None:
+        """Each is out before it counts as answered."""
+        for result in results:
+            progress = self.queries.progress(result.query)
+            progress.begin(result.t)
+            self.queries.answers.put(result)
+            progress.answer(result.t, self.queries.streamed(result.query))
+
+    def _register(self, one: Registered, logged: bool = False) -> Registered:
+        query = self.queries.build(one)
+        if not logged:
+            try:
+                self.log.append(Record({"do": "register"} | one.written()))
+            except BaseException:
+                self.queries.forget(one)
+                raise
+        self._begin(one, query)
+        return one
+
+    def _begin(self, one: Registered, query: ContinuousQuery) -> None:
+        """A query sees what comes from now on."""
+        watermark = self._engine.inputs.watermark()
+        if watermark > 0:
+            query.begin(watermark)
+        self._engine.register(query)
+        self.queries.running[one.name] = query
+        self.failures.pop(one.name, None)
+
+    def _delete(self, one: Registered, logged: bool = False) -> None:
+        if not logged:
+            self.log.append(Record({"do": "delete", "number": one.number}))
+        self._leave(one)
+        self.queries.forget(one)
+        self.failures.pop(one.name, None)
+        self.queries.answers.forget(one.name)
+
+    def _pause(self, one: Registered, logged: bool = False) -> None:
+        if not logged:
+            self.log.append(Record({"do": "pause", "number": one.number}))
+        self._leave(one)
+
+    def _resume(self, one: Registered, logged: bool = False) -> None:
+        if one.name in self.queries.running:
+            return
+        query = self.queries.build(one)
+        if not logged:
+            self.log.append(Record({"do": "resume", "number": one.number}))
+        self._begin(one, query)
+
+    def _leave(self, one: Registered) -> None:
+        query = self.queries.running.pop(one.name, None)
+        if query is not None:
+            self._engine.queries.remove(query)
+            query.leave()
+
+    def _failed(self, query: ContinuousQuery, error: Exception) -> None:
+        """A query that fails is paused, and says why."""
+        for name in query.names:
+            self.queries.running.pop(name, None)
+            self.failures[name] = str(error) if isinstance(error, FreshkeeperError) else error_text(error)
+            LOGGER.warning("the query %s has failed: %s", name, self.failures[name])
+
+    def _replay(self) -> None:
+        """Everything that was acknowledged, again; of queries that are no more there is nothing to do."""
+        gone = {record.head["number"] for record in self.log.records() if record.head["do"] == "delete"}
+        begun = False
+        for record in self.log.records():
+            head = record.head
+            if head["do"] == "snapshot":
+                self._history.load(head)
+                if not begun:
+                    self._go_on(head, gone)
+            elif head["do"] == "push":
+                if (reader := self._readers.get(head["stream"])) is not None:
+                    batch = reader.read(record.body)
+                    self._history.pushed(head["stream"], len(batch), head.get("producer", ""), head.get("number", 0))
+                    self._deliver(self._engine.push(head["stream"], batch))
+            elif head["do"] == "register":
+                one = self.queries.known(Registered.read(head))
+                if one.number not in gone:
+                    self._register(one, logged=True)
+            elif head["number"] not in gone:
+                one = self.queries.numbered(head["number"])
+                {"pause": self._pause, "resume": self._resume}[head["do"]](one, logged=True)
+            begun = True
+
+    def _go_on(self, snapshot: Mapping[str, Any], gone: set[int]) -> None:
+        """What came before a segment, as far as it still matters."""
+        for name, passed in snapshot["passed"].items():
+            if name in self._readers:
+                self._engine.inputs.named(name).order.go_on(passed)
+        self.queries.next = snapshot["next"]
+        for written in snapshot["queries"]:
+            one = self.queries.known(Registered.read(written))
+            if one.number not in gone:
+                self._register(one, logged=True)
+                if written["paused"]:
+                    self._pause(one, logged=True)
+
+    def _reader(self, stream: str) -> ColumnLines:
+        if stream not in self._readers:
+            raise UnknownNameError("stream", stream, self._readers)
+        return self._readers[stream]
+
+    def _check_open(self) -> None:
+        if self._stopped:
+            raise ClosedError("the service is closed")
+
+
+def _unopened() -> Any:
+    raise AssertionError("a stream that is pushed is not opened")

@@ -1,0 +1,159 @@
+"""Kill -9 again and again while clients push, register and delete: what was acknowledged is there, and counts once."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import service_lives
+from servers import Oxigraph, Proxy, eventually
+from serving import POSTS, REACH, TOPICS, Client, E
+
+KILLS, BUDGET, STEP = 10, 3, 400
+GONE = (httpx.TransportError, ConnectionError)
+
+
+class Lives:
+    """One service after the other, on the same port and the same state."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.config = config | {"listen": f"127.0.0.1:{self.port}"}
+        command = [sys.executable, service_lives.__file__]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, what: dict[str, Any]) -> int:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(what) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def begin(self) -> int:
+        return self.ask({"config": self.config})
+
+    def client(self) -> Client:
+        return Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> Iterator[tuple[Lives, Proxy]]:
+    server = Oxigraph(
+        f"@prefix : <{E}> . " + "".join(f":t{n} :discussedBy :u{n} . :u{n} :followers {n} . " for n in range(9))
+    )
+    proxy = Proxy(server.port)
+    blog = {"sparql": proxy.url, "volatile": f"{E}followers"}
+    made = Lives(
+        {"streams": [POSTS], "sources": {f"{E}blog": blog}, "state": str(tmp_path / "state"), "budget": BUDGET}
+    )
+    try:
+        yield made, proxy
+    finally:
+        made.process.communicate()
+        proxy.stop()
+        server.stop()
+
+
+def again_and_again(what: Any) -> Any:
+    """Until it was acknowledged, one way or the other."""
+    while True:
+        with contextlib.suppress(*GONE):
+            response = what()
+            if response.status_code not in (429, 503):
+                return response
+        time.sleep(0.02)
+
+
+class Producer(threading.Thread):
+    """Pushes numbered batches, each until it is acknowledged, and has queries come and go."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self.client, self.stopping, self.pushed = client, threading.Event(), 0
+        self.queries: set[str] = set()
+        self.failed: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except BaseException as error:
+            self.failed = error
+
+    def work(self) -> None:
+        rng = random.Random(1)
+        while not self.stopping.is_set():
+            text = element(self.pushed)
+            sent = again_and_again(lambda: self.client.push(text, **{"Idempotency-Key": f"me/{self.pushed}"}))  # noqa: B023
+            assert sent.status_code == 202, sent.text
+            self.pushed += 1
+            if self.pushed % 25 == 0:
+                name = f"q{rng.randrange(5)}"
+                if name in self.queries:
+                    assert again_and_again(lambda: self.client.delete(f"/queries/{name}")).status_code in (204, 404)  # noqa: B023
+                    self.queries.discard(name)
+                else:
+                    assert again_and_again(lambda: self.client.register(name, TOPICS)).status_code in (201, 409)  # noqa: B023
+                    self.queries.add(name)
+
+
+def element(number: int) -> str:
+    at = number * STEP
+    return f"{at}\t<{E}p{number}> <{E}topic> <{E}t{number % 9}> .\n"
+
+
+@pytest.mark.slow
+def test_what_was_acknowledged_is_there_and_counts_once(lives, tmp_path):
+    made, proxy = lives
+    rng = random.Random(2)
+    pid = made.begin()
+    with made.client() as client:
+        assert again_and_again(lambda: client.register("topics", TOPICS)).status_code in (201, 409)
+        assert again_and_again(lambda: client.register("reach", REACH)).status_code in (201, 409)
+        producer = Producer(client)
+        producer.start()
+        for _ in range(KILLS):
+            time.sleep(rng.uniform(0.05, 0.6))
+            os.kill(pid, signal.SIGKILL)
+            made.ask({"wait": pid})
+            pid = made.begin()
+        before = producer.pushed
+        assert eventually(lambda: producer.pushed > before + 50, within=60)
+        producer.stopping.set()
+        producer.join()
+        assert producer.failed is None
+        last = (producer.pushed - 1) * STEP
+        assert eventually(lambda: (client.answered("topics") or 0) >= (last - 1) // 1000 * 1000, within=60)
+        assert {one["name"] for one in client.get("/queries").json()["queries"]} == {
+            "topics",
+            "reach",
+            *producer.queries,
+        }
+    os.kill(pid, signal.SIGTERM)
+    made.ask({"wait": pid})
+    for name, width in (("topics", 2000), ("reach", 4000)):
+        lines = [
+            json.loads(line) for line in (tmp_path / "state" / "answers" / f"{name}.ndjson").read_text().splitlines()
+        ]
+        instants = [line["t"] for line in lines]
+        assert instants == sorted(set(instants))
+        first = instants[0]
+        assert instants == list(range(first, instants[-1] + 1, 1000))
+        for line in lines:
+            here = [n for n in range(producer.pushed) if line["t"] - width < n * STEP <= line["t"]]
+            found = Counter(answer["bindings"]["topic"]["value"] for answer in line["answers"])
+            expected = Counter(f"{E}t{n % 9}" for n in here)
+            assert found == expected if name == "topics" else not found - expected
+    assert 0 < proxy.count <= BUDGET * (last // 1000 + 1)

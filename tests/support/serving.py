@@ -1,0 +1,78 @@
+"""A service in this process, on a port of its own."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from freshkeeper.maintenance.observe.metrics import Metrics
+from freshkeeper.maintenance.serve.app import Door
+from freshkeeper.maintenance.serve.security import Guard
+from freshkeeper.maintenance.serve.serve_config import ServeConfig
+from freshkeeper.maintenance.serve.server import Server, bound_to
+from freshkeeper.maintenance.serve.starting import start
+from freshkeeper.maintenance.settings.validation import validated
+
+E = "http://example.org/"
+POSTS = f"{E}posts"
+REACH = f"""PREFIX : <{E}> REGISTER RSTREAM :reach AS
+SELECT ?topic ?n FROM NAMED WINDOW :w ON :posts [RANGE PT4S STEP PT1S]
+{{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}"""
+TOPICS = f"""PREFIX : <{E}> REGISTER RSTREAM :topics AS
+SELECT ?post ?topic FROM NAMED WINDOW :w ON :posts [RANGE PT2S STEP PT1S] {{ WINDOW :w {{ ?post :topic ?topic }} }}"""
+BLOG = f"@prefix : <{E}> . :jazz :discussedBy :ann . :ann :followers 10 . :rock :discussedBy :bob . :bob :followers 3 ."
+
+
+def posts(*times: int, topic: str = "jazz") -> str:
+    """An element at each instant."""
+    return "".join(f"{t}\t<{E}p{t}> <{E}topic> <{E}{topic}> .\n" for t in times)
+
+
+def configured(place: Path, **more: Any) -> ServeConfig:
+    """A service over a file, whose state is in a place."""
+    (place / "blog.ttl").write_text(BLOG)
+    blog = {"data": str(place / "blog.ttl"), "volatile": f"{E}followers"}
+    given: Mapping[str, Any] = {"streams": [POSTS], "sources": {f"{E}blog": blog}, "state": str(place / "state")}
+    return validated(ServeConfig, {**given, **more})
+
+
+class Client(httpx.Client):
+    """Speaks to it."""
+
+    def push(self, text: str, stream: str = POSTS, **headers: str) -> httpx.Response:
+        """Lines of elements."""
+        return self.post(f"/streams/{stream}", content=text, headers={"Content-Type": "application/n-quads", **headers})
+
+    def register(self, name: str, query: str) -> httpx.Response:
+        """A query."""
+        return self.post("/queries", json={"name": name, "query": query})
+
+    def answered(self, name: str) -> int | None:
+        """The last evaluation that is out."""
+        found: int | None = self.get(f"/queries/{name}").raise_for_status().json()["answered"]
+        return found
+
+
+@contextmanager
+def served(config: ServeConfig, guard: Guard | None = None, segment: int | None = None) -> Iterator[Client]:
+    """Until the end of the block; with `segment`, a new one begins after so many bytes of the log."""
+    metrics = Metrics()
+    service, bound = start(config, metrics.observe), bound_to("127.0.0.1", 0)
+    service.segment = segment or service.segment
+    door = Door(service, guard or Guard(None, None), metrics, config.largest_body, config.most_listeners)
+    plain = uvicorn.Config(door.app(), lifespan="off", log_config=None, timeout_graceful_shutdown=5)
+    server = Server(plain, door.end)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    try:
+        with Client(base_url=f"http://127.0.0.1:{bound.getsockname()[1]}", timeout=60) as client:
+            yield client
+    finally:
+        server.handle_exit(0, None)
+        thread.join()
+        bound.close()
+        service.close()
