@@ -51,9 +51,13 @@ def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:
                 door.app(), lifespan="off", access_log=False, log_config=None, server_header=False,
                 timeout_graceful_shutdown=PATIENCE,
             )  # fmt: skip
-            Server(plain, door.end).run(sockets=[bound])
+            server = Server(plain, door.end)
+            service.when_broken = lambda: server.handle_exit(0, None)
+            server.run(sockets=[bound])
         finally:
             service.close()
+        if service.broken is not None:
+            raise service.broken
     tell("stopped: what was acknowledged is kept")
 
 

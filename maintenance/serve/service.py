@@ -54,6 +54,9 @@ class Service:
     gap: int
     segment: int = SEGMENT
     """bytes of the log before what is over may go"""
+    broken: BaseException | None = None
+    """what ended it before it was closed, as a disk that is full; all that was acknowledged is in the log"""
+    when_broken: Callable[[], None] = field(default=lambda: None)
     failures: dict[str, str] = field(default_factory=dict)
     """queries that ended, and why"""
     _todo: deque[tuple[str, Columns, int]] = field(default_factory=deque)
@@ -73,7 +76,7 @@ class Service:
             lines = TimedLines(name, _unopened, steps=Steps(self.gap))
             self._readers[name] = ColumnLines(lines, self.queries.dictionary)
         self._replay()
-        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+        self._thread = threading.Thread(target=self._live, name="engine", daemon=True)
         self._thread.start()
 
     def push(self, stream: str, text: bytes, producer: str = "", number: int = 0) -> int:
@@ -146,6 +149,19 @@ class Service:
         self.log.close()
         self.queries.close()
 
+    def _live(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            LOGGER.error("the service ends: %s", error_text(error))
+            self.broken = error
+        with self._intake:
+            self._stopped = True
+            for _, future in self._asked:
+                future.set_exception(ClosedError("the service is closed"))
+        if self.broken is not None:
+            self.when_broken()
+
     def _work(self) -> None:
         while True:
             with self._intake:
@@ -158,8 +174,6 @@ class Service:
                     self._carry_out()
             if pushed is not None:
                 self._take(*pushed)
-        for _, future in self._asked:
-            future.set_exception(ClosedError("the service is closed"))
 
     def _carry_out(self) -> None:
         """What somebody asked for, when all that was pushed before has been evaluated; nothing is pushed meanwhile."""

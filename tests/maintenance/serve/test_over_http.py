@@ -1,6 +1,7 @@
 """A service as its clients see it: a real server, real connections."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from servers import eventually
 from serving import POSTS, REACH, TOPICS, Client, E, configured, posts, served
 
 from freshkeeper.maintenance.serve.security import Guard
+from freshkeeper.maintenance.serve.server import serve
 from freshkeeper.policies.errors import ConfigError
 
 PLAIN, JSON = {"Content-Type": "text/plain"}, {"Content-Type": "application/json"}
@@ -214,3 +216,39 @@ def test_metrics_are_those_of_a_run(client):
     client.push(posts(500, 1500))
     lines(client, "reach", 1)
     assert 'freshkeeper_evaluations_total{source="reach http://example.org/blog"} 1.0' in client.get("/metrics").text
+
+
+def test_a_service_that_cannot_write_ends_and_takes_no_more(tmp_path):
+    config = configured(tmp_path)
+    with served(config) as client:
+        client.register("topics", TOPICS)
+        (config.state / "answers" / "topics.ndjson").mkdir()
+        client.push(posts(500, 1500))
+        assert eventually(lambda: client.get("/healthz").status_code == 503)
+        refused = client.push(posts(2500))
+        assert (refused.status_code, refused.json()["detail"]) == (503, "the service is closed")
+        assert refused.headers["retry-after"] == "1"
+    (config.state / "answers" / "topics.ndjson").rmdir()
+    with served(config) as client:
+        assert [line["t"] for line in lines(client, "topics", 1)] == [1000]
+
+
+def test_it_stops_with_what_stopped_it(tmp_path):
+    config = configured(tmp_path, listen="127.0.0.1:0")
+    told, failed = [], []
+
+    def run() -> None:
+        try:
+            serve(config, told.append)
+        except ConfigError as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert eventually(lambda: told)
+    with Client(base_url=told[0].split()[2], timeout=60) as client:
+        client.register("topics", TOPICS)
+        (config.state / "answers" / "topics.ndjson").mkdir()
+        client.push(posts(500, 1500))
+    thread.join()
+    assert failed == [f"{config.state}/answers/topics.ndjson cannot be written: Is a directory"]
