@@ -11,6 +11,8 @@ from freshkeeper.maintenance.service.endpoint import PENDING
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 pytestmark = pytest.mark.filterwarnings("default")
+on_one_engine = pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+"""Of what both read alike it is the same text; whether they read alike is what the others ask."""
 WHOSE = {"setting": "", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0}
 ROWS = {
     "evaluations": [
@@ -47,6 +49,7 @@ def said(digest, words):
     return [note for note in digest["cannot_tell"] if words in note]
 
 
+@on_one_engine
 def test_without_changes_the_headline_is_what_was_reported_and_says_so(analysed):
     digest = analysed("changes")
     assert digest["freshness"][0]["freshness"] == 0.5
@@ -58,6 +61,7 @@ def test_without_changes_the_headline_is_what_was_reported_and_says_so(analysed)
     assert not {"missed", "staleness", "top_stale"} & set(digest)
 
 
+@on_one_engine
 def test_without_changes_audits_stand_in_for_the_truth(analysed):
     audits = [{"k": 2, "t_ms": 2000, "sn": "n", "fresh": fresh} for fresh in (True, False, True, None)]
     audits += [{"k": 1, "t_ms": 1000, "sn": "n", "fresh": False}]  # in the warm-up
@@ -73,6 +77,7 @@ def test_without_changes_audits_stand_in_for_the_truth(analysed):
     assert said(digest, "an estimate from 3 audited answers")
 
 
+@on_one_engine
 def test_answers_that_do_not_name_their_sn_have_no_degree(analysed):
     digest = analysed("answers.sn", rows=ROWS | {"refreshes": [{"k": 2, "t_ms": 2000, "sr": "miss x"}]})
     assert digest["by_degree"] == []
@@ -81,6 +86,7 @@ def test_answers_that_do_not_name_their_sn_have_no_degree(analysed):
     assert said(digest, "answers do not name their lookup key")
 
 
+@on_one_engine
 def test_what_was_on_its_way_counts_once_when_it_has_come(analysed):
     """One came late, another was refused late, a third never came; a fourth was not sent and failed at once."""
     waiting = [{"sr": sr, "changed": False, "error": PENDING, "requests": 1.0} for sr in "abc"]
@@ -92,6 +98,7 @@ def test_what_was_on_its_way_counts_once_when_it_has_come(analysed):
     assert told == {"refreshes": 3, "failed": 2, "late": 2, "wasted_as_reported": 0}
 
 
+@on_one_engine
 def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(analysed):
     digest = analysed("answers", "evaluations.fresh")
     assert digest["freshness"][0]["basis"] == "expected"
@@ -100,6 +107,7 @@ def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(
     assert digest["calibration"] == []
 
 
+@on_one_engine
 def test_without_evaluations_answers_are_judged_and_misses_are_not(analysed):
     digest = analysed("evaluations", "refreshes")
     assert digest["freshness"][0]["freshness"] == 0.75
@@ -126,6 +134,7 @@ def test_an_older_schema_is_read_and_each_gap_is_named(analysed):
         assert said(digest, words), words
 
 
+@on_one_engine
 def test_a_table_without_a_column_that_it_cannot_do_without_is_left_aside(analysed):
     digest = analysed("answers.refreshed_ms", "refreshes.t_ms")
     assert said(digest, "answers.parquet has no column 'refreshed_ms'")
@@ -133,6 +142,7 @@ def test_a_table_without_a_column_that_it_cannot_do_without_is_left_aside(analys
     assert digest["freshness"][0]["basis"] == "reported"
 
 
+@on_one_engine
 def test_evaluations_without_times_are_matched_by_number(analysed):
     digest = analysed("evaluations.t_ms")
     assert (digest["freshness"][0]["freshness"], digest["freshness"][0]["basis"]) == (0.5, "truth")
