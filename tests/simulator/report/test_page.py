@@ -153,6 +153,9 @@ def test_what_is_no_run_is_an_error_and_no_page(tmp_path: Path) -> None:
     assert not (tmp_path / "report.html").exists()
 
 
+FIGURES = ("calibration", "freshness", "over-time", "spent", "stale")
+
+
 @pytest.mark.slow
 def test_pngs_are_those_plots_one_file_per_choice(make_run: Make, tmp_path: Path) -> None:
     fresh = {name: {"ibm": [0.4, 0.5], "lru": [0.2, 0.3]} for name in ("budget=5", "budget=9")}
@@ -161,7 +164,7 @@ def test_pngs_are_those_plots_one_file_per_choice(make_run: Make, tmp_path: Path
     write_report(make_run(fresh, settings=settings, without=["decide_us"]), png=pngs)
     assert sorted(file.stem for file in pngs.iterdir()) == [
         "by-budget",
-        *(f"{figure}-budget={b}" for figure in ("freshness", "over-time", "spent", "stale") for b in (5, 9)),
+        *(f"{figure}-budget={b}" for figure in FIGURES for b in (5, 9)),
     ]
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in pngs.iterdir())
 
