@@ -261,8 +261,8 @@ class Manager:
 
     def conclude(self, decision: Decision, refreshes: Refreshes, again: bool = False) -> Evaluation:
         """Join the window with the view as it is now: of what windows need, all that is counted is kept by SR."""
-        needed = self.graph.tallies.total[: self.graph.srs]
-        copies = self._fresh_now(decision)
+        needed = self._needed(decision)
+        copies = self._fresh_now(decision, needed)
         join = Join(decision.now, self.graph, decision.sns, decision.counts, copies, self.case is Case.AGGREGATE)
         if join.whole:
             results, expected = float(join.counts[join.degrees > 0].sum()), float(join.counts @ join.wholes)
@@ -460,7 +460,16 @@ class Manager:
         self.model.observe(Evidence(slots, now, previous, changed, modified, expires))
         return changed
 
-    def _fresh_now(self, decision: Decision) -> Floats:
+    def _needed(self, decision: Decision) -> Ids:
+        """How often the window needs each entry; where a later window has been decided on since, by its own counts."""
+        if decision.now == self._now:
+            return self.graph.tallies.total[: self.graph.srs]
+        _, srs = self.graph.edges_of(decision.sns)
+        weights = np.repeat(decision.counts, self.graph.degrees(decision.sns))
+        needed: Ids = np.bincount(srs, weights, self.graph.srs).astype(np.int32)
+        return needed
+
+    def _fresh_now(self, decision: Decision, needed: Ids) -> Floats:
         """The probability that each copy is fresh at the evaluation, by slot: 1 for what was read at it."""
         refreshed = self.view.last_refresh
         fresh = np.zeros(refreshed.size)
@@ -468,7 +477,7 @@ class Manager:
         if self._overtaken:  # copies of earlier evaluations may have come since it was decided
             known = np.full(refreshed.size, NEVER)
             known[decision.srs] = decision.round.last_refresh
-            came = np.flatnonzero((refreshed != known) & (self.graph.tallies.total[: refreshed.size] > 0))
+            came = np.flatnonzero((refreshed != known) & (needed[: refreshed.size] > 0))
             fresh[came] = self.model.beliefs(np.array([decision.now]), refreshed[came], False, came).kept[:, 0]
         fresh[refreshed >= decision.now] = 1.0
         fresh[refreshed == NEVER] = 0.0

@@ -149,9 +149,10 @@ def test_a_state_of_another_checkpoint_is_refused(spark, dropped):
 
 def test_the_journal_of_a_query_can_be_analysed(spark, dropped):
     from freshkeeper.maintenance.pipeline.analysis import analyse
+    from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
 
     enriched.finish(enriched.query(spark, dropped))
-    found = analyse(spark, str(dropped / "state" / "journal"))
+    found = analyse(Spark(spark), str(dropped / "state" / "journal"))
     (row,) = found["freshness"]
     assert row["basis"] == "expected"
     assert row["evaluations"] == enriched.SECONDS
