@@ -11,7 +11,9 @@ import resource
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas  # noqa: F401  pyarrow imports it where it is installed, with the first table
 
@@ -60,8 +62,22 @@ def warm_up() -> None:
         list(Session(config, parse(QUERY)).results())
 
 
-def main() -> None:
-    """Fork, or wait for what was forked."""
+def begin(asked: dict[str, Any]) -> None:
+    """The run of a line, in the process that was forked for it."""
+    if "port" in asked:
+        connect(asked["port"])
+    else:
+        os.dup2(asked["output"], 1)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (asked["room"], asked["room"]))
+    try:
+        live(asked["session"])
+    except ConfigError as error:
+        full = "standard output cannot be written: File too large"
+        print("" if full in str(error) else error, end="", file=sys.stderr)
+
+
+def fork(begin: Callable[[dict[str, Any]], None]) -> None:
+    """A process for every line, or wait for what was forked."""
     warm_up()
     for line in sys.stdin:
         asked = json.loads(line)
@@ -72,19 +88,13 @@ def main() -> None:
         child = os.fork()
         if not child:
             try:
-                if "port" in asked:
-                    connect(asked["port"])
-                else:
-                    os.dup2(asked["output"], 1)
-                    resource.setrlimit(resource.RLIMIT_FSIZE, (asked["room"], asked["room"]))
-                live(asked["session"])
-            except ConfigError as error:
-                full = "standard output cannot be written: File too large"
-                print("" if full in str(error) else error, end="", file=sys.stderr)
+                begin(asked)
+            except Exception as error:
+                print(f"it failed: {error!r}", file=sys.stderr)
             finally:
                 os._exit(0)
         print(child, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    fork(begin)
