@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from freshkeeper.commands.options import SpeakingOption, TimingOption
 from freshkeeper.commands.run import read_query
 from freshkeeper.commands.screen import complain, print_json
 from freshkeeper.policies.errors import ConfigError
@@ -18,12 +19,8 @@ if TYPE_CHECKING:
 def follow(
     query: Annotated[str, typer.Argument(help="a SELECT query without windows, or a file with one")],
     source: Annotated[str, typer.Option(metavar="ADDRESS", help="fragments whose triples say how long they hold")],
-    speaking: Annotated[
-        str, typer.Option(help="how triples are spoken of: graph, reification, singleton, star or implicit")
-    ] = "graph",
-    timing: Annotated[
-        str, typer.Option(help="expiration, interval, or flat: intervals on the mark itself, closed at the end")
-    ] = "expiration",
+    speaking: SpeakingOption = "graph",
+    timing: TimingOption = "expiration",
     dynamic: Annotated[
         str, typer.Option(metavar="IRI,IRI", help="the predicates that change; without it the source is asked")
     ] = "",

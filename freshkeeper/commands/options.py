@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from freshkeeper.maintenance.settings.durations import to_ms
 from freshkeeper.policies.errors import ConfigError
@@ -66,3 +68,12 @@ def pairs(name: str, written: list[str] | None, form: str = "IRI=FILE") -> dict[
             raise ConfigError(f"--{name} names <{iri}> twice")
         found[iri] = value
     return found
+
+
+SpeakingOption = Annotated[
+    str, typer.Option(help="how triples are spoken of: graph, reification, singleton, star or implicit")
+]
+TimingOption = Annotated[
+    str, typer.Option(help="their times: expiration, interval, or flat (on the mark itself, closed at the end)")
+]
+"""How it is said until when triples hold."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from freshkeeper.commands.follow import one_of
+from freshkeeper.commands.options import SpeakingOption, TimingOption
 from freshkeeper.commands.screen import complain
 from freshkeeper.policies.errors import ConfigError
 
@@ -25,12 +26,8 @@ def serve_fragments(
     from_now: Annotated[
         bool, typer.Option("--from-now", help="the times of --elements are since the server's start, not since 1970")
     ] = False,
-    speaking: Annotated[
-        str, typer.Option(help="how they are spoken of: graph, reification, singleton, star or implicit")
-    ] = "graph",
-    timing: Annotated[
-        str, typer.Option(help="their times: expiration, interval, or flat (on the mark itself, closed at the end)")
-    ] = "expiration",
+    speaking: SpeakingOption = "graph",
+    timing: TimingOption = "expiration",
     history: Annotated[bool, typer.Option("--history", help="keep what is over")] = False,
     address: Annotated[
         str, typer.Option(help="the address of the fragments as others see it, where a proxy stands before it")
