@@ -16,6 +16,7 @@ from freshkeeper.maintenance.run.query_set import NAME
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
 from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Registration
+from freshkeeper.maintenance.service_join.service_view import ServiceView
 from freshkeeper.maintenance.service_join.shared_views import Views
 from freshkeeper.maintenance.state.run_state import Progress, State
 from freshkeeper.maintenance.streams.event_order import NEVER
@@ -61,6 +62,8 @@ class Registrations:
     most: int = 1_000
     all: dict[str, Registered] = field(default_factory=dict)
     running: dict[str, ContinuousQuery] = field(default_factory=dict)
+    _used: dict[str, list[tuple[str, ServiceView]]] = field(default_factory=dict)
+    """the views of each query that was built, with their sources"""
     _count: int = 0
     _views: int = 0
 
@@ -100,6 +103,7 @@ class Registrations:
         for view in self.state.views[had:]:
             view.settle()
         self.all[one.name] = one
+        self._used[one.name] = views.used.get(one.name, [])
         return built
 
     @property
@@ -140,6 +144,10 @@ class Registrations:
         """The one with this number."""
         return next(one for one in self.all.values() if one.number == number)
 
+    def views_of(self, name: str) -> Sequence[tuple[str, ServiceView]]:
+        """The views of a query, with their sources."""
+        return self._used.get(name, ())
+
     def progress(self, name: str) -> Progress:
         """How far it is."""
         return self.state.progress(name)
@@ -152,6 +160,7 @@ class Registrations:
     def forget(self, one: Registered) -> None:
         """It is no more, and the state forgets its views."""
         self.all.pop(one.name, None)
+        self._used.pop(one.name, None)
         self.state.forget(one.name, range(one.first, one.first + one.views))
 
     def _answered(self, query: Query, progress: Progress) -> int | None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 
+from freshkeeper.maintenance.serve.operation import Role
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.policies.errors import ConfigError
 
@@ -34,15 +35,15 @@ class Guard:
             raise ConfigError("read_token: without token everybody may write; give both")
         return cls(None if token is None else _word(token), None if read_token is None else _word(read_token))
 
-    def check(self, request: Request, writes: bool) -> None:
+    def check(self, request: HTTPConnection, role: Role) -> None:
         """Whether a request may do what it wants."""
-        if self.write is None:
+        if self.write is None or role is Role.ANYBODY:
             return
         kind, _, brought = request.headers.get("authorization", "").partition(" ")
         word = brought.strip().encode() if kind.lower() == "bearer" else b""
         may_write = hmac.compare_digest(word, self.write)
         may_read = may_write or (self.read is not None and hmac.compare_digest(word, self.read))
-        if writes and may_read and not may_write:
+        if role is Role.WRITE and may_read and not may_write:
             raise Problem(HTTPStatus.FORBIDDEN, "this word may only read")
         if not may_read:
             raise Problem(

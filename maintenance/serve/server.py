@@ -9,10 +9,13 @@ from types import FrameType
 import uvicorn
 
 from freshkeeper.maintenance.observe.metrics import Metrics
-from freshkeeper.maintenance.serve.app import Door
+from freshkeeper.maintenance.serve.app import application
+from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.security import LOOPBACK, Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
+from freshkeeper.maintenance.serve.service_numbers import ServiceNumbers
 from freshkeeper.maintenance.serve.starting import start
+from freshkeeper.maintenance.serve.status import Status
 from freshkeeper.policies.errors import ConfigError
 
 PATIENCE = 5
@@ -34,21 +37,30 @@ class Server(uvicorn.Server):
         self._ending()
 
 
+def opened(config: ServeConfig, guard: Guard) -> Door:
+    """A service, and what its addresses are answered with."""
+    metrics, status = Metrics(), Status()
+    service = start(config, [metrics.observe, status.observe])
+    service.answered = status.answered
+    metrics.registry.register(ServiceNumbers(service, status))
+    return Door(service, guard, metrics, status, config.largest_body, config.most_listeners)
+
+
 def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:
     """Until SIGTERM or SIGINT."""
     host, port = _address(config.listen)
-    guard, metrics = Guard.of(host, config.token, config.read_token), Metrics()
+    guard = Guard.of(host, config.token, config.read_token)
     with closing(bound_to(host, port)) as bound:
-        service = start(config, metrics.observe)
+        door = opened(config, guard)
+        service = door.service
         try:
-            door = Door(service, guard, metrics, config.largest_body, config.most_listeners)
             told = f"[{host}]" if ":" in host else host
             tell(
                 f"serving at http://{told}:{bound.getsockname()[1]} with {len(service.queries.all)} queries; "
                 "stop it with Ctrl-C"
             )
             plain = uvicorn.Config(
-                door.app(), lifespan="off", access_log=False, log_config=None, server_header=False,
+                application(door), lifespan="off", access_log=False, log_config=None, server_header=False,
                 timeout_graceful_shutdown=PATIENCE,
             )  # fmt: skip
             server = Server(plain, door.end)

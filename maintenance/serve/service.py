@@ -7,6 +7,7 @@ elements fill the windows, and evaluations that had been answered are not answer
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -24,6 +25,7 @@ from freshkeeper.maintenance.serve.registrations import Registered, Registration
 from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
 from freshkeeper.maintenance.service.endpoint import error_text
 from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.maintenance.streams.watermark import Inputs
@@ -59,6 +61,8 @@ class Service:
     when_broken: Callable[[], None] = field(default=lambda: None)
     failures: dict[str, str] = field(default_factory=dict)
     """queries that ended, and why"""
+    answered: Callable[[Result, float], None] = field(default=lambda *_: None)
+    """is told of every result that is out, and how many seconds it took"""
     _todo: deque[tuple[str, Columns, int]] = field(default_factory=deque)
     _asked: deque[tuple[Callable[[], Any], "Future[Any]"]] = field(default_factory=deque)
     _waiting: int = 0
@@ -117,9 +121,10 @@ class Service:
         self._ask(lambda: self._resume(self.queries.named(name)))
 
     @property
-    def watermark(self) -> int:
-        """How far event time is."""
-        return self._engine.inputs.watermark()
+    def watermark(self) -> int | None:
+        """How far event time is; None before there is any."""
+        found = self._engine.inputs.watermark()
+        return None if found == NEVER else found
 
     @property
     def late(self) -> int:
@@ -131,12 +136,21 @@ class Service:
         """Bytes of elements that wait to be evaluated."""
         return self._waiting
 
+    def stream(self, name: str) -> dict[str, Any]:
+        """How one stream is: how late its elements may come, how far it is, what came, what came too late."""
+        one = self._engine.inputs.named(name)
+        watermark = one.order.watermark
+        return {
+            "delay_ms": self.streams[name], "watermark": None if watermark == NEVER else watermark,
+            "elements": self._history.counts.get(name, 0), "late": one.order.late, "idle": one.idle,
+        }  # fmt: skip
+
     @property
     def alive(self) -> bool:
         """Whether its thread works."""
         return self._thread.is_alive() and not self._stopped
 
-    def settled(self) -> int:
+    def settled(self) -> int | None:
         """Wait until everything that was pushed before is evaluated; the watermark then."""
         return self._ask(lambda: self.watermark)
 
@@ -200,11 +214,14 @@ class Service:
 
     def _deliver(self, results: Iterable[Result]) -> None:
         """Each is out before it counts as answered."""
+        began = time.perf_counter()
         for result in results:
             progress = self.queries.progress(result.query)
             progress.begin(result.t)
             self.queries.answers.put(result)
             progress.answer(result.t, self.queries.streamed(result.query))
+            self.answered(result, (ended := time.perf_counter()) - began)
+            began = ended
 
     def _register(self, one: Registered, logged: bool = False) -> Registered:
         query = self.queries.build(one)

@@ -1,9 +1,13 @@
 """From the config of a service to one that works."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.run.query_files import read_text
@@ -19,7 +23,7 @@ from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.run_state import State
 
 
-def start(config: ServeConfig, observe: Observer) -> Service:
+def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
     """Go on where an earlier service ended, with the config's queries."""
     state = State(Database(config.state))
     try:
@@ -32,7 +36,7 @@ def start(config: ServeConfig, observe: Observer) -> Service:
             seed=config.seed,
             edges=config.edges == "refreshed",
             audit=config.audit,
-            observe=observe,
+            observe=partial(_tell, observers),
             state=state,
         )
         queries = Registrations(
@@ -67,3 +71,8 @@ def _sources(config: ServeConfig) -> dict[str, Source]:
     return found | {
         name: replace(found[name], volatile=tuple(predicates)) for name, predicates in config.volatile.items()
     }
+
+
+def _tell(observers: Sequence[Observer], source: str, manager: Manager, evaluation: Evaluation) -> None:
+    for observe in observers:
+        observe(source, manager, evaluation)

@@ -88,6 +88,8 @@ class Views:
     grids: list[tuple[int, int] | None] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     """of the views that each source has"""
+    used: dict[str, list[tuple[str, ServiceView]]] = field(default_factory=dict)
+    """by query, with the IRI of the source"""
     _wanted: dict[Hashable, list[WantedView]] = field(default_factory=dict)
     _made: dict[Hashable, tuple[NumberedPattern, ServiceView]] = field(default_factory=dict)
     _shared: dict[BudgetRule, SharedBudget] = field(default_factory=dict)
@@ -103,6 +105,7 @@ class Views:
         if wanted.key not in self._made:
             self._made[wanted.key] = wanted.numbered, self._view(self._wanted[wanted.key])
         first, view = self._made[wanted.key]
+        self.used.setdefault(wanted.registration.name, []).append((wanted.endpoint, view))
         if (why := wanted.why_dropped) is not None:
             wanted.settings.dropping(why)
         names = wanted.numbered.names_of(first)

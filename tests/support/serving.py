@@ -9,12 +9,10 @@ from typing import Any
 import httpx
 import uvicorn
 
-from freshkeeper.maintenance.observe.metrics import Metrics
-from freshkeeper.maintenance.serve.app import Door
+from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
-from freshkeeper.maintenance.serve.server import Server, bound_to
-from freshkeeper.maintenance.serve.starting import start
+from freshkeeper.maintenance.serve.server import Server, bound_to, opened
 from freshkeeper.maintenance.settings.validation import validated
 
 E = "http://example.org/"
@@ -60,11 +58,10 @@ class Client(httpx.Client):
 @contextmanager
 def served(config: ServeConfig, guard: Guard | None = None, segment: int | None = None) -> Iterator[Client]:
     """Until the end of the block; with `segment`, a new one begins after so many bytes of the log."""
-    metrics = Metrics()
-    service, bound = start(config, metrics.observe), bound_to("127.0.0.1", 0)
+    door, bound = opened(config, guard or Guard(None, None)), bound_to("127.0.0.1", 0)
+    service = door.service
     service.segment = segment or service.segment
-    door = Door(service, guard or Guard(None, None), metrics, config.largest_body, config.most_listeners)
-    plain = uvicorn.Config(door.app(), lifespan="off", log_config=None, timeout_graceful_shutdown=5)
+    plain = uvicorn.Config(application(door), lifespan="off", log_config=None, timeout_graceful_shutdown=5)
     server = Server(plain, door.end)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()

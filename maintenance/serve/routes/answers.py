@@ -1,0 +1,68 @@
+"""Answers as they come: lines of JSON, or server-sent events."""
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from freshkeeper.maintenance.serve.door import Door, wants
+from freshkeeper.maintenance.serve.listening import Listening
+from freshkeeper.maintenance.serve.operation import EVENTS, HEADER, LINES, Given, operation
+
+KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+LET_GO = "you were too slow; ask again with Last-Event-ID"
+
+
+class After(Given):
+    """Of which query, and from where on."""
+
+    name: str = Field(description="what the query is called")
+    after: int | None = Field(default=None, description="the last instant that is known; left out: from now on")
+    last_event: int | None = Field(
+        default=None, alias="Last-Event-ID", description="the same, as browsers say it", json_schema_extra=HEADER
+    )
+
+    @property
+    def since(self) -> int | None:
+        """The last instant that is known."""
+        return self.after if self.last_event is None else self.last_event
+
+
+@operation("GET", "/queries/{name}/answers", gives={LINES: None, EVENTS: None},
+           problems=[HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
+async def answers(door: Door, request: Request, given: After) -> Response:
+    """What a query answers from now on, or after an instant, as lines of JSON or as server-sent events."""
+    one = door.service.queries.named(given.name)
+    door.check_room()
+    listening = Listening(door.service.queries.answers, one.name, given.since)
+    events = wants(request, EVENTS)
+    body = _events(door, listening) if events else _lines(door, listening)
+    return StreamingResponse(body, media_type=EVENTS if events else LINES, headers=KEPT)
+
+
+async def _events(door: Door, listening: Listening) -> AsyncIterator[bytes]:
+    yield b"retry: 1000\n\n"
+    async for line in heard(door, listening):
+        yield b": still here\n\n" if line is None else b"id: %d\ndata: %b\n\n" % (line[0], line[1].rstrip())
+    if listening.dropped:
+        yield b"event: dropped\ndata: %b\n\n" % LET_GO.encode()
+
+
+async def _lines(door: Door, listening: Listening) -> AsyncIterator[bytes]:
+    async for line in heard(door, listening):
+        yield b"\n" if line is None else line[1]
+
+
+async def heard(door: Door, listening: Listening) -> AsyncIterator[tuple[int, bytes] | None]:
+    """The lines of somebody who is known to listen."""
+    door.listeners.add(listening)
+    try:
+        async for line in listening.lines():
+            yield line
+    finally:
+        door.listeners.discard(listening)
+
+
+OPERATIONS = [answers]

@@ -1,0 +1,35 @@
+"""For whoever watches over processes: alive, ready, and numbers for Prometheus."""
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from freshkeeper.maintenance.serve.door import Door, json_response
+from freshkeeper.maintenance.serve.operation import Role, operation
+from freshkeeper.maintenance.serve.routes.queries import Nothing
+
+
+@operation("GET", "/healthz", Role.ANYBODY)
+async def alive(door: Door, request: Request, given: Nothing) -> Response:
+    """Whether the thread that evaluates is there."""
+    del request, given
+    up = door.service.alive
+    return json_response({"alive": up}, 200 if up else 503)
+
+
+@operation("GET", "/readyz", Role.ANYBODY)
+async def ready(door: Door, request: Request, given: Nothing) -> Response:
+    """Whether it takes elements, and answers."""
+    del request, given
+    up = door.service.alive
+    return json_response({"ready": up, "failed": dict(door.service.failures)}, 200 if up else 503)
+
+
+@operation("GET", "/metrics", gives={"text/plain": None})
+async def metrics(door: Door, request: Request, given: Nothing) -> Response:
+    """For Prometheus."""
+    del request, given
+    return Response(generate_latest(door.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+OPERATIONS = [alive, ready, metrics]

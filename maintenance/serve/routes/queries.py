@@ -1,0 +1,134 @@
+"""Queries: registered, explained, paused, deleted."""
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from freshkeeper.maintenance.serve.door import Door, json_response, kind_of, read_json, read_text
+from freshkeeper.maintenance.serve.operation import JSON, Given, operation
+from freshkeeper.maintenance.serve.registrations import Registered
+from freshkeeper.maintenance.settings.validation import validated
+
+NAMED = Field(description="what the query is called")
+
+
+class Nothing(Given):
+    """Nothing is to be said."""
+
+
+class Named(Given):
+    """Which query."""
+
+    name: str = NAMED
+
+
+class TextOf(Given):
+    """What belongs to a query whose text is the body."""
+
+    name: str = Field(default="", description="what it is called from now on, where the body is its text alone")
+    dialect: str = Field(default="", description="rspql, cqels, csparql or sparqlstream; empty: as it looks")
+
+
+class NewQuery(BaseModel):
+    """What registers a query."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="what it is called from now on")
+    query: str = Field(description="its text")
+    dialect: str = Field(default="", description="rspql, cqels, csparql or sparqlstream; empty: as it looks")
+
+
+class QueryTold(BaseModel):
+    """What is told of a query."""
+
+    name: str
+    state: str = Field(description="running, paused or failed")
+    query: str = Field(description="its text")
+    evaluator: str | None = Field(default=None, description="native or snapshot")
+    streams: list[str] = Field(default=[], description="those that it reads")
+    answered: int | None = Field(default=None, description="the instant of the last evaluation that is out")
+    failure: str | None = Field(default=None, description="why it ended")
+
+
+class QueriesTold(BaseModel):
+    """All of them."""
+
+    queries: list[QueryTold]
+
+
+@operation("GET", "/queries", gives=QueriesTold)
+async def queries(door: Door, request: Request, given: Nothing) -> Response:
+    """All queries that are registered."""
+    del request, given
+    return json_response({"queries": [told(door, one) for one in list(door.service.queries.all.values())]})
+
+
+@operation("POST", "/queries", status=HTTPStatus.CREATED, gives=QueryTold,
+           takes={JSON: NewQuery, "text/plain": None},
+           problems=[HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
+async def register(door: Door, request: Request, given: TextOf) -> Response:
+    """One query more: as {"name": ..., "query": ...}, or its text with ?name=..."""
+    body = await door.body(request)
+    if kind_of(request) == JSON:
+        new = validated(NewQuery, read_json(body))
+    else:
+        new = NewQuery(name=given.name, query=read_text(body), dialect=given.dialect)
+    one = await asyncio.to_thread(door.service.register, new.name, new.query, new.dialect)
+    return json_response(told(door, one), HTTPStatus.CREATED, {"Location": f"/queries/{one.name}"})
+
+
+@operation("GET", "/queries/{name}", gives=QueryTold)
+async def query(door: Door, request: Request, given: Named) -> Response:
+    """One of them."""
+    del request
+    return json_response(told(door, door.service.queries.named(given.name)))
+
+
+@operation("DELETE", "/queries/{name}", status=HTTPStatus.NO_CONTENT)
+async def delete(door: Door, request: Request, given: Named) -> Response:
+    """The query, its views and its answers are no more."""
+    del request
+    return await _done(door.service.delete, given)
+
+
+@operation("POST", "/queries/{name}/pause", status=HTTPStatus.NO_CONTENT)
+async def pause(door: Door, request: Request, given: Named) -> Response:
+    """It sees no elements for a while."""
+    del request
+    return await _done(door.service.pause, given)
+
+
+@operation("POST", "/queries/{name}/resume", status=HTTPStatus.NO_CONTENT)
+async def resume(door: Door, request: Request, given: Named) -> Response:
+    """It goes on with empty windows and the views that it had."""
+    del request
+    return await _done(door.service.resume, given)
+
+
+async def _done(what: Callable[[str], None], given: Named) -> Response:
+    await asyncio.to_thread(what, given.name)
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+def told(door: Door, one: Registered) -> dict[str, Any]:
+    """What is said of a query."""
+    service, running = door.service, door.service.queries.running.get(one.name)
+    failure = service.failures.get(one.name)
+    state = "failed" if failure else "running" if running is not None else "paused"
+    found: dict[str, Any] = {"name": one.name, "state": state, "query": one.text}
+    if running is not None:
+        found |= {
+            "evaluator": "snapshot" if running.dictionary is None else "native",
+            "streams": list(running.streams),
+            "answered": service.queries.progress(one.name).answered,
+        }
+    return found | ({"failure": failure} if failure else {})
+
+
+OPERATIONS = [queries, register, query, delete, pause, resume]

@@ -1,0 +1,53 @@
+"""What Prometheus is told of a service beside its views: the numbers of `Status`, taken when it asks."""
+
+from collections.abc import Iterator
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from freshkeeper.maintenance.serve.service import Service
+from freshkeeper.maintenance.serve.status import Status
+
+STATES = ("running", "paused", "failed")
+BREAKER = {"closed": 0, "probing": 1, "open": 2}
+
+
+class ServiceNumbers(Collector):
+    """Gauges of a service."""
+
+    def __init__(self, service: Service, status: Status) -> None:
+        self._service, self._status = service, status
+
+    def collect(self) -> Iterator[Metric]:
+        """As they are now."""
+        told = self._status.told(self._service)
+        states = GaugeMetricFamily("freshkeeper_queries", "registered queries by state", labels=["state"])
+        for state in STATES:
+            states.add_metric([state], sum(one["state"] == state for one in told["queries"]))
+        yield states
+        lag = GaugeMetricFamily(
+            "freshkeeper_lag_seconds", "how far the answers of a query are behind its streams", labels=["query"]
+        )
+        for one in told["queries"]:
+            if one["lag_ms"] is not None:
+                lag.add_metric([one["name"]], one["lag_ms"] / 1000)
+        yield lag
+        elements = CounterMetricFamily("freshkeeper_elements", "elements taken", labels=["stream"])
+        late = CounterMetricFamily("freshkeeper_late_elements", "elements that came too late", labels=["stream"])
+        for one in told["streams"]:
+            elements.add_metric([one["name"]], one["elements"])
+            late.add_metric([one["name"]], one["late"])
+        yield from (elements, late)
+        breaker = GaugeMetricFamily(
+            "freshkeeper_breaker",
+            "0: requests go through, 1: one tries, 2: the source is left alone",
+            labels=["source"],
+        )
+        for one in told["sources"]:
+            if one["breaker"] is not None:
+                breaker.add_metric([one["name"]], BREAKER[one["breaker"]["state"]])
+        yield breaker
+        yield GaugeMetricFamily(
+            "freshkeeper_waiting_bytes", "what was pushed and is not evaluated yet", value=told["waiting_bytes"]
+        )
