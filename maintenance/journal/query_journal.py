@@ -8,18 +8,22 @@ had said becomes a part when the next one begins, so the journal and the view ne
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import RLock
 from typing import IO
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
 
 from freshkeeper.maintenance.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.files import PRIVATE, lock, make_directory, writing
 from freshkeeper.maintenance.journal.earlier_runs import keep_earlier
-from freshkeeper.maintenance.journal.journal import Buffer, remove, write, write_part
+from freshkeeper.maintenance.journal.journal import Buffer, read, remove, write, write_part
 from freshkeeper.maintenance.journal.rows import Rows, plain, written
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.journal.scripted_truth import Truth
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.state.run_state import State
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.errors import ConfigError, UnknownNameError
 
 TABLES = ("evaluations", "refreshes", "answers", "audits")
 PART_ROWS = 200_000
@@ -40,7 +44,8 @@ class QueryJournal:
     _goes_on: bool = False
     _parts: int = 0
     _since: float | None = None
-    _truths: dict[Manager, tuple[str, Truth]] = field(default_factory=dict)
+    _truths: WeakKeyDictionary[Manager, tuple[str, Truth]] = field(default_factory=WeakKeyDictionary)
+    _reading: RLock = field(default_factory=RLock)
     _began: float = field(default_factory=lambda: time.monotonic())
 
     def __post_init__(self) -> None:
@@ -66,9 +71,20 @@ class QueryJournal:
         answers = manager.answers_of(evaluation)
         self._know(source, manager).see(evaluation.record.t_ms, answers)
         for name, columns in _columns(source, self.seed, manager, evaluation, answers, fresh).items():
-            self._tables[name].extend(columns)
+            with self._reading:
+                self._tables[name].extend(columns)
             if self.state is not None:
                 self.state.pend(name, columns)
+
+    def read(self, name: str) -> "pa.Table":
+        """The rows of a table so far, those that wait included; from any thread."""
+        if self.directory is None:
+            raise ConfigError("there is no journal: give the directory of one")
+        if name not in TABLES:
+            raise UnknownNameError("table", name, TABLES)
+        with self._reading:
+            waiting, written = self._tables[name].table(), read(self.directory, name)
+        return waiting if written is None else pa.concat_tables([written, waiting], promote_options="permissive")
 
     def tick(self) -> None:
         """Between evaluations: write parts if it is time."""
@@ -151,10 +167,11 @@ class QueryJournal:
         assert self.directory is not None
         self._parts += 1
         first, last = (self._parts, 0) if self.state is None else self.state.waiting()
-        for name, buffer in self._tables.items():
-            if len(buffer):
-                write_part(self.directory, name, first, buffer.table())
-                self._tables[name] = Buffer(name)
+        with self._reading:
+            for name, buffer in self._tables.items():
+                if len(buffer):
+                    write_part(self.directory, name, first, buffer.table())
+                    self._tables[name] = Buffer(name)
         if self.state is not None:
             self.state.settled(last)
         self._since = None

@@ -3,12 +3,24 @@
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from freshkeeper.maintenance.serve.door import Door
-from freshkeeper.maintenance.serve.operation import Operation, routes_of
+from freshkeeper.maintenance.serve.door import Door, json_response
+from freshkeeper.maintenance.serve.openapi import openapi
+from freshkeeper.maintenance.serve.operation import Operation, Role, operation, routes_of
 from freshkeeper.maintenance.serve.problems import HANDLERS
-from freshkeeper.maintenance.serve.routes import answers, health, queries, status, streams
+from freshkeeper.maintenance.serve.routes import answers, health, queries, sources, status, streams, views
+from freshkeeper.maintenance.serve.routes.queries import Nothing
+
+
+@operation("GET", "/openapi.json", Role.ANYBODY)
+async def document(door: Door, request: Request, given: Nothing) -> Response:
+    """This document."""
+    del door, request, given
+    return json_response(openapi(OPERATIONS))
+
 
 OPERATIONS: Sequence[Operation] = [
     *health.OPERATIONS,
@@ -16,6 +28,9 @@ OPERATIONS: Sequence[Operation] = [
     *queries.OPERATIONS,
     *answers.OPERATIONS,
     *streams.OPERATIONS,
+    *views.OPERATIONS,
+    *sources.OPERATIONS,
+    document,
 ]
 """In the order of the OpenAPI document."""
 

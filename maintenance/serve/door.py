@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.serve.listening import Listening
+from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.service import Service
@@ -24,6 +25,7 @@ class Door:
     guard: Guard
     metrics: Metrics
     status: Status
+    look_ups: LookUps
     largest_body: int
     most_listeners: int
     listeners: set[Listening] = field(default_factory=set)

@@ -4,11 +4,13 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from freshkeeper.maintenance.observe.logs import LOGGER
+from freshkeeper.maintenance.serve.look_up import UnknownKeyError
 from freshkeeper.maintenance.serve.registrations import FullError, TakenError
 from freshkeeper.maintenance.serve.service import BusyError, ClosedError
 from freshkeeper.policies.errors import FreshkeeperError, UnknownNameError
@@ -19,10 +21,20 @@ STATUS: dict[type[Exception], HTTPStatus] = {
     ClosedError: HTTPStatus.SERVICE_UNAVAILABLE,
     TakenError: HTTPStatus.CONFLICT,
     UnknownNameError: HTTPStatus.NOT_FOUND,
+    UnknownKeyError: HTTPStatus.NOT_FOUND,
     FreshkeeperError: HTTPStatus.BAD_REQUEST,
 }
 """The first that fits."""
 AGAIN = {"Retry-After": "1"}
+
+
+class ProblemTold(BaseModel):
+    """What is wrong with a request (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = Field(description="what is wrong, and what would be right")
 
 
 class Problem(Exception):  # noqa: N818

@@ -5,7 +5,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.native.explain_plan import explain_plan
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.query.explain import explain
 from freshkeeper.maintenance.query.model import Operator, Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
@@ -148,6 +151,18 @@ class Registrations:
         """The views of a query, with their sources."""
         return self._used.get(name, ())
 
+    def explained(self, one: Registered) -> dict[str, Any]:
+        """What it means, and which evaluator runs it."""
+        query = self._parsed(one.text, one.dialect)
+        volatile = {name: source.volatile for name, source in self.sources.items()}
+        wanted, running = explain_plan(query, list(self.graphs)), self.running.get(one.name)
+        if running is not None and running.dictionary is None and wanted["kind"] == EvaluatorKind.NATIVE.value:
+            reason = (
+                "the service asks for what the other one does: audits, refreshed edges, or a state of what R2S compares"
+            )
+            wanted = {"kind": EvaluatorKind.SNAPSHOT.value, "reason": reason, "line": None, "column": None}
+        return {"name": one.name, **explain(query, volatile), "evaluator": wanted}
+
     def progress(self, name: str) -> Progress:
         """How far it is."""
         return self.state.progress(name)
@@ -175,7 +190,9 @@ class Registrations:
         return parse(text, dialect or self.dialect or None, streams=list(self.streams))
 
     def close(self) -> None:
-        """Others may have the state."""
+        """Others may have the state; sources are asked no more."""
+        for source in self.sources.values():
+            source.transport.close()
         self.state.close()
 
 

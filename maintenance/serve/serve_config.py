@@ -7,14 +7,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from freshkeeper.maintenance.run.run_config import Amount, Duration, QueryConfig, RunConfig, Words, beside, by_name
+from freshkeeper.maintenance.run.run_config import (
+    Amount,
+    Directory,
+    Duration,
+    QueryConfig,
+    RunConfig,
+    Words,
+    beside,
+    by_name,
+)
 from freshkeeper.maintenance.service.source_config import SourceConfig
 from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 
-PATHS, TABLES = ("default", "state", "token", "read_token"), ("graphs", "sources")
+PATHS, TABLES = ("default", "state", "journal", "token", "read_token"), ("graphs", "sources")
 """Keys whose values are files beside the config, and such files by IRI."""
 
 
@@ -67,6 +76,7 @@ class ServeConfig(BaseModel):
     audit: Annotated[float, Field(ge=0, lt=1)] = _as_run("audit")
     edges: Literal["kept", "refreshed"] = _as_run("edges")
     capacity: Annotated[int, Field(ge=1)] | None = _as_run("capacity")
+    journal: Directory = _as_run("journal")
     seed: Annotated[int, Field(ge=0)] = _as_run("seed")
     log: str = _as_run("log")
     largest_body: Annotated[int, Field(ge=1)] = Field(default=1 << 25, description="bytes of one request at most")

@@ -11,6 +11,7 @@ import uvicorn
 from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.door import Door
+from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.security import LOOPBACK, Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service_numbers import ServiceNumbers
@@ -39,11 +40,11 @@ class Server(uvicorn.Server):
 
 def opened(config: ServeConfig, guard: Guard) -> Door:
     """A service, and what its addresses are answered with."""
-    metrics, status = Metrics(), Status()
-    service = start(config, [metrics.observe, status.observe])
+    metrics, status, look_ups = Metrics(), Status(), LookUps()
+    service = start(config, [metrics.observe, status.observe, look_ups.observe])
     service.answered = status.answered
     metrics.registry.register(ServiceNumbers(service, status))
-    return Door(service, guard, metrics, status, config.largest_body, config.most_listeners)
+    return Door(service, guard, metrics, status, look_ups, config.largest_body, config.most_listeners)
 
 
 def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.columns import Columns
 from freshkeeper.maintenance.observe.logs import LOGGER
@@ -54,6 +55,7 @@ class Service:
     """their names, and how late their elements may come"""
     log: ServiceLog
     gap: int
+    journal: QueryJournal = field(default_factory=lambda: QueryJournal(0, None))
     segment: int = SEGMENT
     """bytes of the log before what is over may go"""
     broken: BaseException | None = None
@@ -161,6 +163,7 @@ class Service:
             self._news.notify()
         self._thread.join()
         self.log.close()
+        self.journal.close()
         self.queries.close()
 
     def _live(self) -> None:
@@ -222,6 +225,7 @@ class Service:
             progress.answer(result.t, self.queries.streamed(result.query))
             self.answered(result, (ended := time.perf_counter()) - began)
             began = ended
+            self.journal.tick()
 
     def _register(self, one: Registered, logged: bool = False) -> Registered:
         query = self.queries.build(one)

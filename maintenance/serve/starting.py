@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.journal.query_journal import QueryJournal
+from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
@@ -29,6 +32,8 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
     try:
         graphs = StaticGraphs(Dictionary(), {name: Path(file) for name, file in config.graph_files.items()})
         graphs.load()
+        about = About.of_queries(config.seed, "freshkeeper serve", _told(config))
+        journal = QueryJournal(config.seed, config.journal, state, about)
         settings = MaintenanceSettings(
             PolicyName(config.policy),
             BudgetRule.of(config.budget, config.bank),
@@ -36,14 +41,14 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
             seed=config.seed,
             edges=config.edges == "refreshed",
             audit=config.audit,
-            observe=partial(_tell, observers),
+            observe=partial(_tell, [journal.observe, *observers]),
             state=state,
         )
         queries = Registrations(
             settings, _sources(config), graphs, config.streams, state, AnswerLog(config.state / "answers"),
             config.dialect, config.most_queries,
         )  # fmt: skip
-        service = Service(queries, config.streams, ServiceLog(config.state / "log"), config.gap)
+        service = Service(queries, config.streams, ServiceLog(config.state / "log"), config.gap, journal)
     except BaseException:
         state.close()
         raise
@@ -71,6 +76,11 @@ def _sources(config: ServeConfig) -> dict[str, Source]:
     return found | {
         name: replace(found[name], volatile=tuple(predicates)) for name, predicates in config.volatile.items()
     }
+
+
+def _told(config: ServeConfig) -> dict[str, Any]:
+    """All keys; where words that nobody may know stand is one of them, and they themselves are not."""
+    return config.model_dump(mode="json")
 
 
 def _tell(observers: Sequence[Observer], source: str, manager: Manager, evaluation: Evaluation) -> None:

@@ -7,7 +7,7 @@ them, and /status, /metrics and the page read the same numbers.
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,6 +19,7 @@ from freshkeeper.maintenance.budget.target_ledger import TargetLedger
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.serve.look_up import key_text
 from freshkeeper.maintenance.serve.registrations import Registered
 from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.maintenance.service.dispatcher import Dispatcher
@@ -36,6 +37,8 @@ STALEST = 10
 AGAIN = 1.0
 """Seconds before the stalest of a view are looked for again."""
 GAPS = 100
+CHECKED = 1_000
+"""Audited answers that are remembered."""
 OF_QUERY = ("wall_ms", "t", "answers", "errors", "took_ms")
 OF_VIEW = (
     "wall_ms", "t", "results", "expected_fresh", "checked", "checked_fresh", "budget", "spent", "carried", "candidates",
@@ -91,12 +94,13 @@ class Status:
     clock: Callable[[], float] = time.time
     gaps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=GAPS))
     """stretches of streams of which nothing is known, as while a source of elements was away"""
+    audits: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=CHECKED))
+    """answers that were checked, the last ones"""
     _queries: dict[str, Track] = field(default_factory=dict)
     _views: WeakKeyDictionary[Manager, ViewTrack] = field(default_factory=WeakKeyDictionary)
 
     def observe(self, source: str, manager: Manager, evaluation: Evaluation) -> None:
         """One evaluation of a view, from the thread that evaluates."""
-        del source
         known = self._views.get(manager)
         if known is None:
             known = self._views[manager] = ViewTrack()
@@ -107,6 +111,10 @@ class Status:
             record.requests, record.fetch_ms,
         )  # fmt: skip
         known.last_error = next((shown(e) for e in evaluation.refreshes.errors if e is not None), known.last_error)
+        for one in evaluation.audits:
+            keys, read = [key_text(sr) for sr in one.srs], list(one.refreshed)
+            told = {"t": record.t_ms, "view": source, "key": key_text(one.sn), "entries": keys, "fetched_ms": read}
+            self.audits.append(told | {"fresh": one.fresh})
         if (now := time.monotonic()) >= known.looked + AGAIN:
             known.looked, known.stalest = now, _stalest(manager, evaluation)
         self.version += 1
@@ -279,15 +287,6 @@ def _stalest(manager: Manager, evaluation: Evaluation) -> list[dict[str, Any]]:
                 "weight": int(manager.graph.tallies.total[slot]), "cost": manager.endpoint.price.of(1),
             })  # fmt: skip
     return found
-
-
-def key_text(key: Hashable) -> str:
-    """A key for people, and for the look-up door: its terms as SPARQL writes them, but a lone IRI without brackets."""
-    if not isinstance(key, tuple):
-        return str(key)
-    if len(key) == 1:
-        return getattr(key[0], "value", str(key[0]))
-    return " ".join("UNDEF" if term is None else str(term) for term in key)
 
 
 def _number(value: float) -> float | None:

@@ -61,6 +61,8 @@ class PatternEndpoint:
     clock: Callable[[], float] = time.monotonic
     _refusals: Refusals = field(default_factory=Refusals)
     _under_way: set[Asked] = field(default_factory=set)
+    _asking: frozenset[Asked] = frozenset()
+    """what the order that is being delivered asks for"""
     _booked: int = 0
 
     @property
@@ -114,6 +116,7 @@ class PatternEndpoint:
         late: list[Late] = []
         wanted = [*((Kind.COPY, key) for key in order.keys), *((Kind.MISS, sn) for sn in order.sns)]
         asked = self._asked(wanted, outcome)
+        self._asking = frozenset(wanted)
         while True:
             left = max(0.0, until - self.clock())
             sent = yield from sending(self.transport, asked, order.now, bill.tries(asked), self, left)
@@ -131,11 +134,16 @@ class PatternEndpoint:
             asked = self._asked(halves, outcome)
             if not asked or bill.tries(asked) < 1 or self.clock() >= until:
                 break
+        self._asking = frozenset()
         self.requests += bill.requests
         copies = [cast(Copy, outcome[Kind.COPY, key]) for key in order.keys]
         expanded = [cast(Expanded, outcome[Kind.MISS, sn]) for sn in order.sns]
         sent_for = [bill.sent.get(one, 0.0) for one in wanted]
         return Delivery(copies, expanded, bill.spent, bill.requests, late, sent=sent_for)
+
+    def is_asking(self, asked: Asked) -> bool:
+        """Whether a request for it is on its way."""
+        return asked in self._asking or asked in self._under_way
 
     def resting(self) -> Iterable[Asked]:
         """What the source refused not long ago."""

@@ -1,13 +1,14 @@
 from collections.abc import Iterator
 from os import PathLike
 from types import TracebackType
+from typing import IO
 
 from pyarrow import RecordBatch, Schema, Table
 
 def read_table(
     source: str | PathLike[str], *, columns: list[str] | None = None, partitioning: None = None
 ) -> Table: ...
-def write_table(table: Table, where: str | PathLike[str], *, compression: str = "snappy") -> None: ...
+def write_table(table: Table, where: str | PathLike[str] | IO[bytes], *, compression: str = "snappy") -> None: ...
 
 class FileMetaData:
     num_rows: int

@@ -90,6 +90,14 @@ async def query(door: Door, request: Request, given: Named) -> Response:
     return json_response(told(door, door.service.queries.named(given.name)))
 
 
+@operation("GET", "/queries/{name}/explain")
+async def explain(door: Door, request: Request, given: Named) -> Response:
+    """What it means: its windows, how its SERVICE patterns split, and which evaluator runs it by which plan."""
+    del request
+    service, one = door.service, door.service.queries.named(given.name)
+    return json_response(await asyncio.to_thread(service.queries.explained, one))
+
+
 @operation("DELETE", "/queries/{name}", status=HTTPStatus.NO_CONTENT)
 async def delete(door: Door, request: Request, given: Named) -> Response:
     """The query, its views and its answers are no more."""
@@ -131,4 +139,4 @@ def told(door: Door, one: Registered) -> dict[str, Any]:
     return found | ({"failure": failure} if failure else {})
 
 
-OPERATIONS = [queries, register, query, delete, pause, resume]
+OPERATIONS = [queries, register, query, explain, delete, pause, resume]

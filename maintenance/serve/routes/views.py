@@ -1,0 +1,84 @@
+"""The look-up door: what views hold of a key, as queries would answer with it."""
+
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from freshkeeper.maintenance.serve.door import Door, json_response
+from freshkeeper.maintenance.serve.look_up import UnknownKeyError, tag_of
+from freshkeeper.maintenance.serve.operation import HEADER, Given, operation
+
+
+class KeyOf(Given):
+    """Which key of which source."""
+
+    address: str = Field(
+        description="SOURCE/KEY: the IRI of a source, a slash, and a key, as http://example.org/blog/http://example.org/ann"
+    )
+    query: str = Field(default="", description="look in the views of this query alone")
+    known: str = Field(
+        default="", alias="If-None-Match", json_schema_extra=HEADER, description="the ETag that is known"
+    )
+
+
+class Entry(BaseModel):
+    """One cached entry."""
+
+    entry: str = Field(description="its key")
+    rows: list[dict[str, Any]] = Field(description="what it binds, as SPARQL's JSON has it")
+    age_ms: int = Field(description="how long ago it was fetched")
+    fetched_ms: int = Field(description="when it was fetched, in event time")
+    freshness: float | None = Field(description="how likely it is fresh; null: nothing was evaluated yet")
+    refreshing: bool = Field(description="whether a request for it is under way")
+
+
+class Held(BaseModel):
+    """What one view holds."""
+
+    queries: list[str] = Field(description="whose view it is")
+    entries: list[Entry]
+
+
+class LookedUp(BaseModel):
+    """What all views hold of a key."""
+
+    source: str
+    key: str
+    views: list[Held]
+
+
+@operation("GET", "/views/{address:path}", gives=LookedUp, problems=[HTTPStatus.NOT_MODIFIED])
+async def look_up(door: Door, request: Request, given: KeyOf) -> Response:
+    """What views hold of a key: its rows, how old they are, how likely fresh, and whether a refresh is under way.
+
+    A lookup key has the rows of all cached entries that it needs, a cached entry its own. Keys are IRIs or literals as
+    N-Triples writes them, or bare; keys of several terms have spaces between them. `Age` is that of the oldest.
+    """
+    del request
+    source, key = _parted(door, given.address)
+    views = door.look_ups.find(door.service.queries, source, key, given.query)
+    age = max(entry["age_ms"] for view in views for entry in view["entries"])
+    headers = {"Age": str(age // 1000), "ETag": (tag := tag_of(views)), "Cache-Control": "no-cache"}
+    if tag in (each.strip() for each in given.known.split(",")) or given.known.strip() == "*":
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return json_response({"source": source, "key": key, "views": views}, headers=headers)
+
+
+def _parted(door: Door, address: str) -> tuple[str, str]:
+    """The source, the longest that fits, and the key."""
+    sources = door.service.queries.sources
+    fitting = [name for name in sources if address.startswith(name + "/")]
+    if fitting:
+        source = max(fitting, key=len)
+        return source, address[len(source) + 1 :]
+    bare = address.rstrip("/")
+    if bare in sources:
+        raise UnknownKeyError(f"which key of <{bare}>? Give it behind a slash: /views/{bare}/KEY")
+    known = ", ".join(f"<{name}>" for name in sources) or "none"
+    raise UnknownKeyError(f"{address!r} does not begin with a source and a slash; there are: {known}")
+
+
+OPERATIONS = [look_up]
