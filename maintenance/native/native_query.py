@@ -21,6 +21,7 @@ from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.static_parts import relations
 from freshkeeper.maintenance.native.window_slots import HeldSlots
 from freshkeeper.maintenance.query.model import Form, Operator, Query
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rsp.construct import solutions_text
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function
@@ -235,6 +236,6 @@ def shown(query: Query) -> tuple[str, ...]:
     text = solutions_text(query) if constructs else query.sparql if query.form is Form.SELECT else None
     if text is None:
         return ()
-    found = Store().query(text)
+    found = Store().query(sound(text))
     assert isinstance(found, QuerySolutions)
     return tuple(variable.value for variable in found.variables)

@@ -5,7 +5,8 @@ OPTIONAL of a group, and in FILTER EXISTS. Nothing is handed on to a sub-query, 
 
     ?x :p ?n OPTIONAL { BIND(?n AS ?k) } ?x :q ?n    { SELECT * { ?x :p ?n OPTIONAL { BIND(?n AS ?k) } } } ?x :q ?n
 
-It gives the solutions of p|q once, SPARQL once for p and once for q: see alternatives.py.
+It gives the solutions of p|q once, SPARQL once for p and once for q: see alternatives.py. And it ends the process where
+ORDER BY compares in circles: see sort_keys.py.
 """
 
 import re
@@ -15,6 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from freshkeeper.maintenance.query.alternatives import apart
+from freshkeeper.maintenance.query.sort_keys import by_keys
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
@@ -37,7 +39,7 @@ from freshkeeper.maintenance.query.syntax.tree import (
     everything,
 )
 
-SUSPECT = re.compile(r"\bOPTIONAL\b|\bEXISTS\b|\|", re.IGNORECASE)
+SUSPECT = re.compile(r"\bOPTIONAL\b|\bEXISTS\b|\||\bORDER\b", re.IGNORECASE)
 JOINED = (TriplePattern, Values, Group, Union, Select, Service)
 CLOSED = (Filter, Bind, Service)
 """What has groups inside that stay as they are."""
@@ -51,10 +53,16 @@ def sound(sparql: str) -> str:
     tokens = tokenize(sparql)
     tree = read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
     weaver = Weaver(sparql)
-    weaver.copy(
-        0, len(sparql), sorted(_Guard(tokens, _shows_all(tree)).edits(tree.inner, tree), key=lambda edit: edit[:2])
-    )
+    edits = [*_Guard(tokens, _shows_all(tree)).edits(tree.inner, tree), *_ordered(tree)]
+    weaver.copy(0, len(sparql), sorted(edits, key=lambda edit: edit[:2]))
     return weaver.done().text
+
+
+def _ordered(tree: Select) -> Iterator[Edit]:
+    """What ORDER BY compares, of the query and of all its sub-queries."""
+    for element in tree.deep():
+        if isinstance(element, Select):
+            yield from by_keys(element)
 
 
 def _shows_all(tree: Select) -> bool:

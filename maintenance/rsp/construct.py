@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pyoxigraph import BlankNode, Literal, NamedNode, QueryTriples, Store, Triple
 
 from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.query.syntax.source_map import Edit
 from freshkeeper.maintenance.query.syntax.tokens import Kind
 from freshkeeper.maintenance.rsp.evaluator import Row, Term
@@ -62,7 +63,7 @@ def solutions_text(query: Query) -> str | None:
     """The pattern of a query as SELECT *, or None where that is no query (a grouped CONSTRUCT)."""
     text = query.rewrite(Edit(0, len(query.expression.head), "SELECT *")).text
     try:
-        Store().query(text)
+        Store().query(sound(text))
     except SyntaxError:
         return None
     return text

@@ -82,12 +82,18 @@ def _from_child(evaluate: Callable[[], Results], ms: int) -> bytes:
         os.close(reading)
         _give(evaluate, writing)
     os.close(writing)
+    ended: int | None = None
     try:
-        return _read_all(reading, time.monotonic() + ms / 1000, ms)
+        data = _read_all(reading, time.monotonic() + ms / 1000, ms)
+        ended = os.waitpid(child, 0)[1]
     finally:
         os.close(reading)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        if ended is None:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    if ended:
+        raise EvaluationLimitError(f"an evaluation ended its process with {signal.Signals(os.WTERMSIG(ended)).name}")
+    return data
 
 
 def _give(evaluate: Callable[[], Results], writing: int) -> None:
