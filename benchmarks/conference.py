@@ -1,9 +1,12 @@
 """The experiments of seeds/000: one query, more static data, many instances; the snapshot evaluator in the same run.
 
-python benchmarks/conference.py          10⁴ to 10⁶ static triples, 2¹⁰ queries at 10⁵, about 2 minutes
-python benchmarks/conference.py --long   and 10⁷ static triples, 2¹⁰ queries there, about 4 minutes
+python benchmarks/conference.py                          10⁴ to 10⁶ static triples, 2¹⁰ queries at 10⁵, about 2 minutes
+python benchmarks/conference.py --long                   and 10⁷ static triples, 2¹⁰ queries there, about 4 minutes
+python benchmarks/conference.py --at 10000000 --with F   this size alone; figures join those that are in F, so that
+                                                         the sizes may be measured one by one
 """
 
+import json
 import resource
 import sys
 import tempfile
@@ -38,6 +41,8 @@ PEOPLE, AUTHOR = 1_000, 350
 SIGHTINGS, FEW, FEWER = 100_000, 300, 2_000
 """Elements that native queries take; those that the snapshot evaluator and Q2, whose answers are many, take."""
 INSTANCES = (1, 16, 256, 1024)
+LARGEST = 10_000_000
+"""Static triples."""
 DIFFERENT, BY_SNAPSHOT, DIFFERENT_AT = 64, 4, 100_000
 """Queries that are no instances of one template; how many the snapshot evaluator registers; over so many triples."""
 
@@ -195,21 +200,30 @@ def different(setting: Setting, found: dict[str, float]) -> list[list[str]]:
     return rows
 
 
+def sizes() -> list[int]:
+    """How many static triples are asked for."""
+    if "--at" in sys.argv:
+        return [int(sys.argv[sys.argv.index("--at") + 1])]
+    return [10_000, 100_000, 1_000_000, *([LARGEST] if "--long" in sys.argv else [])]
+
+
 def main() -> None:
     """Measure and print."""
-    sizes = [10_000, 100_000, 1_000_000, *([10_000_000] if "--long" in sys.argv else [])]
-    found: dict[str, float] = {}
+    kept = Path(sys.argv[sys.argv.index("--with") + 1]) if "--with" in sys.argv else None
+    found: dict[str, float] = json.loads(kept.read_text("utf-8")) if kept is not None and kept.exists() else {}
     one, instances, loads, others = [], [], [], []
-    for triples in sizes:
+    for triples in sizes():
         with tempfile.TemporaryDirectory() as folder:
             setting = Setting(Path(folder), triples)
             loads.append([f"{triples:,}", f"{setting.load_s:.2f}", f"{setting.peak_mb:,.0f}"])
             found |= {f"load_s_{triples}": setting.load_s, f"peak_mb_{triples}": setting.peak_mb}
             others += different(setting, found) if triples == DIFFERENT_AT else []
             one += single(setting, found)
-            instances += many(setting, found) if triples in (DIFFERENT_AT, sizes[-1]) else []
+            instances += many(setting, found) if triples in (DIFFERENT_AT, LARGEST) else []
+            if kept is not None:
+                kept.write_text(json.dumps(found), "utf-8")
     for number in PUBLISHED:
-        each = [found[f"{number}_ms_{triples}"] for triples in sizes]
+        each = [value for name, value in found.items() if name.startswith(f"{number}_ms_")]
         found[f"{number}_slowest_over_fastest"] = max(each) / min(each)
     columns = ["query, static triples", "published, other hardware", "snapshot", "times", "native"]
     show("One query: milliseconds of one core per triple of the stream", columns, one)

@@ -268,7 +268,7 @@ class Manager:
             results, expected = float(join.counts[join.degrees > 0].sum()), float(join.counts @ join.wholes)
         else:
             lost = float(needed[list(self.view.misses.values())].sum()) * (self.view.degree - 1.0)
-            results, expected = float(needed.sum()) + lost, float(needed @ copies)
+            results, expected = float(needed.sum()) + lost, float((needed * copies).sum())
         audits = self._audited(decision, refreshes)
         if isinstance(self.ledger, TargetLedger) and not again:
             weights, fresh = (join.counts * (join.degrees > 0), join.wholes) if join.whole else (needed, copies)
