@@ -126,6 +126,7 @@ def _html(run: run_directory.Run, sections: Sequence[Section], notes: Sequence[s
         run=run,
         about=run.about,
         sections=sections,
+        levels=report_tables.of_knowledge([section.group for section in sections]),
         notes=notes,
         policies=policies,
         settings=_settings(run),

@@ -6,7 +6,7 @@ from math import isnan
 
 from freshkeeper.simulator.report.amounts import NOTHING, amount, percent, percent_with_interval, signed
 from freshkeeper.simulator.report.drawing import Drawn
-from freshkeeper.simulator.report.groups import Group
+from freshkeeper.simulator.report.groups import CASES, Group
 from freshkeeper.simulator.report.intervals import estimate
 from freshkeeper.simulator.report.panels import BUDGET, TARGETS, Panel, Reach, panels, reaches
 from freshkeeper.simulator.report.verdict import BASELINES
@@ -110,6 +110,31 @@ def _cell(group: Group, setting: str, policy: str, best: bool) -> str:
     if isnan(freshness):
         return NOTHING
     return f"{100 * freshness:.1f}" + ("\N{BLACK STAR}" if best else "*" if score and score.over_budget else "")
+
+
+def of_knowledge(every: Sequence[Group]) -> list[Table]:
+    """One table per case that was run at several levels of knowledge: each in columns of its own, none averaged."""
+    found = []
+    for case in dict.fromkeys(group.case for group in every):
+        levels = [group for group in every if group.case == case]
+        names = [group.knowledge or "not recorded" for group in levels]
+        heads = ["Setting", "Policy", *(f"Fresh, {name}" for name in names), *(f"Requests, {name}" for name in names)]
+        if len(levels) > 1:
+            found.append(Table(heads, _levels(levels), CASES.get(case, case)))
+    return found
+
+
+def _levels(levels: Sequence[Group]) -> list[Row]:
+    """Each setting and policy of the first level that another level has as well."""
+    scores = [{(group.text(s), p): score for (s, p), score in group.scores.items()} for group in levels]
+    rows = []
+    for setting, policy in scores[0]:
+        found = [each.get((setting, policy)) for each in scores]
+        fresh = [percent_with_interval(score.freshness) if score else NOTHING for score in found]
+        sent = [f"{score.requests_per_evaluation:.1f}" if score else NOTHING for score in found]
+        if len([score for score in found if score]) > 1:
+            rows.append(Row(setting, [], [policy, *fresh, *sent]))
+    return rows
 
 
 def budgets(drawn: Drawn) -> list[Table]:

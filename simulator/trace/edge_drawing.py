@@ -14,6 +14,12 @@ def draw_edges(rng: np.random.Generator, sns: int, srs: int, count: int, skew: f
     return Edges((keys // srs).astype(np.int32), (keys % srs).astype(np.int32))
 
 
+def own_edges(sns: int, srs: int) -> Edges:
+    """Each SR belongs to one SN, each SN having as many."""
+    sr = np.arange(srs, dtype=np.int32)
+    return Edges(sr // (srs // sns), sr)
+
+
 def _degrees(rng: np.random.Generator, weight: Floats, sns: int, count: int) -> Ints:
     """How many SNs each SR gets when `count` distinct pairs are drawn one after the other, by the weight of their SR.
 

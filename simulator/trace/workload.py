@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from freshkeeper.policies.arrays import Floats, Ids, Ints, spread
-from freshkeeper.simulator.trace.edge_drawing import draw_edges
+from freshkeeper.simulator.trace.edge_drawing import draw_edges, own_edges
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Schedule, Trace
 
 BLOCK = 500_000
@@ -36,6 +36,10 @@ class Workload(BaseModel):
     srs: int = Field(default=50, ge=1, description="cached entries")
     edges: int = Field(
         default=1000, ge=1, description="distinct edges between lookup keys and entries, drawn at random"
+    )
+    shared: bool = Field(
+        default=True,
+        description="whether several lookup keys may need one entry; false: each has as many of its own",
     )
     degree_skew: float = Field(
         default=0.0,
@@ -93,6 +97,11 @@ class Workload(BaseModel):
     def _fits(self) -> Self:
         if self.edges > self.sns * self.srs:
             raise ValueError(f"edges is {self.edges}; {self.sns} × {self.srs} distinct edges are all that there are")
+        if not self.shared and (self.edges != self.srs or self.srs % self.sns or self.churn_per_minute):
+            raise ValueError(
+                f"shared is false, with {self.sns} keys, {self.srs} entries and {self.edges} edges: there must be as "
+                "many edges as entries, the same number for each key, and no churn"
+            )
         for name in ("change_interval_ms", "arrival_interval_ms"):
             low, high = getattr(self, name)
             if low > high:
@@ -162,7 +171,10 @@ def _population(workload: Workload, streams: _Streams) -> _Population:
     everyone = place.size
     # With churn the table grows so that as many edges as asked for belong to SNs alive at any time, on average.
     count = round(workload.edges * everyone / workload.sns)
-    edges = draw_edges(streams.edges, everyone, workload.srs, count, workload.degree_skew)
+    if workload.shared:
+        edges = draw_edges(streams.edges, everyone, workload.srs, count, workload.degree_skew)
+    else:
+        edges = own_edges(workload.sns, workload.srs)
     interval = streams.arrival_intervals.uniform(*workload.arrival_interval_ms, everyone)
     degree = np.bincount(edges.sn, minlength=everyone)
     interval = _correlated(streams.arrival_intervals, interval, degree, workload.arrival_degree_correlation)

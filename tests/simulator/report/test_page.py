@@ -64,6 +64,13 @@ def test_levels_of_knowledge_have_sections_of_their_own(whole_page: Path) -> Non
         assert all(f"knowledge={knowledge}" in setting for setting in over_time["views"])
 
 
+def test_levels_of_knowledge_are_told_side_by_side_in_columns_of_their_own(whole_page: Path) -> None:
+    words = text(whole_page)
+    head = "Setting Policy Fresh, exact Fresh, learned Requests, exact Requests, learned"
+    assert head in words
+    assert re.search(r"budget 5 · edges 500 plan (\d+\.\d % ± \d+\.\d ){2}\d+\.\d \d+\.\d", words)
+
+
 def test_every_plot_is_in_words_too(whole_page: Path) -> None:
     for plot in plots(whole_page).values():
         for view in plot["views"].values():

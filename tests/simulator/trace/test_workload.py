@@ -317,3 +317,10 @@ def test_every_setting_is_described() -> None:
 def test_settings_that_cannot_be(given_: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Workload(**given_)
+
+
+def test_entries_that_are_not_shared_belong_to_one_key_each() -> None:
+    trace = generate(Workload(sns=3, srs=6, edges=6, shared=False), 1)
+    assert list(zip(trace.edges.sn.tolist(), trace.edges.sr.tolist(), strict=True)) == [(n // 2, n) for n in range(6)]
+    with pytest.raises(ValidationError, match="must be as many"):
+        Workload(sns=3, srs=7, edges=7, shared=False)
