@@ -6,25 +6,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshkeeper.commands.options import SpeakingOption, TimingOption
+from freshkeeper.commands.options import SPEAKING, TIMING
 from freshkeeper.commands.run import read_query
 from freshkeeper.commands.screen import complain, print_json
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
-    from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource, Parts
+    from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
     from freshkeeper.maintenance.fragments.following import Delivered, Following
 
 
 def follow(
     query: Annotated[str, typer.Argument(help="a SELECT query without windows, or a file with one")],
-    source: Annotated[str, typer.Option(metavar="ADDRESS", help="fragments whose triples say how long they hold")],
-    speaking: SpeakingOption = "graph",
-    timing: TimingOption = "expiration",
+    source: Annotated[
+        list[str],
+        typer.Option(
+            metavar="ADDRESS|FILE",
+            help="fragments whose triples say how long they hold, or the YAML file of such a source; several are asked "
+            "as if they were one",
+        ),
+    ],
+    speaking: Annotated[str, typer.Option(help=f"{SPEAKING}; without it the source is asked")] = "",
+    timing: Annotated[str, typer.Option(help=f"{TIMING}; without it the source is asked")] = "",
     dynamic: Annotated[
         str, typer.Option(metavar="IRI,IRI", help="the predicates that change; without it the source is asked")
     ] = "",
     operator: Annotated[str, typer.Option(help="RSTREAM, ISTREAM or DSTREAM")] = "RSTREAM",
+    budget: Annotated[
+        float | None, typer.Option(help="cost units of an evaluation, a request being one; without it what it takes")
+    ] = None,
+    bank: Annotated[float, typer.Option(help="how much unspent budget is carried")] = 0,
     skew: Annotated[str, typer.Option(help="how long after an expiry it is asked again")] = "100ms",
     jitter: Annotated[
         str, typer.Option(help="up to so much later, drawn, so that not all clients come at once")
@@ -39,33 +50,39 @@ def follow(
 ) -> None:
     """Answer a query over time-annotated data, and ask again exactly when the answer expires; lines of JSON.
 
-    Example: `freshkeeper follow delays.rq --source http://localhost:3000/trains`
+    Examples: `freshkeeper follow delays.rq --source http://localhost:3000/trains`,
+    `freshkeeper follow delays.rq --source trains.yaml --source http://localhost:3001/platforms --budget 12`
     """
-    from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
+    from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
+    from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
     from freshkeeper.maintenance.fragments.annotation_style import Speaking, Style, Timing
+    from freshkeeper.maintenance.fragments.followed_sources import annotated_source_of, said_to_change, source_named
     from freshkeeper.maintenance.fragments.following import Following, Pauses
-    from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
     from freshkeeper.maintenance.query.model import Operator
-    from freshkeeper.maintenance.service.source_config import config_of
-    from freshkeeper.maintenance.settings.durations import to_delay
 
-    config = config_of({"fragments": source}, "--source")
-    style = Style(one_of(Speaking, "--speaking", speaking), one_of(Timing, "--timing", timing))
+    configs = [source_named(each) for each in source]
+    style = None
+    if speaking or timing:
+        way = one_of(Speaking, "--speaking", speaking or "graph")
+        style = Style(way, one_of(Timing, "--timing", timing or "expiration"))
     waits = Pauses(
-        _milliseconds(to_delay, "--skew", skew),
-        _milliseconds(to_delay, "--jitter", jitter),
-        longest=_milliseconds(to_delay, "--longest", longest),
+        milliseconds("--skew", skew),
+        milliseconds("--jitter", jitter),
+        longest=milliseconds("--longest", longest),
     )
-    pauses = replace(waits, twice=True) if gap == "twice" else replace(waits, gap=_milliseconds(to_delay, "--gap", gap))
-    client = FragmentsOverHttp(config.fragments or "", cached=cached)
-    over = AnnotatedSource(client, style, _predicates(dynamic), cached)
+    pauses = replace(waits, twice=True) if gap == "twice" else replace(waits, gap=milliseconds("--gap", gap))
+    ledger = None if budget is None else Ledger(BudgetRule.of(budget, bank))
+    changing = _predicates(dynamic) or said_to_change(configs)
+    over = [annotated_source_of(config, style, cached) for config in configs]
     try:
-        following = Following(over, read_query(query), one_of(Operator, "--operator", operator.upper()), pauses)
+        asked = AnnotatedQuery(over, read_query(query), changing, ledger)
         if explain:
-            return _explained(over, following.query, following.parts)
+            return _explained(asked)
+        following = Following(asked, one_of(Operator, "--operator", operator.upper()), pauses, tell=complain)
         _deliver(following, times)
     finally:
-        client.close()
+        for each in over:
+            each.client.close()
     return None
 
 
@@ -80,9 +97,13 @@ def _deliver(following: "Following", times: int) -> None:
         print_json(_line(delivered, following.operator))
         for odd in delivered.moment.odd:
             complain(odd)
-    late, torn, failed = following.late, following.source.torn, following.failed
+    late, torn, failed = following.late, following.query.torn, following.failed
     if late or torn or failed:
         complain(f"{late} answers had expired when they came, {torn} were read again, {failed} times no answer came")
+    ledger = following.query.ledger
+    if ledger is not None:
+        ledger.check()
+        complain(f"{float(ledger.spent):g} cost units in {ledger.evaluations} evaluations")
 
 
 def _line(delivered: "Delivered", operator: str) -> dict[str, Any]:
@@ -95,14 +116,19 @@ def _line(delivered: "Delivered", operator: str) -> dict[str, Any]:
     return {"t": moment.at, **times, "op": str(operator), "requests": moment.requests, "answers": answers}
 
 
-def _explained(source: "AnnotatedSource", query: str, parts: "Parts") -> None:
+def _explained(query: "AnnotatedQuery") -> None:
+    if query.ledger is not None:
+        query.ledger.open()
+    parts = query.parts()
     changing = ", ".join(sorted(str(p) for p in parts.dynamic)) or "nothing: it is answered once"
     print(f"dynamic, asked again when they expire: {changing}")
     print(f"static, asked for once: {', '.join(sorted(str(p) for p in parts.static)) or 'nothing'}")
     if parts.mixed:
         print(f"with and without a time: {', '.join(sorted(str(p) for p in parts.mixed))}")
+    for style in parts.styles:
+        print(f"how long triples hold is said by --speaking {style.speaking} --timing {style.timing}")
     print("fragments are asked for what this needs:")
-    print(source.asked(query, parts))
+    print(query.asked(parts))
 
 
 def _predicates(written: str) -> frozenset[Any] | None:
@@ -122,8 +148,11 @@ def one_of(kinds: Any, option: str, written: str) -> Any:
         raise ConfigError(f"{option} {written}: there is {', '.join(kinds)}") from None
 
 
-def _milliseconds(read: Any, option: str, written: str) -> int:
+def milliseconds(option: str, written: str) -> int:
+    """A duration that an option says."""
+    from freshkeeper.maintenance.settings.durations import to_delay
+
     try:
-        return int(read(written))
+        return int(to_delay(written))
     except ValueError as error:
         raise ConfigError(f"{option}: {error}") from None

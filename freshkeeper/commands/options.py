@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from freshkeeper.maintenance.settings.durations import to_ms
 from freshkeeper.policies.errors import ConfigError
@@ -70,10 +68,6 @@ def pairs(name: str, written: list[str] | None, form: str = "IRI=FILE") -> dict[
     return found
 
 
-SpeakingOption = Annotated[
-    str, typer.Option(help="how triples are spoken of: graph, reification, singleton, star or implicit")
-]
-TimingOption = Annotated[
-    str, typer.Option(help="their times: expiration, interval, or flat (on the mark itself, closed at the end)")
-]
+SPEAKING = "how triples are spoken of: graph, reification, singleton, star or implicit"
+TIMING = "their times: expiration, interval, or flat (on the mark itself, closed at the end)"
 """How it is said until when triples hold."""

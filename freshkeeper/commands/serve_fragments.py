@@ -3,12 +3,13 @@
 import asyncio
 import time
 from pathlib import Path
+from threading import Thread
 from typing import Annotated
 
 import typer
 
-from freshkeeper.commands.follow import one_of
-from freshkeeper.commands.options import SpeakingOption, TimingOption
+from freshkeeper.commands.follow import milliseconds, one_of
+from freshkeeper.commands.options import SPEAKING, TIMING
 from freshkeeper.commands.screen import complain
 from freshkeeper.policies.errors import ConfigError
 
@@ -26,9 +27,21 @@ def serve_fragments(
     from_now: Annotated[
         bool, typer.Option("--from-now", help="the times of --elements are since the server's start, not since 1970")
     ] = False,
-    speaking: SpeakingOption = "graph",
-    timing: TimingOption = "expiration",
+    speaking: Annotated[str, typer.Option(help=SPEAKING)] = "graph",
+    timing: Annotated[str, typer.Option(help=TIMING)] = "expiration",
     history: Annotated[bool, typer.Option("--history", help="keep what is over")] = False,
+    live: Annotated[
+        str,
+        typer.Option(
+            metavar="STREAM",
+            help="elements that come meanwhile, in lines like those of --elements: -, follow:FILE, tcp://host:port or "
+            "http://... (server-sent events)",
+        ),
+    ] = "",
+    notice: Annotated[
+        str,
+        typer.Option(help="how long before it begins each live element comes at least: pages may be kept for so long"),
+    ] = "0s",
     address: Annotated[
         str, typer.Option(help="the address of the fragments as others see it, where a proxy stands before it")
     ] = "",
@@ -36,12 +49,14 @@ def serve_fragments(
     """Serve triple and quad pattern fragments of some RDF: a low-cost server for clients that do the joins.
 
     Examples: `freshkeeper serve-fragments trains.nq`, `freshkeeper serve-fragments data/ --port 8080 --path /trains`,
-    `freshkeeper serve-fragments trains.nt --elements delays.tsv`
+    `freshkeeper serve-fragments trains.nt --elements delays.tsv`,
+    `delays | freshkeeper serve-fragments trains.nt --live - --notice 2s`
     """
     from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData, read_elements_file
-    from freshkeeper.maintenance.fragments.annotation_style import Speaking, Style, Timing
+    from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
     from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
     from freshkeeper.maintenance.fragments.http_listener import Listener
+    from freshkeeper.maintenance.fragments.live_elements import LiveElements
     from freshkeeper.maintenance.fragments.served_data import Served, Serving
     from freshkeeper.maintenance.rdf.rdf_files import load_graph
 
@@ -49,15 +64,27 @@ def serve_fragments(
         raise ConfigError(f"--path {path}: it begins with a slash, as /trains")
     quads = load_graph(data, named=True)
     serving: Serving = Served(quads)
-    if elements is not None:
+    coming: LiveElements | None = None
+    shift = _now() if from_now else 0
+    if elements is not None or live:
         style = Style(one_of(Speaking, "--speaking", speaking), one_of(Timing, "--timing", timing))
         base = address or f"http://{host}:{port}{path}"
         if style.speaking is Speaking.IMPLICIT and not address and port == 0:
             raise ConfigError("--speaking implicit speaks of addresses: name a --port, or --address")
-        changing = read_elements_file(elements, int(time.time() * 1000) if from_now else 0)
-        serving = AnnotatedData(quads, changing, style, base, history)
-    server = FragmentServer(serving, lambda: int(time.time() * 1000), path, page_size, address)
-    listener = Listener(server.answer, time.time)
+        changing = read_elements_file(elements, shift) if elements is not None else []
+        promised = milliseconds("--notice", notice) if live else None
+        serving = annotated = AnnotatedData(quads, changing, style, base, history, promised)
+        if live:
+
+            async def add(held: list[Held]) -> list[str]:
+                return [annotated.add(each, _now()) for each in held]
+
+            def take(held: list[Held]) -> list[str]:
+                return asyncio.run_coroutine_threadsafe(add(held), loop).result()
+
+            coming = LiveElements(live, take, complain, shift)
+    server = FragmentServer(serving, _now, path, page_size, address)
+    listener, loop = Listener(server.answer, time.time), asyncio.new_event_loop()
 
     async def serve() -> None:
         try:
@@ -66,6 +93,17 @@ def serve_fragments(
             raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}; --port 0 is any") from None
         where = listening.sockets[0].getsockname()
         complain(f"serving {len(quads)} quads at http://{where[0]}:{where[1]}{path} (Ctrl-C ends it)")
-        await listening.serve_forever()
+        if coming is not None:
+            Thread(target=coming.run, daemon=True).start()
+        try:
+            await listening.serve_forever()
+        finally:
+            said = f"{server.requests:,} requests, {server.made:,} pages made, {listener.sent:,} bytes sent"
+            complain(f"{said}; {coming.news()}" if coming is not None else said)
 
-    asyncio.run(serve())
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(serve())
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

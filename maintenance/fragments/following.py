@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource, Moment, Parts
+from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery, Moment, Parts
 from freshkeeper.maintenance.fragments.annotation_style import END
 from freshkeeper.maintenance.query.model import Operator
+from freshkeeper.maintenance.service.fetch_errors import NotSentError
 from freshkeeper.maintenance.service.transport import Bound, Term
 from freshkeeper.policies.errors import EndpointError
 
@@ -38,10 +39,9 @@ class Delivered:
 
 @dataclass(eq=False)
 class Following:
-    """One query over one source."""
+    """One query, asked again and again."""
 
-    source: AnnotatedSource
-    query: str
+    query: AnnotatedQuery
     operator: Operator = Operator.RSTREAM
     pauses: Pauses = field(default_factory=Pauses)
     random: Random = field(default_factory=Random)
@@ -49,33 +49,47 @@ class Following:
     """evaluations that had expired when they were there, and were not delivered"""
     evaluations: int = 0
     _before: Counter[tuple[tuple[str, Term], ...]] = field(default_factory=Counter)
+    tell: Callable[[str], None] = lambda said: None
+    """why an evaluation brought nothing"""
     failed: int = 0
-    """evaluations for which the source did not answer"""
+    """evaluations for which the source did not answer, or that could not be paid"""
+    parts: Parts | None = None
+    """the split, once it is known"""
     _fails: int = 0
     _gaps: int = 0
     _lasted: int = 0
-
-    def __post_init__(self) -> None:
-        self.parts: Parts = self.source.parts(self.query)
 
     def run(self, sleep: Callable[[float], bool]) -> Iterator[Delivered]:
         """Evaluate, deliver, sleep until the answers expire; `sleep` says whether to go on."""
         while True:
             try:
-                moment = self.source.evaluate(self.query, self.parts)
-            except EndpointError:
-                if not self.evaluations:
+                moment = self._evaluated()
+            except EndpointError as error:
+                if not self.evaluations and not isinstance(error, NotSentError):
                     raise  # what never worked is a mistake, what worked may work again
+                self.tell(str(error))
                 if not sleep(self._back_off() / 1000):
                     return
                 continue
             self.evaluations, self._fails = self.evaluations + 1, 0
-            if moment.until > self.source.latest():
+            if moment.until > self.query.latest():
                 yield Delivered(moment, self._shown(moment.rows))
             else:
                 self.late += 1
-            if not self.parts.dynamic or not sleep(self._wait(moment) / 1000):
+            if not self._changing() or not sleep(self._wait(moment) / 1000):
                 return
+
+    def _evaluated(self) -> Moment:
+        """One evaluation, within what it is paid; who did not say yet until when things hold is asked again."""
+        if self.query.ledger is not None:
+            self.query.ledger.open()
+        before = self.query.requests
+        if self.parts is None or (self.parts.dynamic and not self.parts.styles):
+            self.parts = self.query.parts()
+        return replace(self.query.evaluate(self.parts), requests=self.query.requests - before)
+
+    def _changing(self) -> bool:
+        return self.parts is not None and bool(self.parts.dynamic)
 
     def _back_off(self) -> int:
         self.failed, self._fails = self.failed + 1, self._fails + 1
@@ -84,7 +98,7 @@ class Following:
     def _wait(self, moment: Moment) -> int:
         """Milliseconds until the next evaluation."""
         pauses, extra = self.pauses, self.random.randint(0, self.pauses.jitter)
-        left = moment.until - self.source.now()
+        left = moment.until - self.query.now()
         if moment.gap:
             self._gaps += 1
             back_off = 2 * self._lasted if pauses.twice else pauses.gap << min(self._gaps - 1, 20)

@@ -70,6 +70,8 @@ class FragmentReader:
     """triples that one request may read"""
     allowed: frozenset[str] = frozenset()
     """hosts that may be followed beside that of the start"""
+    holding: bool = False
+    """whether what holds now is asked for alone, where the source lets one"""
     told: list[Validity] = field(default_factory=list)
     """of every page that was read"""
     read: int = 0
@@ -82,10 +84,14 @@ class FragmentReader:
             self.counts.form = self._page(self.start, None).form
         return self.counts.form
 
+    @property
+    def quads(self) -> bool:
+        """Whether fragments have graphs."""
+        return self.form().quads
+
     def first(self, pattern: QuadPattern) -> Page:
         """The first page of a fragment, which has its count."""
-        form = self.form()
-        address = form.address(pattern)
+        address = self._address(pattern)
         known = address in self._pages
         page = self._page(address, pattern)
         if not known:
@@ -102,7 +108,7 @@ class FragmentReader:
 
     def whole(self, pattern: QuadPattern) -> list[Quad]:
         """All pages of a fragment."""
-        address = self.form().address(pattern)
+        address = self._address(pattern)
         page = self.first(pattern)
         found, seen = list(page.quads), {address}
         most = 2 * (page.count or 0) + SLACK if page.count is not None else self.most
@@ -119,6 +125,10 @@ class FragmentReader:
         if page.count is not None and len(set(found)) != self.counts.of(pattern):
             self.counts.liars += 1
         return found
+
+    def _address(self, pattern: QuadPattern) -> str:
+        form = self.form()
+        return (form.holding if self.holding and form.holding else form).address(pattern)
 
     def _page(self, url: str, pattern: QuadPattern | None) -> Page:
         if url in self._pages:

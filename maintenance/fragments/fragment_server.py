@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from freshkeeper.maintenance.fragments.page_writer import FORMATS, Place, write_page
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern, read_term
+from freshkeeper.maintenance.fragments.search_form import NOW
 from freshkeeper.maintenance.fragments.served_data import Serving
 
 ROLES = ("subject", "predicate", "object", "graph")
@@ -138,9 +139,12 @@ class FragmentServer:
         if media_type is None:
             raise _RefusedError("406 Not Acceptable", f"there is {', '.join(FORMATS)}")
         asked = dict(parse_qsl(parts.query))
+        instant = asked.pop("instant", "")
         pattern, number = pattern_of(asked), page_number(asked.get("page", "1"))
-        quads, total = self.data.slice(pattern, (number - 1) * self.per_page, self.per_page, now)
-        place = Place(self.address or f"http://{host}{self.path}", pattern, number, self.per_page, total)
+        data = self._at(instant)
+        quads, total = data.slice(pattern, (number - 1) * self.per_page, self.per_page, now)
+        base = self.address or f"http://{host}{self.path}"
+        place = Place(base, pattern, number, self.per_page, total, self.data.holding is not None, instant)
         if number > place.last:
             raise _RefusedError("404 Not Found", f"there are {place.last} pages of {total} quads")
         self.made += 1
@@ -150,6 +154,15 @@ class FragmentServer:
             raise _RefusedError("406 Not Acceptable", f"{error}: ask for application/trig") from None
         response = _found(body, media_type, coding)
         return _Made(response, version, self.data.until(pattern, now))
+
+    def _at(self, instant: str) -> Serving:
+        if not instant:
+            return self.data
+        if self.data.holding is None:
+            raise ValueError("instant: nothing here has a history, so what there is is what holds now")
+        if instant != NOW:
+            raise ValueError(f"instant={instant[:40]}: there is what holds {NOW}, and all of it without an instant")
+        return self.data.holding
 
     def _hold(self, key: tuple[str, str, str, str], made: _Made) -> None:
         old = self._held.pop(key, None)

@@ -28,6 +28,8 @@ class Listener:
     seconds: Callable[[], float]
     """since 1970"""
     open: set["_Connection"] = field(default_factory=set)
+    sent: int = 0
+    """bytes, heads and bodies"""
     _date: tuple[int, str] = (0, "")
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
@@ -109,7 +111,9 @@ class _Connection(asyncio.Protocol):
                 "500 Internal Server Error", {"Content-Type": "text/plain"}, type(error).__name__.encode()
             )
         head = response.head(self.listener.date())
-        self.transport.write(head if words[0] == "HEAD" else head + response.body)
+        said = head if words[0] == "HEAD" else head + response.body
+        self.listener.sent += len(said)
+        self.transport.write(said)
         wish = headers.get("connection", "").lower()
         if wish == "close" or (words[2] == "HTTP/1.0" and wish != "keep-alive"):
             self.transport.close()

@@ -15,10 +15,10 @@ its first page tells, or one request for each value that is known.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
 
-from freshkeeper.maintenance.fragments.fragment_reader import FragmentReader
 from freshkeeper.maintenance.fragments.quad_pattern import PatternTerm, QuadPattern
 from freshkeeper.maintenance.fragments.vocabulary import XSD
 from freshkeeper.maintenance.query.sound import sound
@@ -55,7 +55,21 @@ ZERO = ("*", "?")
 """A path with one of these may have no length, and then begins and ends at any node."""
 
 
-def needed(query: str, reader: FragmentReader) -> Store:
+class Fragments(Protocol):
+    """Where fragments are read."""
+
+    @property
+    def quads(self) -> bool:
+        """Whether they have graphs."""
+
+    def pages(self, pattern: QuadPattern) -> float:
+        """How many requests a whole fragment takes yet."""
+
+    def whole(self, pattern: QuadPattern) -> list[Quad]:
+        """All of a fragment."""
+
+
+def needed(query: str, reader: Fragments) -> Store:
     """A store with all that a query needs."""
     tree = _tree(query)
     work = _Fetching(reader, tree.source.prologue.text)
@@ -139,7 +153,7 @@ class _Wanted:
 
 @dataclass(eq=False)
 class _Fetching:
-    reader: FragmentReader
+    reader: Fragments
     prologue: str
     store: Store = field(default_factory=Store)
     _uses: dict[str, int] = field(default_factory=dict)
@@ -223,7 +237,7 @@ class _Fetching:
         """The pattern with what has one value only, and the values of each other variable that can be put in."""
         pattern, values = one.pattern, dict[str, list[PatternTerm]]()
         for role, name in one.variables.items():
-            if name not in given.names or (role == "graph" and not self.reader.form().quads):
+            if name not in given.names or (role == "graph" and not self.reader.quads):
                 continue
             found = self._values(name, given)
             if not all(map(_means_the_same, found)):
@@ -245,7 +259,7 @@ class _Fetching:
 
     def _fetch(self, one: _Wanted, pattern: QuadPattern, values: dict[str, list[PatternTerm]]) -> None:
         """The triples of a pattern, as a whole or for each value."""
-        if isinstance(one.graph, str | NamedNode) and not self.reader.form().quads:
+        if isinstance(one.graph, str | NamedNode) and not self.reader.quads:
             raise FetchError(
                 "refused: the source has fragments of triples, and the pattern asks for a graph", refused=True
             )
@@ -262,7 +276,7 @@ class _Fetching:
 
     def _add(self, one: _Wanted, quads: Sequence[Quad]) -> None:
         for quad in quads:
-            graph = quad.graph_name if self.reader.form().quads else DefaultGraph()
+            graph = quad.graph_name if self.reader.quads else DefaultGraph()
             self.store.add(Quad(quad.subject, quad.predicate, quad.object, graph))
             for role, term in (("subject", quad.subject), ("object", quad.object)):
                 if isinstance(term, BlankNode) and role in one.joins:

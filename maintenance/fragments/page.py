@@ -5,7 +5,7 @@ is said of the page, of its dataset and of the nodes that their form is made of 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
@@ -93,19 +93,27 @@ class _Controls:
     search: Quad
 
     def form(self) -> SearchForm:
-        """The form behind hydra:search."""
-        template = self._one(self.search.object, TEMPLATE)
+        """The form behind hydra:search; of several, the one that asks for nothing but quads, or for triples."""
+        forms = [
+            self._form(quad) for quad in self.quads if quad.predicate == SEARCH and _has_template(quad, self.quads)
+        ]
+        plain = [form for form in forms if "instant" not in form.variables]
+        timed = [form for form in forms if "instant" in form.variables]
+        return replace(plain[0], holding=next(iter(timed), None)) if plain else forms[0]
+
+    def _form(self, search: Quad) -> SearchForm:
+        template = self._one(search.object, TEMPLATE)
         if not isinstance(template, Literal) or not is_template(template.value):
             found = "none" if template is None else str(template)[:100]
             raise FetchError(f"malformed: the page's form has no template that can be filled: {found}")
         variables = {}
-        for mapping in self._all(self.search.object, MAPPING):
+        for mapping in self._all(search.object, MAPPING):
             name, role = self._one(mapping, VARIABLE), self._one(mapping, PROPERTY)
             if isinstance(name, Literal) and isinstance(role, NamedNode) and role.value in ROLES:
                 variables[ROLES[role.value]] = name.value
         if missing := {"subject", "predicate", "object"} - variables.keys():
             raise FetchError(f"malformed: the page's form has no variable for the {' and the '.join(sorted(missing))}")
-        default = self._one(self.search.subject, DEFAULT)
+        default = self._one(search.subject, DEFAULT)
         return SearchForm(template.value, variables, default.value if isinstance(default, NamedNode) else DEFAULT_GRAPH)
 
     def number(self, *predicates: NamedNode) -> int | None:
@@ -130,7 +138,8 @@ class _Controls:
         own: set[object] = {self.search.subject}
         own |= {quad.subject for quad in self.quads if quad.predicate in (SUBSET, *NEXT, TOTAL, PER_PAGE)}
         own |= {quad.object for quad in self.quads if quad.predicate == SUBSET and quad.subject in own}
-        own |= {self.search.object, *self._all(self.search.object, MAPPING)}
+        for search in (quad.object for quad in self.quads if quad.predicate == SEARCH):
+            own |= {search, *self._all(search, MAPPING)}
         own |= {NamedNode(self.url)}
         return [quad for quad in self.quads if quad.subject not in own]
 

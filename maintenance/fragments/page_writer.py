@@ -5,6 +5,7 @@ Where a format has graphs, the controls are in one of their own, as the specific
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 from urllib.parse import quote
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, serialize
@@ -41,6 +42,7 @@ GRAPHLESS = (RdfFormat.TURTLE, RdfFormat.N_TRIPLES)
 _TYPE = NamedNode(f"{RDF}type")
 _EXPLICIT = NamedNode(f"{HYDRA}variableRepresentation"), NamedNode(f"{HYDRA}ExplicitRepresentation")
 _FIRST, _PREVIOUS = NamedNode(f"{HYDRA}first"), NamedNode(f"{HYDRA}previous")
+_Said: TypeAlias = tuple[NamedNode | BlankNode, NamedNode, NamedNode | BlankNode | Literal]
 _NAMES = {role: iri for iri, role in ROLES.items()}
 
 
@@ -54,11 +56,16 @@ class Place:
     number: int
     per_page: int
     total: int
+    history: bool = False
+    """whether there is a form for what holds now alone"""
+    instant: str = ""
+    """what the fragment is of, where it is not of all times"""
 
     @property
     def fragment(self) -> str:
         """The address of the fragment."""
         given = [f"{role}={quote(written(term), safe='')}" for role, term in self.pattern.terms.items()]
+        given += [f"instant={self.instant}"] if self.instant else []
         return self.base + ("?" + "&".join(given) if given else "")
 
     def page(self, number: int) -> str:
@@ -98,21 +105,27 @@ def _outside(quad: Quad) -> Quad:
     return Quad(subject, quad.predicate, value, graph)  # type: ignore[arg-type]
 
 
-def _controls(place: Place) -> Iterator[tuple[NamedNode | BlankNode, NamedNode, NamedNode | BlankNode | Literal]]:
+def _form(place: Place, form: BlankNode, roles: Sequence[str]) -> Iterator[_Said]:
+    """One form; clients count what it asks for, so that what holds now has a form of its own."""
+    yield NamedNode(f"{place.base}#dataset"), SEARCH, form
+    yield form, TEMPLATE, Literal(f"{place.base}{{?{','.join(roles)}}}")
+    yield form, *_EXPLICIT
+    for role in roles:
+        yield form, MAPPING, BlankNode(role)
+        yield BlankNode(role), VARIABLE, Literal(role)
+        yield BlankNode(role), PROPERTY, NamedNode(_NAMES[role])
+
+
+def _controls(place: Place) -> Iterator[_Said]:
     """The form, the counts and the neighbours of a page."""
     dataset, page = NamedNode(f"{place.base}#dataset"), NamedNode(place.page(place.number))
-    form, gaps = BlankNode("form"), ",".join(_NAMES)
     yield dataset, _TYPE, NamedNode(f"{VOID}Dataset")
     yield dataset, _TYPE, NamedNode(f"{HYDRA}Collection")
     yield dataset, SUBSET, page
     yield dataset, DEFAULT, NamedNode(DEFAULT_GRAPH)
-    yield dataset, SEARCH, form
-    yield form, TEMPLATE, Literal(f"{place.base}{{?{gaps}}}")
-    yield form, *_EXPLICIT
-    for role, iri in _NAMES.items():
-        yield form, MAPPING, BlankNode(role)
-        yield BlankNode(role), VARIABLE, Literal(role)
-        yield BlankNode(role), PROPERTY, NamedNode(iri)
+    yield from _form(place, BlankNode("form"), [role for role in _NAMES if role != "instant"])
+    if place.history:
+        yield from _form(place, BlankNode("now"), list(_NAMES))
     fragment = NamedNode(place.fragment)
     yield fragment, SUBSET, page
     yield page, _TYPE, NamedNode(f"{HYDRA}PartialCollectionView")

@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 from freshkeeper.maintenance.fragments.quad_pattern import DEFAULT_GRAPH, QuadPattern, written
 
+NOW = "now"
+"""The instant of the request, in addresses of what holds then."""
 _GAP = re.compile(r"\{([?&+]?)([A-Za-z0-9_.,%]+)\}")
 
 
@@ -19,8 +21,10 @@ class SearchForm:
 
     template: str
     variables: Mapping[str, str]
-    """by role: subject, predicate, object, graph"""
+    """by role: subject, predicate, object, graph, and instant where there is what holds now alone"""
     default_graph: str = DEFAULT_GRAPH
+    holding: "SearchForm | None" = None
+    """the form for what holds now alone"""
 
     @property
     def quads(self) -> bool:
@@ -34,6 +38,8 @@ class SearchForm:
             for role, term in pattern.terms.items()
             if role in self.variables
         }
+        if "instant" in self.variables:
+            given[self.variables["instant"]] = NOW
         return _GAP.sub(lambda gap: _filled(gap[1], gap[2].split(","), given), self.template)
 
 

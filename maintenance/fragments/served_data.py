@@ -22,6 +22,10 @@ HELD = 200_000
 class Serving(Protocol):
     """Data that is served."""
 
+    @property
+    def holding(self) -> "Serving | None":
+        """What holds now alone, where there is more."""
+
     def version(self, now: int) -> int:
         """Another number as soon as anything has changed."""
 
@@ -78,6 +82,7 @@ class Served:
     """Quads that do not change."""
 
     quads: Iterable[Quad]
+    holding: None = None
 
     def __post_init__(self) -> None:
         store = Store()

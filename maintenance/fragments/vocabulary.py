@@ -21,5 +21,6 @@ ROLES = {
     f"{RDF}predicate": "predicate",
     f"{RDF}object": "object",
     f"{SD}graph": "graph",
+    "http://example.org/temporal#instant": "instant",
 }
 """What a variable of a form stands for, by the property that the form says it has."""

@@ -22,6 +22,7 @@ from freshkeeper.maintenance.service.annotations import Annotation, Told
 from freshkeeper.maintenance.service.bounds import bounded
 from freshkeeper.maintenance.service.dispatcher import Carrier, Dispatcher, RequestOptions
 from freshkeeper.maintenance.service.endpoint import Price
+from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.exchange import ConnectionPool
 from freshkeeper.maintenance.service.http.json_over_http import JsonOverHttp
 from freshkeeper.maintenance.service.http.sparql_over_http import SparqlOverHttp
@@ -176,15 +177,24 @@ def _transport(config: SourceConfig) -> Transport:
     if config.sparql is not None:
         carrier = SparqlOverHttp(config.sparql, credentials, config.method, pool, dated)
     elif config.fragments is not None:
-        hosts = frozenset(config.hosts)
-        carrier = FragmentsOverHttp(config.fragments, credentials, pool, dated, hosts, config.reuse)
+        carrier = fragments_of(config, credentials)
     else:
         carrier = JsonOverHttp([each.documents() for each in config.resources], credentials, pool, dated)
-    breaker = Breaker(config.failures, config.cool_down / 1000)
-    limiter = RateLimiter([Limit(Rate.of(written)) for written in config.limits], breaker)
     deadline = math.inf if config.deadline is None else config.deadline / 1000
     options = RequestOptions(config.concurrency, config.timeout / 1000, deadline, config.retries)
-    return Dispatcher(carrier, limiter, options, credentials.mask)
+    return Dispatcher(carrier, limiter_of(config), options, credentials.mask)
+
+
+def fragments_of(config: SourceConfig, credentials: Credentials) -> FragmentsOverHttp:
+    """The client of a source of fragments."""
+    pool, dated = ConnectionPool(config.max_size), config.knowledge == "published"
+    return FragmentsOverHttp(config.fragments or "", credentials, pool, dated, frozenset(config.hosts), config.reuse)
+
+
+def limiter_of(config: SourceConfig) -> RateLimiter:
+    """Limits and breaker of a source."""
+    breaker = Breaker(config.failures, config.cool_down / 1000)
+    return RateLimiter([Limit(Rate.of(written)) for written in config.limits], breaker)
 
 
 def _changes(path: Path) -> list[tuple[int, Quad]]:

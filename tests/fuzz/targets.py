@@ -14,11 +14,13 @@ from pathlib import Path
 
 from samples import MAPPINGS
 
+from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.fragments.annotation_style import Speaking, Style, Timing
 from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.fragments.http_listener import Listener
+from freshkeeper.maintenance.fragments.page_requests import PageRequests
 from freshkeeper.maintenance.fragments.served_data import Served
 from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.dictionary import Dictionary
@@ -156,10 +158,12 @@ def followed(place: Path, following: Next) -> None:
         if over:
             break
         client = FragmentsOverHttp(f"{server.url}/f", cached=number % 2 == 0)
-        source = AnnotatedSource(client, Style([*Speaking][number % 5], [*Timing][number % 3]), timeout=5.0)
+        style = Style([*Speaking][number % 5], [*Timing][number % 3])
+        source = AnnotatedSource(client, style if number % 4 else None, requests=PageRequests(retries=0, timeout=5.0))
         with suppress(FreshkeeperError):
             query = f"SELECT * {{ ?s <{E}boss> ?b . ?s <{E}followers> ?n }}"
-            source.evaluate(query, source.parts(query))
+            asked = AnnotatedQuery([source], query)
+            asked.evaluate(asked.parts())
         client.close()
     server.stop()
 

@@ -2,20 +2,27 @@
 
 from collections import Counter
 from email.utils import formatdate
+from functools import partial
 from random import Random
 
 import pytest
-from pyoxigraph import NamedNode
+from pyoxigraph import Literal, NamedNode, Triple
 
+from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
 from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData, read_elements_file
+from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
 from freshkeeper.maintenance.fragments.following import Following, Pauses
 from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
+from freshkeeper.maintenance.fragments.page_requests import PageRequests
 from freshkeeper.maintenance.query.model import Operator
-from freshkeeper.maintenance.service.fetch_errors import FetchError
+from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.service.http.exchange import Answer
+from freshkeeper.maintenance.service.limits.breaker import Breaker
+from freshkeeper.maintenance.service.limits.rate import Limit, Rate
+from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
 from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.trace.trains import trains
 
@@ -44,8 +51,8 @@ class Wire:
 
     clock, max_bytes = staticmethod(lambda: 0.0), 32_000_000
 
-    def __init__(self, server, time):
-        self.server, self.time, self.targets = server, time, []
+    def __init__(self, server, time, ahead=None):
+        self.server, self.time, self.targets, self.ahead = server, time, [], ahead
 
     def exchange(self, call, deadline):
         assert deadline.go()
@@ -56,14 +63,17 @@ class Wire:
         answer = self.server.answer("GET", target, headers)
         code, _, reason = answer.status.partition(" ")
         given = {name.lower(): value for name, value in answer.headers.items()}
-        given["date"] = formatdate((self.time.ms + self.time.ahead) // 1000, usegmt=True)
+        ahead = self.time.ahead if self.ahead is None else self.ahead
+        given["date"] = formatdate((self.time.ms + ahead) // 1000, usegmt=True)
         return Answer(int(code), reason, given, answer.body)
 
     def close(self):
         """Nothing is open."""
 
 
-def world(style=GRAPHS, number=10, lasts=10_000, until=600_000, time=None, elements=None, history=False, **more):
+def world(
+    style=GRAPHS, number=10, lasts=10_000, until=600_000, time=None, elements=None, history=False, found=False, **more
+):
     time = time or Time()
     static, held = trains(number, lasts, START + until, START - START % lasts)
     held = held if elements is None else elements
@@ -71,7 +81,10 @@ def world(style=GRAPHS, number=10, lasts=10_000, until=600_000, time=None, eleme
     server = FragmentServer(data, lambda: time.ms + time.ahead, "/data")
     wire = Wire(server, time)
     client = FragmentsOverHttp("http://source/data", pool=wire, wall=lambda: time.ms / 1000)
-    return time, held, static, wire, AnnotatedSource(client, style, **more)
+    limiter = RateLimiter(clock=lambda: time.ms / 1000, wall=lambda: time.ms / 1000)
+    requests = PageRequests(limiter, pause=time.sleep)
+    source = AnnotatedSource(client, None if found else style, requests=requests)
+    return time, held, static, wire, partial(AnnotatedQuery, [source], **more)
 
 
 def true_at(held, static, at):
@@ -96,10 +109,10 @@ def rows_of(moment):
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking}-{style.timing}")
 def test_answers_are_true_in_every_style_at_every_expiry(style):
     time, held, static, _, source = world(style, number=5)
-    following = Following(source, QUERY, pauses=Pauses(skew=10))
-    assert {p.value.removeprefix(T) for p in following.parts.dynamic} == {"delay", "platform"}
+    following = Following(source(QUERY), pauses=Pauses(skew=10))
     for n, delivered in enumerate(following.run(time.sleep)):
         moment = delivered.moment
+        assert {p.value.removeprefix(T) for p in following.parts.dynamic} == {"delay", "platform"}
         assert rows_of(moment) == true_at(held, static, moment.at), n
         assert rows_of(moment) == true_at(held, static, moment.until - 1)
         assert moment.since <= moment.at < moment.until
@@ -115,7 +128,7 @@ def test_hours_of_trains_have_no_answer_beyond_its_interval(trains_, minutes, ah
     time = Time(ahead=ahead)
     time.ms += 20_000
     time, held, static, wire, source = world(number=trains_, until=minutes * 60_000 + 60_000, time=time)
-    following = Following(source, QUERY, pauses=Pauses(skew=100))
+    following = Following(source(QUERY), pauses=Pauses(skew=100))
     began, wrong = time.ms, 0
     for delivered in following.run(time.sleep):
         at = time.ms + time.ahead
@@ -134,7 +147,7 @@ def test_a_predicate_of_which_there_is_nothing_yet_may_change():
     _, held = trains(2, 10_000, START + 100_000, START + 30_000)
     for style in STYLES:
         time, *_, source = world(style, elements=held, number=2)
-        following = Following(source, QUERY)
+        following = Following(source(QUERY))
         seen = []
         for delivered in following.run(time.sleep):
             seen.append(len(delivered.rows))
@@ -145,7 +158,7 @@ def test_a_predicate_of_which_there_is_nothing_yet_may_change():
 
 def test_static_parts_are_asked_for_once_and_dynamic_ones_whenever_they_expire():
     time, _, _, wire, source = world()
-    following = Following(source, QUERY)
+    following = Following(source(QUERY))
     for delivered in following.run(time.sleep):
         last = delivered.moment
         if following.evaluations == 4:
@@ -157,15 +170,15 @@ def test_static_parts_are_asked_for_once_and_dynamic_ones_whenever_they_expire()
 
 def test_an_evaluation_of_a_hundred_trains_takes_twelve_requests_at_most():
     _, held, static, wire, source = world(number=100)
-    parts = source.parts(QUERY)
-    moment = source.evaluate(QUERY, parts)
+    query = source(QUERY)
+    moment = query.evaluate(query.parts())
     assert rows_of(moment) == true_at(held, static, moment.at)
     assert len(wire.targets) <= 12
 
 
 def test_what_changes_may_be_said_by_hand():
     *_, wire, source = world(dynamic=frozenset([NamedNode(f"{T}delay"), NamedNode(f"{T}platform")]))
-    assert len(source.parts(QUERY).dynamic) == 2
+    assert len(source(QUERY).parts().dynamic) == 2
     assert not wire.targets
 
 
@@ -174,7 +187,7 @@ def test_where_nothing_holds_it_backs_off_and_comes_back():
     later = [Held(one.triple, one.since + 60_000, one.until + 260_000) for one in held]
     for twice, most in ((False, 9), (True, 40)):
         time, *_, source = world(elements=[*held, *later], number=2)
-        following = Following(source, QUERY, pauses=Pauses(twice=twice))
+        following = Following(source(QUERY), pauses=Pauses(twice=twice))
         seen = []
         for delivered in following.run(time.sleep):
             seen.append(len(delivered.rows))
@@ -187,7 +200,7 @@ def test_where_nothing_holds_it_backs_off_and_comes_back():
 
 def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_delivered():
     time, held, static, wire, source = world()
-    following = Following(source, QUERY)
+    following = Following(source(QUERY))
     exchange, away = wire.exchange, range(START + 15_000, START + 45_000)
 
     def failing(call, deadline):
@@ -209,7 +222,7 @@ def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_d
 def test_new_and_gone_answers():
     time, *_, source = world(number=3)
     for operator, counts in ((Operator.ISTREAM, [3, 3]), (Operator.DSTREAM, [0, 3])):
-        following = Following(source, QUERY, operator)
+        following = Following(source(QUERY), operator)
         found = []
         for delivered in following.run(time.sleep):
             found.append(len(delivered.rows))
@@ -220,7 +233,7 @@ def test_new_and_gone_answers():
 
 def test_jitter_delays_and_never_hastens():
     time, *_, source = world()
-    following = Following(source, QUERY, pauses=Pauses(skew=50, jitter=500), random=Random(1))
+    following = Following(source(QUERY), pauses=Pauses(skew=50, jitter=500), random=Random(1))
     untils, ats = [], []
     for delivered in following.run(time.sleep):
         ats.append(delivered.moment.at)
@@ -232,7 +245,7 @@ def test_jitter_delays_and_never_hastens():
 
 def test_a_history_that_is_kept_changes_no_answer():
     time, held, static, _, source = world(Style(Speaking.GRAPH, Timing.INTERVAL), number=4, history=True)
-    for delivered in Following(source, QUERY).run(time.sleep):
+    for delivered in Following(source(QUERY)).run(time.sleep):
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
         if time.ms > START + 100_000:
             break
@@ -240,7 +253,7 @@ def test_a_history_that_is_kept_changes_no_answer():
 
 def test_a_query_of_static_data_alone_is_answered_once():
     time, *_, source = world()
-    following = Following(source, f"SELECT * {{ ?id <{T}headSign> ?sign }}")
+    following = Following(source(f"SELECT * {{ ?id <{T}headSign> ?sign }}"))
     assert [len(delivered.rows) for delivered in following.run(time.sleep)] == [10]
 
 
@@ -260,7 +273,8 @@ def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_
     query = f"PREFIX t: <{T}> SELECT * {{ {pattern} }}"
     for style in (Style(), Style(Speaking.SINGLETON, Timing.FLAT), Style(Speaking.IMPLICIT, Timing.INTERVAL)):
         _, held, static, _, source = world(style)
-        moment = source.evaluate(query, source.parts(query))
+        asked = source(query)
+        moment = asked.evaluate(asked.parts())
         store = Store()
         store.extend(static)
         for one in held:
@@ -285,7 +299,7 @@ def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_
 def test_queries_that_cannot_be_followed_are_refused_in_words(query, said):
     *_, source = world()
     with pytest.raises((ConfigError, InputError), match=said):
-        source.parts(query)
+        source(query).parts()
 
 
 @pytest.mark.parametrize(
@@ -309,3 +323,106 @@ def test_pages_of_changing_data_say_when_they_expire():
     ends = min(one.until for one in held if one.since <= time.ms < one.until)
     assert answer.headers["Cache-Control"] == f"public, max-age={(ends - time.ms) // 1000}"
     assert "86400" in wire.server.answer("GET", f"/data?predicate={T}headSign", {"host": "e"}).headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking}-{style.timing}")
+def test_how_times_are_said_is_found_by_asking(style):
+    _, held, static, wire, source = world(style, number=5, found=True)
+    asked = source(QUERY)
+    parts = asked.parts()
+    moment = asked.evaluate(parts)
+    assert parts.styles == (style,)
+    assert rows_of(moment) == true_at(held, static, moment.at)
+    assert len(wire.targets) <= 24
+
+
+def test_a_source_that_says_times_in_two_ways_must_be_told_which():
+    *_, wire, source = world(found=True)
+    flat = Style(Speaking.SINGLETON, Timing.FLAT)
+    quads = flat.written(
+        Held(Triple(NamedNode(f"{T}1"), NamedNode(f"{T}late"), Literal(1)), START, START + 1_000), "urn:other", str
+    )
+    wire.server.data._store.extend(quads)
+    with pytest.raises(ConfigError, match="--speaking graph --timing expiration and --speaking singleton"):
+        source(QUERY).parts()
+
+
+def test_times_that_are_said_only_later_are_found_later():
+    _, held = trains(2, 10_000, START + 100_000, START + 30_000)
+    time, _, static, _, source = world(elements=held, number=2, found=True)
+    following, seen = Following(source(QUERY)), []
+    for delivered in following.run(time.sleep):
+        seen.append(len(delivered.rows))
+        assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
+        if seen[-1] or following.evaluations > 30:
+            break
+    assert seen[-1] == 2
+
+
+@pytest.mark.parametrize("style", [Style(), Style(Speaking.SINGLETON, Timing.FLAT)], ids=str)
+def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style):
+    time, held, static, wire, source = world(style, number=50, until=900_000, history=True)
+    following, sent = Following(source(QUERY)), []
+    for delivered in following.run(time.sleep):
+        assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
+        sent.append(delivered.moment.requests)
+        if following.evaluations == 60:
+            break
+    assert max(sent[-5:]) == max(sent[1:6]), "sixty changes later an evaluation takes what it took at first"
+    assert all("instant=now" in target for target in wire.targets if "delay" in target)
+
+
+def test_no_evaluation_spends_more_than_its_budget_and_what_is_late_comes_later():
+    time, held, static, wire, source = world(number=5)
+    following, asked = Following(source(QUERY, ledger=Ledger(BudgetRule.of(3, bank=6)))), []
+    said = []
+    following.tell = said.append
+    for delivered in following.run(time.sleep):
+        assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
+        asked.append((following.query.ledger.evaluations, len(wire.targets)))
+        if following.evaluations == 8:
+            break
+    following.query.ledger.check()
+    assert all(sent <= 3 * evaluations for evaluations, sent in asked)
+    assert following.failed >= 1
+    assert "the budget of this evaluation is spent" in said[0]
+    assert following.query.ledger.spent == len(wire.targets)
+
+
+def test_requests_wait_for_the_rate_limit_and_a_source_that_is_down_is_left_alone():
+    time, *_, wire, source = world(number=5)
+    query = source(QUERY)
+    requests = query.sources[0].requests
+    requests.limiter.limits = [Limit(Rate.of("2/s"))]
+    began = time.ms
+    query.evaluate(query.parts())
+    assert time.ms - began >= (len(wire.targets) - 2) * 500
+    requests.limiter.breaker = Breaker(failures=1, cool_down=60)
+    requests.limiter.failed()
+    time.ms += 10_000
+    with pytest.raises(NotSentError, match="failed 1 times in a row"):
+        query.evaluate(query.parts())
+
+
+def test_several_sources_are_asked_as_one_and_by_the_clock_of_the_first():
+    time, held, static, *_ = world(number=5)
+    first = [one for one in held if one.triple.predicate.value == f"{T}delay"]
+    other = [one for one in held if one.triple.predicate.value == f"{T}platform"]
+    flat = Style(Speaking.SINGLETON, Timing.FLAT)
+
+    def served(elements, quads, style, ahead):
+        moved = [Held(one.triple, one.since + ahead, one.until + ahead) for one in elements]
+        server = FragmentServer(AnnotatedData(quads, moved, style), lambda: time.ms + ahead, "/data")
+        wire = Wire(server, time, ahead)
+        client = FragmentsOverHttp("http://source/data", pool=wire, wall=lambda: time.ms / 1000)
+        return AnnotatedSource(client)
+
+    sources = [served(first, static[:9], Style(), 0), served(other, static[9:], flat, 60_000)]
+    following = Following(AnnotatedQuery(sources, QUERY), pauses=Pauses(skew=1_500))
+    for delivered in following.run(time.sleep):
+        assert delivered.moment.since <= delivered.moment.at < delivered.moment.until
+        assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
+        if following.evaluations == 6:
+            break
+    assert following.evaluations == 6
+    assert set(following.parts.styles) == {Style(), flat}

@@ -10,6 +10,7 @@ from fragment_queries import PREFIX, QUERIES, SOCIAL, E
 from pyoxigraph import Literal, RdfFormat, Store, Triple, parse, serialize
 
 from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
+from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
@@ -109,7 +110,8 @@ def followed(url):
     try:
         for query in QUERIES:
             with suppress(ConfigError):
-                found[query] = source.evaluate(PREFIX + query, source.parts(PREFIX + query))
+                asked = AnnotatedQuery([source], PREFIX + query)
+                found[query] = asked.evaluate(asked.parts())
     finally:
         client.close()
     return found

@@ -1,0 +1,39 @@
+"""Sources that are followed, from what is said of them: an address, or the YAML file of a source of fragments."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyoxigraph import NamedNode
+
+from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.fragments.annotation_style import Style
+from freshkeeper.maintenance.fragments.page_requests import PageRequests
+from freshkeeper.maintenance.service.source_config import SourceConfig, config_of, read_config
+from freshkeeper.maintenance.service.sources import fragments_of, limiter_of
+from freshkeeper.policies.errors import ConfigError
+
+
+def source_named(written: str) -> SourceConfig:
+    """The config of an address or of a file."""
+    if not written.lower().endswith((".yaml", ".yml")):
+        return config_of({"fragments": written}, "--source")
+    config = read_config(Path(written))
+    if config.kind != "fragments":
+        raise ConfigError(f"{written} has {config.kind}: what is followed are fragments")
+    return config
+
+
+def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -> AnnotatedSource:
+    """A source with its limits, its breaker and its price."""
+    credentials = config.auth.read().hiding(config.addresses)
+    client = replace(fragments_of(config, credentials), cached=keep and config.reuse)
+    requests = PageRequests(limiter_of(config), config.retries, config.timeout / 1000, config.per_request)
+    return AnnotatedSource(client, style, keep, requests)
+
+
+def said_to_change(configs: Sequence[SourceConfig]) -> frozenset[NamedNode] | None:
+    """The predicates that change, where every source says which of its own do."""
+    if not all(config.volatile for config in configs):
+        return None
+    return frozenset(NamedNode(iri) for config in configs for iri in config.volatile)

@@ -1,0 +1,129 @@
+"""Elements that come while they are served: from files that grow and from connections, promised or not."""
+
+import socket
+import threading
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Quad
+
+from freshkeeper.maintenance.fragments.annotated_data import SHORT, AnnotatedData, read_element
+from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
+from freshkeeper.maintenance.fragments.live_elements import LiveElements
+from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+from freshkeeper.policies.errors import ConfigError
+
+E = "http://e/"
+STATIC = [Quad(NamedNode(f"{E}t"), NamedNode(f"{E}sign"), Literal("Ghent"))]
+DELAY = QuadPattern(predicate=NamedNode(f"{E}delay"))
+
+
+def line(since, until, value, predicate="delay"):
+    return f'{since}\t{until}\t<{E}t> <{E}{predicate}> "{value}" .'
+
+
+def held(*given):
+    return read_element(line(*given), "here")
+
+
+def delays(data, now):
+    quads, _ = data.slice(DELAY, 0, 10, now)
+    return [quad.object.value for quad in quads]
+
+
+def test_an_element_is_served_from_when_it_holds_until_it_ends():
+    data = AnnotatedData(STATIC, [])
+    assert data.add(held(2_000, 3_000, "late"), 1_000) == ""
+    assert [delays(data, now) for now in (1_999, 2_000, 2_999, 3_000)] == [[], ["late"], ["late"], []]
+
+
+def test_what_began_already_is_served_at_once_and_what_is_over_is_not():
+    data = AnnotatedData(STATIC, [])
+    assert data.add(held(1_000, 3_000, "late"), 2_000) == ""
+    assert delays(data, 2_000) == ["late"]
+    assert "over already" in data.add(held(1_000, 2_000, "old"), 2_000)
+    assert "never changes" in data.add(held(3_000, 4_000, "Bruges", "sign"), 2_000)
+
+
+def test_nothing_is_kept_of_elements_that_are_over():
+    data = AnnotatedData(STATIC, [])
+    for now in range(1_000, 30_000, 10):
+        data.add(held(now, now + 10, "late"), now)
+        assert delays(data, now) == ["late"]
+    assert len(data._there) + len(data._coming) + len(data._ends) <= 3
+    assert len(data._store) <= 5
+
+
+def cache_control(data, now, predicate="delay"):
+    server = FragmentServer(data, lambda: now, "/d")
+    return server.answer("GET", f"/d?predicate={E}{predicate}", {"host": "h"}).headers["Cache-Control"]
+
+
+def test_pages_may_be_kept_no_longer_than_live_elements_are_announced():
+    for notice, said in (
+        (0, "no-cache"),
+        (5_000, "public, max-age=5"),
+        (90_000, "public, max-age=60"),
+        (None, "max-age=60"),
+    ):
+        data = AnnotatedData(STATIC, [held(1_000, 61_000, "late")], notice=notice)
+        assert said in cache_control(data, 1_000)
+        assert "86400" in cache_control(data, 1_000, "sign")
+    promised = AnnotatedData(STATIC, [], notice=5_000)
+    assert promised.add(held(5_999, 9_000, "soon"), 1_000) == SHORT
+    assert promised.add(held(6_000, 9_000, "later"), 1_000) == ""
+
+
+def test_of_a_history_what_holds_now_is_a_fragment_of_its_own():
+    data = AnnotatedData(STATIC, [held(n * 1_000, (n + 1) * 1_000, str(n)) for n in range(1, 9)], history=True)
+    assert len(delays(data, 8_500)) == 8
+    assert delays(data.holding, 8_500) == ["8"]
+    server = FragmentServer(data, lambda: 8_500, "/d")
+    target = f"/d?predicate={E}delay&instant=now"
+    body = server.answer("GET", target, {"host": "h"}).body.decode()
+    assert '"8"' in body
+    assert '"7"' not in body
+    assert b"there is what holds now" in server.answer("GET", "/d?instant=2026", {"host": "h"}).body
+    assert b"no" in FragmentServer(AnnotatedData(STATIC, []), lambda: 1, "/d").answer("GET", target, {"host": "h"}).body
+
+
+def test_a_file_that_grows_is_followed_and_lines_that_are_none_are_counted(tmp_path):
+    file, said, came = tmp_path / "delays.tsv", [], []
+    file.write_text(line(1, 2, "a") + "\nnonsense\n" + line(3, 4, "b")[:20])
+
+    def grows():
+        with file.open("a") as more:
+            more.write(line(3, 4, "b")[20:] + "\n")
+        return len(came) < 2
+
+    live = LiveElements(
+        f"follow:{file}", lambda held: [came.append(one) or "" for one in held], said.append, wait=grows
+    )
+    live.run()
+    assert [one.triple.object.value for one in came[:2]] == ["a", "b"]
+    assert "line 2: 'nonsense' is not <since ms>" in said[0]
+    assert live.refused >= 1
+
+
+def test_a_connection_is_read_until_it_ends():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        came, said = [], []
+        live = LiveElements(
+            f"tcp://127.0.0.1:{server.getsockname()[1]}",
+            lambda held: [came.extend(held) or "" for _ in held],
+            said.append,
+        )
+        reading = threading.Thread(target=live.run, daemon=True)
+        reading.start()
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall((line(1, 2, "a") + "\n" + line(1, 2, "b") + "\n").encode())
+        reading.join(10)
+    assert live.served == 2
+    assert "is over" in said[-1]
+
+
+@pytest.mark.parametrize("written", ["delays.tsv", "follow:none.tsv", "ftp://h"])
+def test_what_is_no_live_stream_is_an_error(written, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError):
+        LiveElements(written, lambda held: [], print)
