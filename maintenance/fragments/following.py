@@ -49,7 +49,7 @@ class Following:
     """evaluations that had expired when they were there, and were not delivered"""
     evaluations: int = 0
     _before: Counter[tuple[tuple[str, Term], ...]] = field(default_factory=Counter)
-    tell: Callable[[str], None] = lambda said: None
+    tell: Callable[[str], None] = lambda _: None
     """why an evaluation brought nothing"""
     failed: int = 0
     """evaluations for which the source did not answer, or that could not be paid"""
