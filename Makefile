@@ -4,7 +4,7 @@ PROCESSES ?= 2
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 unexport PYTHONDONTWRITEBYTECODE  # what every process of a test run imports is compiled once
-TOGETHER := -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+TOGETHER := -n $(PROCESSES) --no-loadscope-reorder
 
 .PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium databases peers clean
 

@@ -2,6 +2,8 @@
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, SETTINGS, java_version, spark_session
 
@@ -23,24 +25,35 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("quick")
 
 
-@pytest.hookimpl(tryfirst=True)
+class Together(LoadScopeScheduling):
+    """In several processes the tests of a file share one, and with it their fixtures; all on Spark share a session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _process_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    """For all that are run in several processes."""
+    return Together(config, log)
+
+
+def _process_of(nodeid: str) -> str:
+    return "spark" if "/pipeline/" in nodeid or "spark" in nodeid else nodeid.partition("::")[0]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Whatever needs Spark is slow; what else is says so itself. In several processes files with slow ones go first."""
     for item in items:
-        if _together(item) == "spark":
+        if _on_spark(item):
             item.add_marker("slow")
-    if config.getoption("loadgroup", False):
-        slow = {_together(item) for item in items if item.get_closest_marker("slow")}
-        items.sort(key=lambda item: (_together(item) != "spark", _together(item) not in slow))
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(_together(item)))
+    if hasattr(config, "workerinput"):
+        slow = {_process_of(item.nodeid) for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: (_process_of(item.nodeid) != "spark", _process_of(item.nodeid) not in slow))
 
 
-def _together(item: pytest.Item) -> str:
-    """Which tests share a process: all on Spark their session, the rest of a file its fixtures."""
+def _on_spark(item: pytest.Item) -> bool:
     engine = item.callspec.params.get("engine") if hasattr(item, "callspec") else None
-    needs = "spark" in getattr(item, "fixturenames", ()) or engine == "spark"
-    return "spark" if needs else item.nodeid.partition("::")[0]
+    return "spark" in getattr(item, "fixturenames", ()) or engine == "spark"
 
 
 @pytest.fixture(scope="module")
