@@ -155,6 +155,10 @@ class Join:
     """by SR: the probability that its copy is fresh; 0 where there is none yet"""
     whole: bool
     """whether an answer is fresh when all copies of its SN are"""
+    refreshed: Ints
+    """by SR: when the copy was fetched that answers are made of"""
+    audited: dict[int, object] = field(default_factory=dict)
+    """by SR: the value that answers are made of, where an audit has put another one into the view since"""
 
     @cached_property
     def rows(self) -> tuple[Ints, Ids]:
@@ -175,6 +179,12 @@ class Join:
     def fresh(self) -> Floats:
         """By row: the probability that the answer is fresh."""
         return np.repeat(self.wholes, self.degrees) if self.whole else self.copies[self.rows[1]]
+
+    def values(self, srs: list[int], held: Sequence[object]) -> list[object]:
+        """What answers have of these SRs, `held` being what the view has now."""
+        if not self.audited:
+            return [held[sr] for sr in srs]
+        return [self.audited[sr] if sr in self.audited else held[sr] for sr in srs]
 
     @cached_property
     def wholes(self) -> Floats:

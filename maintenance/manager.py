@@ -263,15 +263,16 @@ class Manager:
         """Join the window with the view as it is now: of what windows need, all that is counted is kept by SR."""
         needed = self._needed(decision)
         copies = self._fresh_now(decision, needed)
-        join = Join(decision.now, self.graph, decision.sns, decision.counts, copies, self.case is Case.AGGREGATE)
-        if join.whole:
-            results, expected = float(join.counts[join.degrees > 0].sum()), float(join.counts @ join.wholes)
+        whole, refreshed = self.case is Case.AGGREGATE, self.view.last_refresh
+        join = Join(decision.now, self.graph, decision.sns, decision.counts, copies, whole, refreshed)
+        if whole:
+            results, expected = float(join.counts[join.degrees > 0].sum()), float((join.counts * join.wholes).sum())
         else:
             lost = float(needed[list(self.view.misses.values())].sum()) * (self.view.degree - 1.0)
             results, expected = float(needed.sum()) + lost, float((needed * copies).sum())
         audits = self._audited(decision, refreshes)
         if isinstance(self.ledger, TargetLedger) and not again:
-            weights, fresh = (join.counts * (join.degrees > 0), join.wholes) if join.whole else (needed, copies)
+            weights, fresh = (join.counts * (join.degrees > 0), join.wholes) if whole else (needed, copies)
             self.ledger.controller.note(
                 self._observed(decision, refreshes, audits, weights.astype(np.float64), fresh, copies)
             )
@@ -283,8 +284,8 @@ class Manager:
             int(needed[self.view.last_refresh == NEVER].sum()),
         )  # fmt: skip
         answers = self._answered(join) if self.answers else None
-        self._keep_audited(refreshes.audited, decision.now)
         self.view.evict()
+        join = self._keep_audited(refreshes.audited, join)
         return Evaluation(record, refreshes, answers, join, decision.sns, decision.counts, audits)
 
     def _observed(
@@ -402,10 +403,14 @@ class Manager:
                 fresh[slot] = True if error is None else fresh.get(slot)
         return self.auditor.judge(decision.draws, fresh, price.of(plain + extra) - price.of(plain), self.view)
 
-    def _keep_audited(self, audited: Mapping[int, Copy], now: int) -> None:
+    def _keep_audited(self, audited: Mapping[int, Copy], join: Join) -> Join:
+        """What was checked into the view; the join is of what was there before."""
         good = {slot: copy for slot, copy in audited.items() if copy.error is None}
-        if good:
-            self._store(np.array(list(good), np.int32), list(good.values()), now)
+        if not good:
+            return join
+        join = replace(join, refreshed=join.refreshed.copy(), audited={slot: self.view.values[slot] for slot in good})
+        self._store(np.array(list(good), np.int32), list(good.values()), join.now)
+        return join
 
     def _receive_late(self, late: Sequence[Late]) -> Refreshes:
         """What earlier evaluations had asked for; what is no longer in the view is let go."""
@@ -488,15 +493,15 @@ class Manager:
         return self._answered(evaluation.join) if evaluation.answers is None else evaluation.answers
 
     def _answered(self, join: Join) -> Answers:
-        """The answers that a join stands for, as the view is now."""
+        """The answers that a join stands for."""
         sn, sr = join.rows
-        held = self.view.last_refresh[sr] != NEVER
+        held = join.refreshed[sr] != NEVER
         sn, sr = sn[held], sr[held]
-        sns, srs, values = self.view.sns.keys, self.view.srs.keys, self.view.values
+        sns, srs = self.view.sns.keys, self.view.srs.keys
         numbers = sr.tolist()
         return Answers(
-            join.now, sn, sr, join.weight[held], self.view.last_refresh[sr], join.fresh[held], self.view.kinds[sr],
-            [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], [values[n] for n in numbers],
+            join.now, sn, sr, join.weight[held], join.refreshed[sr], join.fresh[held], self.view.kinds[sr],
+            [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], join.values(numbers, self.view.values),
         )  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def plan_lines(data: Mapping[str, object]) -> Iterator[str]:
     for n, one in enumerate(_list(data["inputs"]), 1):
         yield from _input_lines(n, one)
     for endpoint in _list(data["services"]):
-        yield f"     then SERVICE <{endpoint}>: copies of its view; with --fetch, --edges or --audit by snapshot"
+        yield f"     then SERVICE <{endpoint}>: copies of its view; with --fetch always, --edges refreshed by snapshot"
     for text in _list(data["expressions"]):
         yield f"     then {text}"
     kept = " ".join(f"?{name}" for name in _list(data["kept"]))

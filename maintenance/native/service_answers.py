@@ -100,7 +100,7 @@ class NativeService:
         sure = np.ones(sns.size)
         sure[known] = join.wholes[place[known]]
         sn, sr = manager.graph.edges_of(sns)
-        refreshed = manager.view.last_refresh[sr]
+        refreshed = join.refreshed[sr]
         age = np.full(sns.size, NEVER)
         held = refreshed != base.NEVER
         np.maximum.at(age, np.searchsorted(sns, sn[held]), now - refreshed[held])
@@ -269,9 +269,8 @@ class NativeServiceAnswers(NativeAnswers):
         """How sure answers are that are made of these copies, a row for each pattern, and how old."""
         sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], NEVER)
         for service, each in zip(self.services, srs, strict=True):
-            view = service.service.view
-            sure = sure * view.evaluation.join.copies[each]
-            age = np.maximum(age, ages(now, view.manager.view.last_refresh[each]))
+            join = service.service.view.evaluation.join
+            sure, age = sure * join.copies[each], np.maximum(age, ages(now, join.refreshed[each]))
         return sure, age
 
     def _compared(self, now: int) -> Answers:

@@ -89,8 +89,8 @@ class ServiceChanges(NativeServiceAnswers):
         past = np.concatenate([self._answers.columns[:, there[~new[there]]], lost], axis=1)
         streamed = self._streamed_of(now, present, past)
         if self.query.operator is Operator.DSTREAM:
-            views = [service.service.view for service in self.services]
-            self._last = now, [(v.evaluation.join.copies, v.manager.view.last_refresh.copy()) for v in views]
+            joins = [service.service.view.evaluation.join for service in self.services]
+            self._last = now, [(join.copies, join.refreshed.copy()) for join in joins]
         return streamed
 
     def _streamed_of(self, now: int, present: Ints, past: Ints) -> Answers:

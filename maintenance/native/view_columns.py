@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from pyoxigraph import BlankNode, Triple
 
-from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.evaluation import Evaluation, Join
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.group_index import GroupIndex
@@ -143,7 +143,7 @@ class ViewColumns:
             (self._nameless.add if isinstance(key, tuple) and nameless(key) else self._nameless.discard)(sn)
         if evaluation is not self._followed:
             self._followed = evaluation
-            self._read_copies()
+            self._read_copies(evaluation.join)
         self._read_edges()
 
     def expand(self, sns: Ints, marks: bool = False) -> Expansion:
@@ -186,21 +186,22 @@ class ViewColumns:
         edge, copy = np.divmod(within, inner[pairs])
         return self.edges.start[number[pairs]] + edge, self.copies.start[sr[pairs]] + copy, pairs
 
-    def _read_copies(self) -> None:
+    def _read_copies(self, join: Join) -> None:
         """Copies that were fetched since the last time, and are others than before."""
-        view = self.manager.view
-        now = view.last_refresh
+        view, now = self.manager.view, join.refreshed
         if (more := now.size - self._seen.size) > 0:
             self._seen = np.concatenate([self._seen, np.full(more, NEVER)])
         changed = np.flatnonzero(now != self._seen[: now.size])
         self._seen[changed] = now[changed]
         changed = changed[(now[changed] != NEVER)]
-        keys, values = view.srs.keys, view.values
-        changed = np.array([n for n in changed.tolist() if self._read.get(n) != (keys[n], values[n])], np.int64)
+        slots = changed.tolist()
+        values = join.values(slots, view.values)
+        held = {n: (view.srs.keys[n], value) for n, value in zip(slots, values, strict=True)}
+        changed = np.array([n for n, each in held.items() if self._read.get(n) != each], np.int64)
         rows: list[Row] = []
         counts = np.zeros(changed.size, np.int64)
         for n, slot in enumerate(changed.tolist()):
-            key, value = self._read[slot] = keys[slot], values[slot]
+            key, value = self._read[slot] = held[slot]
             assert isinstance(key, tuple)
             assert isinstance(value, tuple)
             rows += [(*key, *row) for row in value]

@@ -188,8 +188,6 @@ def _check_native(query: Query, settings: MaintenanceSettings | None) -> Mainten
         raise NotNativeError("its SERVICE patterns are asked without a view")
     if settings.edges:
         raise NotNativeError("edges are refreshed")
-    if settings.audit or settings.target is not None:
-        raise NotNativeError("answers are audited")
     if settings.missing is Missing.WAIT:
         raise NotNativeError("answers wait for what was never fetched")
     if trace(query).doubtful:

@@ -148,7 +148,7 @@ class Views:
             first.case,
             settings.capacity,
             settings.seed,
-            answers=edges is not None or bool(settings.audit),  # else they are told when somebody asks
+            answers=edges is not None,  # else they are told when somebody asks
             audit=settings.audit,
             target=settings.target,
         )

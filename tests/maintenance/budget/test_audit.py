@@ -1,5 +1,7 @@
 """Audits measure what the answers that went out were worth, on their own part of the budget."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -86,6 +88,7 @@ def test_an_audited_copy_enters_the_view_when_the_answers_are_out():
         kept = world.manager.view.last_refresh
         slots = world.manager.view.srs.numbers
         assert all(kept[slots[a.srs[0]]] == evaluation.record.t_ms for a in audits)
+        assert [*world.manager.answers_of(replace(evaluation, answers=None))] == [*evaluation.answers]
     assert stale
 
 

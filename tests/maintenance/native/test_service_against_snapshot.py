@@ -122,15 +122,17 @@ def settings(seed: int, seen: list[tuple[object, ...]], policies: Sequence[str])
     def observe(source: str, _: Manager, evaluation: Evaluation) -> None:
         one = evaluation.record
         numbers = one.results, one.window_mappings, one.spent, one.candidates, one.requests, one.missed, one.marked
-        seen.append((source, one.t_ms, *numbers))
+        seen.append((source, one.t_ms, *numbers, *evaluation.audits))
 
     name = draw.choice(policies)
     budget = BudgetRule.of(draw.choice([0.5, 1, 2, 5, 50]), draw.choice([0, 4]))
     capacity = draw.choice([None, None, 3])
     missing = draw.choice([Missing.EMIT, Missing.DROP])
+    audit, target = draw.choice([0, 0, 0.3, 0.6]), draw.choice([None, None, None, 0.8])
     return MaintenanceSettings(
-        lambda _: make(name), budget, capacity=capacity, seed=seed, observe=observe, missing=missing
-    )
+        lambda _: make(name), budget, capacity=capacity, seed=seed, observe=observe, missing=missing, audit=audit,
+        target=target,
+    )  # fmt: skip
 
 
 def answered(
