@@ -46,14 +46,14 @@ notebooks: .venv/ready java  ## run the notebooks and keep their outputs
 java:                       ## Java 17 for Spark, installed where that is possible
 	@command -v java >/dev/null || scripts/install-java || true
 
-chromium:                   ## a browser that looks at the report page, installed where that is possible
+chromium:                   ## a browser that looks at pages, installed where that is possible
 	@command -v chromium >/dev/null || scripts/install-chromium || true
 
 databases:                  ## PostgreSQL and Redis for the tests of look-ups, installed where that is possible
 	@command -v redis-server >/dev/null && ls /usr/lib/postgresql >/dev/null 2>&1 || scripts/install-databases || true
 
-peers:                      ## a server and a client of fragments for the tests, from npm, installed where that is possible
-	@test -d .peers/ldf-server -a -d .peers/comunica || scripts/install-peers || true
+peers:                      ## a server and a client of fragments, and axe-core, for the tests, from npm, installed where that is possible
+	@test -d .peers/ldf-server -a -d .peers/comunica -a -d .peers/axe || scripts/install-peers || true
 
 lock:                       ## write constraints.txt anew from what pyproject.toml allows, with check sums
 	rm -rf .venv && $(PYTHON) -m venv .venv

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from freshkeeper.maintenance.serve.door import Door, json_response
+from freshkeeper.maintenance.serve.live_page import page_routes
 from freshkeeper.maintenance.serve.openapi import openapi
 from freshkeeper.maintenance.serve.operation import Operation, Role, operation, routes_of
 from freshkeeper.maintenance.serve.problems import HANDLERS
@@ -35,6 +35,6 @@ OPERATIONS: Sequence[Operation] = [
 """In the order of the OpenAPI document."""
 
 
-def application(door: Door, more: Sequence[BaseRoute] = ()) -> Starlette:
-    """All addresses, and some that no document speaks of."""
-    return Starlette(routes=[*routes_of(OPERATIONS, door), *more], exception_handlers=HANDLERS)
+def application(door: Door) -> Starlette:
+    """All addresses, and the page, which no document speaks of."""
+    return Starlette(routes=[*routes_of(OPERATIONS, door), *page_routes()], exception_handlers=HANDLERS)

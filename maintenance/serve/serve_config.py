@@ -73,6 +73,7 @@ class ServeConfig(BaseModel):
     policy: str = _as_run("policy")
     budget: Amount = _as_run("budget")
     bank: Amount = _as_run("bank")
+    target: Annotated[float, Field(gt=0, lt=1)] | None = _as_run("target")
     audit: Annotated[float, Field(ge=0, lt=1)] = _as_run("audit")
     edges: Literal["kept", "refreshed"] = _as_run("edges")
     capacity: Annotated[int, Field(ge=1)] | None = _as_run("capacity")

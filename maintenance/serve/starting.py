@@ -41,6 +41,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
             seed=config.seed,
             edges=config.edges == "refreshed",
             audit=config.audit,
+            target=config.target,
             observe=partial(_tell, [journal.observe, *observers]),
             state=state,
         )

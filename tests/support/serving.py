@@ -56,9 +56,11 @@ class Client(httpx.Client):
 
 
 @contextmanager
-def served(config: ServeConfig, guard: Guard | None = None, segment: int | None = None) -> Iterator[Client]:
+def served(
+    config: ServeConfig, guard: Guard | None = None, segment: int | None = None, port: int = 0
+) -> Iterator[Client]:
     """Until the end of the block; with `segment`, a new one begins after so many bytes of the log."""
-    door, bound = opened(config, guard or Guard(None, None)), bound_to("127.0.0.1", 0)
+    door, bound = opened(config, guard or Guard(None, None)), bound_to("127.0.0.1", port)
     service = door.service
     service.segment = segment or service.segment
     plain = uvicorn.Config(application(door), lifespan="off", log_config=None, timeout_graceful_shutdown=5)

@@ -58,6 +58,8 @@ async def _lines(door: Door, listening: Listening) -> AsyncIterator[bytes]:
 async def heard(door: Door, listening: Listening) -> AsyncIterator[tuple[int, bytes] | None]:
     """The lines of somebody who is known to listen."""
     door.listeners.add(listening)
+    if door.ended:
+        listening.close()
     try:
         async for line in listening.lines():
             yield line

@@ -9,13 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from freshkeeper.maintenance.serve.door import Door, json_response, wants
-from freshkeeper.maintenance.serve.listening import PULSE
 from freshkeeper.maintenance.serve.operation import EVENTS, JSON, Given, operation
 from freshkeeper.maintenance.serve.routes.answers import KEPT
 from freshkeeper.maintenance.serve.status import KEPT as MOST
 
 OFTEN = 0.3
 """Seconds between two events at least."""
+SELDOM = 2.0
+"""Seconds between two events at most: queries come and go, and breakers open and close, without an evaluation."""
 
 
 class Asked(Given):
@@ -26,7 +27,7 @@ class Asked(Given):
 
 @operation("GET", "/status", gives={JSON: None, EVENTS: None}, problems=[HTTPStatus.TOO_MANY_REQUESTS])
 async def status(door: Door, request: Request, given: Asked) -> Response:
-    """How queries, views, sources and streams are; as server-sent events, anew after evaluations.
+    """How queries, views, sources and streams are; as server-sent events, anew after evaluations and now and then.
 
     The first event has the history that is asked for, later ones the last evaluation alone.
     """
@@ -40,13 +41,10 @@ async def _events(door: Door, history: int) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
     seen, silent = -1, 0.0
     while not door.ended:
-        if door.status.version != seen:
+        if door.status.version != seen or silent >= SELDOM:
             seen, silent = door.status.version, 0.0
             yield b"id: %d\ndata: %b\n\n" % (seen, bytes(json_response(door.status.told(door.service, history)).body))
             history = 0
-        elif silent >= PULSE:
-            silent = 0.0
-            yield b": still here\n\n"
         await asyncio.sleep(OFTEN)
         silent += OFTEN
 

@@ -1,6 +1,5 @@
 """A page with everything on it, made once, and headless Chromium to look at it."""
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,10 +7,10 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from browser import chromium_binary
 
 from freshkeeper.simulator.report.page import write_report
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
@@ -39,7 +38,7 @@ class Chromium:
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
     """Chromium, where there is one."""
-    binary = next((found for name in NAMES if (found := shutil.which(name))), None)
+    binary = chromium_binary()
     if binary is None:
         pytest.skip("Chromium is missing, so nobody looks at the page: scripts/install-chromium installs it")
     return Chromium(binary, tmp_path_factory.mktemp("profile"))
