@@ -20,7 +20,7 @@ def played(task: Task, chosen: PolicySettings) -> Series:
         since = manager.window.instant(k - 1) if k > 1 else -1
         came = np.bincount(arrivals.arrivals_between(since, evaluation.record.t_ms).sn, minlength=sns)
         new = np.minimum(came[truth.numbers(manager, evaluation)], evaluation.counts)
-        whole, part = truth.measure(manager, evaluation), truth.weigh(manager, evaluation, new)
+        whole, part = truth.weigh(manager, evaluation, evaluation.counts, new)
         rows.append((float(evaluation.record.requests), *whole, *part))
     manager.ledger.check()
     return Series.of(rows)

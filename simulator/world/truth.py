@@ -44,20 +44,21 @@ class Truth:
 
     def measure(self, manager: Manager, evaluation: Evaluation) -> tuple[float, float]:
         """How many answers the evaluation has, and how many of them are fresh."""
-        return self.weigh(manager, evaluation, evaluation.counts)
+        return self.weigh(manager, evaluation, evaluation.counts)[0]
 
-    def weigh(self, manager: Manager, evaluation: Evaluation, counts: Ints) -> tuple[float, float]:
-        """The same where each SN of the evaluation has so many window mappings."""
+    def weigh(self, manager: Manager, evaluation: Evaluation, *counts: Ints) -> list[tuple[float, float]]:
+        """The same where each SN of the evaluation has so many window mappings, for each of the counts."""
         degree = self.degree[self.numbers(manager, evaluation)]
         _, sr = manager.graph.edges_of(evaluation.sns)
         fresh = self._fresh(manager.view, sr, evaluation.record.t_ms)
         held = manager.graph.degrees(evaluation.sns)
-        if manager.case is Case.BGP:
-            return float(counts @ degree), float(np.repeat(counts, held) @ fresh)
         connected = held > 0
         starts = (np.cumsum(held) - held)[connected]
+        if manager.case is Case.BGP:
+            good = np.add.reduceat(fresh, starts, dtype=np.int64) if starts.size else np.zeros(0, np.int64)
+            return [(float(each @ degree), float(each[connected] @ good)) for each in counts]
         whole = np.logical_and.reduceat(fresh, starts) if starts.size else np.zeros(0, bool)
-        return float(counts[degree > 0].sum()), float(counts[connected] @ whole)
+        return [(float(each[degree > 0].sum()), float(each[connected] @ whole)) for each in counts]
 
     def numbers(self, manager: Manager, evaluation: Evaluation) -> Ints:
         """The SNs of the evaluation as the trace numbers them."""
