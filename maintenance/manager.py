@@ -249,12 +249,14 @@ class Manager:
         copies = [result for result in outcome if isinstance(result, Copy) and result.error is None]
         changed = np.zeros(len(keys), bool)
         changed[plain] = self._store(srs[plain], copies, read_at)
+        brought: dict[int, Copy] = {}  # lookup keys that were fetched together share entries
         for key, result in zip(keys, outcome, strict=True):
             if isinstance(result, Expanded) and result.error is None:
-                slots = self.view.complete(key, list(result.copies), result.edges is not None)
+                slots = self.view.complete(key, list(result.copies), result.edges is not None).tolist()
                 copies = [*result.copies.values(), *([] if result.edges is None else [result.edges])]
-                read = np.array([copy.error is None for copy in copies], bool)
-                self._store(slots[read], [copy for copy in copies if copy.error is None], read_at)
+                brought |= {slot: copy for slot, copy in zip(slots, copies, strict=True) if copy.error is None}
+        if brought:
+            self._store(np.array(list(brought), np.int32), list(brought.values()), read_at)
         if hasattr(self.policy, "observe"):
             self.policy.observe(Results(srs, good, changed, read_at, tuple(keys), self.view.kinds[srs]))
         return changed

@@ -164,9 +164,18 @@ def passing(mean: float, shape: int, alone: Floats, wrapped: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def follow(before: Floats, k: int, changed: bool, alone: Floats, wrapped: Floats, after: Floats) -> None:
-    """The phases of one hypothesis after a check; each sum runs over i in the outer loop, so that j is vectorised."""
+def follow(
+    before: Floats, k: int, mean: float, changed: bool, alone: Floats, wrapped: Floats, after: Floats
+) -> None:  # fmt: skip
+    """The phases of one hypothesis after a check; the outer loop is the sum, so that the inner one is vectorised."""
     after[:k] = 0.0
+    if mean > FORGOTTEN:
+        if changed:
+            for i in range(k):
+                after[0] += before[i] * (1.0 / k)
+            after[1:k] = after[0]
+        return
+    passing(mean, k, alone, wrapped)
     for i in range(k):
         if changed:
             for j in range(i):
@@ -196,8 +205,7 @@ def check_all(
                 k, at = shapes[s], t * width + first[s]
                 for i in range(k):
                     before[i] = row[at + i]
-                passing(k * tau[c] / intervals[t], k, alone, wrapped)
-                follow(before, k, changed[c], alone, wrapped, after[at : at + k])
+                follow(before, k, k * tau[c] / intervals[t], changed[c], alone, wrapped, after[at : at + k])
                 held = 0.0
                 for j in range(at, at + k):
                     after[j] = max(after[j], 0.0)
