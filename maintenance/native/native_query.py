@@ -46,6 +46,8 @@ class NativeAnswers:
     dictionary: Dictionary
     variables: tuple[str, ...] = ()
     errors: int = 0
+    tells_all: bool = False
+    """whether R2S compares terms, as a state keeps them: then it is told of all answers"""
     _gained: list[Ints] = field(default_factory=list)
     _lost: list[Ints] = field(default_factory=list)
     _before: Ints | None = None
@@ -68,6 +70,11 @@ class NativeAnswers:
         self._swapped: Sequence[Relation] | None = None
         self.dictionary.hold(self._mark)
         self.static.watch(lambda: self.replace(relations(self.query, self.plan.statics, self.static)))
+
+    @property
+    def operator(self) -> Operator:
+        """What R2S makes of answers here."""
+        return Operator.RSTREAM if self.tells_all else self.query.operator
 
     def apply(self, content: Content, move: Move) -> None:
         """A window has moved."""
@@ -129,7 +136,7 @@ class NativeAnswers:
         return streamed
 
     def _streamed(self) -> Ints:
-        operator, table = self.query.operator, self.table
+        operator, table = self.operator, self.table
         if operator is Operator.RSTREAM:
             return self._rows()
         if self._whole:
@@ -162,7 +169,7 @@ class NativeAnswers:
 
     def _remember(self, where: list[Ints], values: Ints) -> None:
         """For R2S, which compares with the answers before."""
-        if self.query.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
+        if self.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
             where.append(values)
 
     def _input(self, pattern: WindowPattern, held: Sequence[HeldSlots]) -> WindowInput:
@@ -181,14 +188,14 @@ class NativeAnswers:
 
 
 def native_query(
-    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
+    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary, tells_all: bool = False
 ) -> ContinuousQuery:
     """A query that runs by its plan."""
     counts = plan.head.grouping is None or plan.head.grouping.counts
-    if counts and moves_with_elements(query):
+    if counts and moves_with_elements(query) and not tells_all:
         return _moving_query(query, plan, graphs, start, name, dictionary)
     contents, static = slot_contents(query, start, dictionary), StaticGraphs.of(graphs, dictionary)
-    answers = NativeAnswers(query, plan, contents, static, dictionary)
+    answers = NativeAnswers(query, plan, contents, static, dictionary, tells_all=tells_all)
     return continuous(answers, graphs, start, name)
 
 
@@ -201,7 +208,7 @@ def continuous(answers: NativeAnswers, graphs: Graphs, start: int, name: str) ->
     """A query that runs by its plan."""
     query, contents, dictionary = answers.query, answers.contents, answers.dictionary
     found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply, dictionary=dictionary)
-    if query.form is not Form.ASK:
+    if query.form is not Form.ASK and not answers.tells_all:
         found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
     return found
 

@@ -282,7 +282,7 @@ class NativeServiceAnswers(NativeAnswers):
     def _once(self, rows: Ints, sure: Floats, age: Ints) -> tuple[Ints, Floats, Ints]:
         """Answers, the surest first where they are compared; with DISTINCT that one alone."""
         distinct = self.plan.head.distinct
-        if distinct or self.query.operator is not Operator.RSTREAM:
+        if distinct or self.operator is not Operator.RSTREAM:
             order = np.lexsort((age, -sure))
             rows, sure, age = rows[:, order], sure[order], age[order]
         if distinct:

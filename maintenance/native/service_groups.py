@@ -33,11 +33,11 @@ class ServiceGroups(NativeServiceAnswers):
             one_sure, one_age = self._one(service, now, sn)
             sure, age = sure * one_sure, np.maximum(age, one_age)
         rows, sure, age = self._once(self._with_blanks(rows), sure, age)
-        if self.query.operator is not Operator.RSTREAM:
+        if self.operator is not Operator.RSTREAM:
             now_ = rows, sure, age
             before = self._earlier or (rows[:, :0], sure[:0], age[:0])
             self._earlier = now_
-            left, other = (now_, before) if self.query.operator is Operator.ISTREAM else (before, now_)
+            left, other = (now_, before) if self.operator is Operator.ISTREAM else (before, now_)
             (rows, sure, age), kept = left, without(left[0], other[0])
             rows, sure, age = rows[:, kept], sure[kept], age[kept]
         return Answers(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))

@@ -98,6 +98,7 @@ class Streamer:
         """The output of one evaluation; answers are compared as bags, their freshness does not matter."""
         if self.operator is Operator.RSTREAM:
             return now
+        now = Answers(list(now.items), now.freshness)  # what they are made from may be others' by the next time
         before, self.before = self.before, now
         return _minus(now, before) if self.operator is Operator.ISTREAM else _minus(before, now)
 

@@ -17,7 +17,7 @@ from freshkeeper.maintenance.native.service_changes import ServiceChanges
 from freshkeeper.maintenance.native.service_groups import ServiceGroups
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.templates import template_query
-from freshkeeper.maintenance.query.model import Operator, Query
+from freshkeeper.maintenance.query.model import Form, Operator, Query
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
@@ -160,10 +160,12 @@ def _native(
     """How a query is made that runs by a plan; NotNativeError where there is none."""
     query, settings, name = registration.query, registration.settings, registration.name
     plan = plan_of(query, graphs)
-    if settings is not None and settings.state is not None and query.operator is not Operator.RSTREAM:
-        raise NotNativeError(f"the state keeps what {query.operator} compares with")
+    compares = query.operator is not Operator.RSTREAM
+    tells_all = compares and settings is not None and settings.state is not None
+    if tells_all and query.form is Form.CONSTRUCT:
+        raise NotNativeError(f"the state keeps the solutions that {query.operator} compares, and CONSTRUCT shows none")
     if not plan.services:
-        return partial(native_query, query, plan, graphs, start, name, dictionary)
+        return partial(native_query, query, plan, graphs, start, name, dictionary, tells_all)
     checked = _check_native(query, settings)
     contents = slot_contents(query, start, dictionary)
     services = QueryServices(registration, checked, contents, start, views).planned()
@@ -173,10 +175,10 @@ def _native(
         native = [NativeService(one, dictionary) for one in joined.services if isinstance(one, FromView)]
         names = joined.names([one.service.variables for one in native])
         static = StaticGraphs.of(graphs, dictionary)
-        kind = NativeServiceAnswers if query.operator is Operator.RSTREAM else ServiceChanges
+        kind = ServiceChanges if compares and not tells_all else NativeServiceAnswers
         if plan.head.grouping is not None:
             kind = ServiceGroups
-        answers = kind(query, plan, contents, static, dictionary, variables=names, services=native)
+        answers = kind(query, plan, contents, static, dictionary, variables=names, services=native, tells_all=tells_all)
         return continuous(answers, graphs, start, name)
 
     return made
