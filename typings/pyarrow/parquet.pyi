@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 from os import PathLike
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from pyarrow import RecordBatch, Schema, Table
 
@@ -9,14 +9,39 @@ def read_table(
     source: str | PathLike[str], *, columns: list[str] | None = None, partitioning: None = None
 ) -> Table: ...
 def write_table(table: Table, where: str | PathLike[str] | IO[bytes], *, compression: str = "snappy") -> None: ...
+def read_schema(where: str | PathLike[str]) -> Schema: ...
+
+class Statistics:
+    has_min_max: bool
+    null_count: int | None
+    min: Any
+    max: Any
+
+class ColumnChunkMetaData:
+    path_in_schema: str
+    statistics: Statistics | None
+
+class RowGroupMetaData:
+    num_rows: int
+    num_columns: int
+    def column(self, i: int) -> ColumnChunkMetaData: ...
 
 class FileMetaData:
     num_rows: int
+    num_row_groups: int
+    def row_group(self, i: int) -> RowGroupMetaData: ...
 
 class ParquetFile:
     schema_arrow: Schema
     metadata: FileMetaData
-    def __init__(self, source: str | PathLike[str]) -> None: ...
+    def __init__(
+        self,
+        source: str | PathLike[str],
+        *,
+        metadata: FileMetaData | None = None,
+        read_dictionary: list[str] | None = None,
+    ) -> None: ...
+    def read_row_group(self, i: int, columns: list[str] | None = None, use_threads: bool = True) -> Table: ...
     def iter_batches(self, batch_size: int = 65536, *, columns: list[str] | None = None) -> Iterator[RecordBatch]: ...
 
 class ParquetWriter:

@@ -1,7 +1,6 @@
 """Freshness analysis of a run directory or a journal, from answers, refreshes and changes alone.
 
-One code, SQL text, for two engines: DuckDB in this process, and Spark where data outgrow it.
-tables ─▶ headline: copies, judged answers, freshness ─▶ entries, refreshes, evaluations, spending ─▶ analysis
+tables ─▶ what is known of changes and evaluations ─▶ answers judged, in this process or on Spark ─▶ SQL over their sums
 """
 
 from freshkeeper.maintenance.pipeline.analysis.analysis import analyse

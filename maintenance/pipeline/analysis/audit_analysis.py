@@ -7,7 +7,7 @@ freshness without bias, whatever the engine believes.
 from math import sqrt
 
 from freshkeeper.maintenance.budget.audit import wilson
-from freshkeeper.maintenance.pipeline.analysis.engine import Engine, number, total
+from freshkeeper.maintenance.pipeline.analysis.database import Database, number, total
 from freshkeeper.maintenance.pipeline.analysis.headline import EVALUATION, SERIES
 
 AUDITED = f"""
@@ -55,15 +55,15 @@ CALIBRATION = f"""
 """Expected freshness against audits, by tenths of what was expected; evaluations weigh as much as their audits."""
 
 
-def shares(engine: Engine) -> None:
+def shares(database: Database) -> None:
     """The audits of a whole series, with Wilson's 95 % interval, as the table `audit_shares`."""
     sums = f"""
         SELECT {SERIES}, {total("audits")} AS audits, {total("fresh")} AS fresh FROM audited
         GROUP BY {SERIES} ORDER BY {SERIES}"""
     rows = []
-    for row in engine.rows(sums):
+    for row in database.rows(sums):
         share = row["fresh"] / row["audits"]
         rows.append([*row.values(), share, *wilson(share, row["audits"], sqrt)])
     words = dict.fromkeys(("setting", "policy", "case", "knowledge"), "string")
     counts, measured = dict.fromkeys(("audits", "fresh"), "bigint"), ("freshness", "low", "high")
-    engine.given("audit_shares", words | counts | dict.fromkeys(measured, "double"), rows)
+    database.given("audit_shares", words | counts | dict.fromkeys(measured, "double"), rows)

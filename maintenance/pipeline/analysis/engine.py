@@ -1,14 +1,11 @@
-"""What an analysis runs on: something that reads Parquet and understands SQL, be it in this process or on a cluster.
+"""Where the answers of a run are judged: in this process or on a cluster. Whatever else an analysis reads is small."""
 
-The analysis is SQL text that all engines understand alike. Names that are reserved words stand in double quotes, whole
-numbers are summed with `total`, and nothing is used that one of the engines lacks or takes otherwise.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-Row = dict[str, Any]
+from freshkeeper.maintenance.pipeline.analysis.judging import Parts
+from freshkeeper.maintenance.pipeline.analysis.known import Known
 
 
 class UnreadableError(Exception):
@@ -16,7 +13,7 @@ class UnreadableError(Exception):
 
 
 class Engine(Protocol):
-    """Tables by name, made of files and of queries over earlier ones."""
+    """Reads answers once, side by side, and knows the file systems that runs lie on."""
 
     @property
     def name(self) -> str:
@@ -28,39 +25,20 @@ class Engine(Protocol):
         """What it raises."""
         ...
 
-    def parquet(self, name: str, path: str) -> list[str]:
-        """Make a table of a file or of a directory of parts, and give its columns; none where nothing is there."""
+    def near(self, path: str) -> Path:
+        """A file or a directory where this process can read it; there need be none."""
         ...
 
-    def given(self, name: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> None:
-        """Make a small table of rows; columns have their types."""
+    def columns(self, path: str) -> list[str]:
+        """Of the answers at a path; none where nothing is there."""
         ...
 
-    def view(self, name: str, query: str) -> None:
-        """Name a query."""
+    def judged(self, path: str, known: Known, moment: str) -> Iterator[Parts]:
+        """All answers at a path judged, piece by piece; `moment` is the column by which evaluations differ."""
         ...
 
-    def keep(self, name: str, query: str, order: str = "", large: bool = False) -> None:
-        """The same, computed once however often it is used; what is ordered is small, and rows come in its order.
-
-        A large one is kept where there is more room.
-        """
-        ...
-
-    def rows(self, query: str) -> list[Row]:
-        """What a query gives."""
-        ...
-
-    def write(self, name: str, path: str) -> None:
-        """Write a table as Parquet, a directory of parts."""
-        ...
-
-    def read_text(self, path: str) -> str | None:
-        """A small file, None where it cannot be had."""
-        ...
-
-    def write_text(self, path: str, text: str) -> None:
-        """Write one."""
+    def deliver(self, made: Path, path: str) -> None:
+        """Put a finished directory where this process cannot."""
         ...
 
     def close(self) -> None:
@@ -71,13 +49,3 @@ class Engine(Protocol):
 def located(path: str) -> str:
     """A path that an engine understands wherever its processes were started; what names a file system stays."""
     return path if "://" in path else str(Path(path).resolve())
-
-
-def total(what: str) -> str:
-    """The sum of whole numbers as one, though an engine may add them up in a wider type."""
-    return f"cast(sum({what}) AS bigint)"
-
-
-def number(when: str) -> str:
-    """How many rows there are of which it is so."""
-    return f"count(*) FILTER (WHERE {when})"

@@ -1,4 +1,4 @@
-"""Which engine an analysis runs on: the one in this process where data are small or there is no Java, else Spark."""
+"""Where an analysis is done: in this process where data are small or there is no Java, else on Spark."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -44,8 +44,6 @@ def _fitting(run: str, master: str, settings: Mapping[str, str]) -> tuple[str, s
     if master != LOCAL or settings:
         return "spark", "as --master or --set is given"
     spark = find_spec("pyspark") is not None and (java_version() or 0) >= LEAST_JAVA
-    if spark and find_spec("duckdb") is None:
-        return "spark", "as DuckDB is not installed"
     rows = answers(Path(run))
     if rows <= SMALL:
         return "duckdb", f"as {rows:,} answers are few enough for one machine"

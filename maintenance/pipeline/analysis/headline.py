@@ -1,75 +1,20 @@
-"""Headline freshness from answers and changes alone; tests hold it equal to plain Python over the rows.
-
-A *copy* is what was fetched of an SR at one instant. It is fresh until the first change strictly after that instant,
-so every copy has one end, `stale_from`, and an answer at t is fresh iff t < stale_from: "no change in (refreshed, t]".
-There are as many copies as refreshes were paid for, far fewer than answers, so the as-of join by time is done once per
-copy; what is left for the answers is an equi-join with a table that Spark broadcasts. Answers are never sorted, a
-popular SR is no skew, and in case 1 none of them is shuffled.
-"""
+"""Headline freshness, from what is known of every evaluation; tests hold it equal to plain Python over the answers."""
 
 import numpy as np
 from scipy.special import stdtrit
 
-from freshkeeper.maintenance.pipeline.analysis.engine import total
+from freshkeeper.maintenance.pipeline.analysis.database import total
 
 SERIES = 'setting, policy, "case", knowledge'
 RUN = "setting, policy, seed"
 EVALUATION = f"{RUN}, moment"
 ENTRY = "setting, seed, sr"
-NEVER_STALE = 2**63 - 1
-BROADCAST_ROWS = 2_000_000
-"""Copies up to which every executor gets all of them, about 200 bytes each."""
 
 
 def quantiles(most: int) -> list[float]:
     """The 97.5 % quantiles for 2, 3, ... `most` values, and never none."""
     found: list[float] = stdtrit(np.arange(1, max(2, most)), 0.975).tolist()
     return found
-
-
-def copies(answers: str) -> str:
-    """Every copy that answers were made of, and from when on it was stale; a change at r is not after r."""
-    return f"""
-        WITH events AS (
-            SELECT DISTINCT {ENTRY}, refreshed_ms AS instant, FALSE AS is_change FROM {answers}
-            UNION ALL SELECT {ENTRY}, t_ms, TRUE FROM changes
-        ), followed AS (
-            SELECT *, min(CASE WHEN is_change THEN instant END) OVER (
-                PARTITION BY {ENTRY} ORDER BY instant DESC, is_change
-                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-            ) AS next_change FROM events
-        )
-        SELECT {ENTRY}, instant AS refreshed_ms, coalesce(next_change, {NEVER_STALE}) AS stale_from
-        FROM followed WHERE NOT is_change"""
-
-
-def judged(answers: str, rows: int = 0) -> str:
-    """Every answer with `fresh`; `rows` is how many copies there are."""
-    hint = "/*+ BROADCAST(copies) */ " if rows <= BROADCAST_ROWS else ""
-    return f"""
-        SELECT {hint}own.*, copies.stale_from, coalesce(own.t_ms < copies.stale_from, FALSE) AS is_fresh
-        FROM {answers} AS own LEFT JOIN copies ON own.setting = copies.setting AND own.seed = copies.seed
-            AND own.sr = copies.sr AND own.refreshed_ms = copies.refreshed_ms"""
-
-
-def counted(judged: str) -> str:
-    """Fresh and held answers per evaluation, edge by edge."""
-    return f"""
-        SELECT {EVALUATION}, max("case") AS "case", min(t_ms) AS t_ms, cast(sum(weight) AS double) AS held,
-            cast(sum(CASE WHEN is_fresh THEN weight ELSE 0 END) AS double) AS true_fresh
-        FROM {judged} GROUP BY {EVALUATION}"""
-
-
-def counted_whole(judged: str) -> str:
-    """The same of aggregates: one answer per mapping, fresh iff all its inputs are."""
-    return f"""
-        WITH units AS (
-            SELECT {EVALUATION}, sn, min(t_ms) AS t_ms, max(weight) AS mappings, bool_and(is_fresh) AS all_fresh
-            FROM {judged} GROUP BY {EVALUATION}, sn
-        )
-        SELECT {EVALUATION}, 'aggregate' AS "case", min(t_ms) AS t_ms, cast(sum(mappings) AS double) AS held,
-            cast(sum(CASE WHEN all_fresh THEN mappings ELSE 0 END) AS double) AS true_fresh
-        FROM units GROUP BY {EVALUATION}"""
 
 
 def evaluated(evaluations: bool) -> str:

@@ -3,13 +3,15 @@
 What is missing (a table, a column of an older schema) becomes a note, a sentence that says what cannot be told.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import FILE, About, Setting
+from freshkeeper.maintenance.pipeline.analysis.database import Database
 from freshkeeper.maintenance.pipeline.analysis.engine import Engine, UnreadableError, located
 from freshkeeper.policies.errors import InputError
 
@@ -57,11 +59,16 @@ Columns = Mapping[str, list[str]]
 
 @dataclass(frozen=True)
 class Tables:
-    """Which tables there are, each with all its columns and `at`, the instant or number by which they are matched."""
+    """Which tables there are; all but the answers have every column, and `moment`, by which they are matched."""
 
     there: frozenset[str]
+    moment: str = "t_ms"
+    """The column of answers that evaluations differ by."""
+    answers: Sequence[str] = ()
+    """The columns that they have."""
+    unnamed: frozenset[str] = frozenset()
+    """What of setting and seed changes do not name."""
     settings: Settings = field(default_factory=dict)
-    aggregates: bool = False
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -69,34 +76,39 @@ class Tables:
         """Whether answers can be judged by the truth."""
         return {"answers", "changes"} <= self.there
 
+    @property
+    def caseless(self) -> bool:
+        """Whether the case of answers is that of their evaluations."""
+        return "case" not in self.answers and "evaluations" in self.there
 
-def read(engine: Engine, run: str) -> Tables:
+
+def read(engine: Engine, database: Database, run: str) -> Tables:
     """Everything in a run; raises `AnalysisError` where there is nothing to analyse."""
     notes: list[str] = []
     place = located(run)
-    every = {name: _columns(engine, place, name, notes) for name in journal.SCHEMAS}
+    every = {name: _columns(engine, database, place, name, notes) for name in journal.SCHEMAS}
     raw = {name: columns for name, columns in every.items() if columns}
     if not {"evaluations", "answers"} & raw.keys():
         raise AnalysisError(f"{run} cannot be analysed: it has neither evaluations.parquet nor answers.parquet")
     for name, columns in raw.items():
         notes.extend(_gaps(name, columns))
     key = _moment(raw, notes)
-    settings = _settings(engine, place)
+    settings = _settings(engine.near(f"{place}/{FILE}"))
     there = set(raw)
     for name in ("evaluations", "refreshes", "audits"):
         if name in raw:
-            engine.view(name, f"SELECT *, {key} AS moment FROM ({fitted(name, raw[name])}) AS fitted")
-    if "answers" in raw:
-        engine.view("answers", _answers(raw, key))
-    if "changes" in raw and not _own_changes(engine, raw, settings, notes):
+            database.view(name, f"SELECT *, {key} AS moment FROM ({fitted(name, raw[name])}) AS fitted")
+    lacking = frozenset(name for name in ("setting", "seed") if name not in raw.get("changes", ()))
+    if "changes" in raw and not _own_changes(database, raw["changes"], settings, notes):
         there.discard("changes")
-    return Tables(frozenset(there), settings, _aggregates(engine, raw, notes), notes)
+    return Tables(frozenset(there), key, raw.get("answers", ()), lacking, settings, notes)
 
 
-def _columns(engine: Engine, run: str, name: str, notes: list[str]) -> list[str]:
+def _columns(engine: Engine, database: Database, run: str, name: str, notes: list[str]) -> list[str]:
     """Of a table as it was written; none where it cannot be used."""
+    path = f"{run}/{name}.parquet"
     try:
-        columns = engine.parquet(f"raw_{name}", f"{run}/{name}.parquet")
+        columns = engine.columns(path) if name == "answers" else database.parquet(f"raw_{name}", engine.near(path))
         lacking = [column for column in NEEDED[name] if column not in columns]
         why = f"has no column {' nor '.join(map(repr, lacking))}" if lacking else ""
         if not columns:
@@ -136,50 +148,29 @@ def _moment(raw: Columns, notes: list[str]) -> str:
     return "t_ms"
 
 
-def _answers(raw: Columns, key: str) -> str:
-    """Answers of an older schema are of the case of their evaluations."""
-    own = fitted("answers", raw["answers"])
-    if "case" in raw["answers"] or "evaluations" not in raw:
-        return f"SELECT *, {key} AS moment FROM ({own}) AS fitted"
-    others = ", ".join(f'own."{part.name}"' for part in journal.SCHEMAS["answers"] if part.name != "case")
-    return f"""
-        SELECT {others}, coalesce(known."case", own."case") AS "case", own.{key} AS moment FROM ({own}) AS own
-        LEFT JOIN (SELECT setting, policy, max("case") AS "case" FROM evaluations GROUP BY setting, policy) AS known
-        ON own.setting = known.setting AND own.policy = known.policy"""
-
-
-def _own_changes(engine: Engine, raw: Columns, settings: Settings, notes: list[str]) -> bool:
+def _own_changes(database: Database, columns: list[str], settings: Settings, notes: list[str]) -> bool:
     """Changes that name no setting or no seed are of every one alike, unless settings differ in the truth."""
-    lacking = [name for name in ("setting", "seed") if name not in raw["changes"]]
     varied = {key for setting in settings.values() for key in setting.varied}
-    if "setting" in lacking and not varied <= {"budget", "bank", "knowledge", "case"}:
+    if "setting" not in columns and not varied <= {"budget", "bank", "knowledge", "case"}:
         notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes']}.")
         return False
-    own = fitted("changes", raw["changes"])
-    if lacking:
-        known = "evaluations" if "evaluations" in raw else "answers"
-        whose = [f"{'every' if name in lacking else 'own'}.{name}" for name in ("setting", "seed")]
-        owners = f"SELECT DISTINCT {', '.join(lacking)} FROM {known}"
-        own = f"SELECT {', '.join(whose)}, own.sr, own.t_ms FROM ({own}) AS own CROSS JOIN ({owners}) AS every"
-    engine.view("changes", own)
+    database.view("own_changes", fitted("changes", columns))
     return True
 
 
-def _settings(engine: Engine, run: str) -> Settings:
+def changes(tables: Tables) -> str:
+    """Every change of every setting and seed; `truths` knows them where there are no evaluations."""
+    if not tables.unnamed:
+        return "SELECT * FROM own_changes"
+    names = sorted(tables.unnamed)
+    whose = [f"{'every' if name in names else 'own'}.{name}" for name in ("setting", "seed")]
+    owners = f"SELECT DISTINCT {', '.join(names)} FROM {'evaluations' if 'evaluations' in tables.there else 'truths'}"
+    return f"SELECT {', '.join(whose)}, own.sr, own.t_ms FROM own_changes AS own CROSS JOIN ({owners}) AS every"
+
+
+def _settings(file: Path) -> Settings:
     """What run.json says of every setting; nothing where it does not."""
-    text = engine.read_text(f"{run}/{FILE}")
     try:
-        return About.model_validate_json(text or "").settings
-    except ValueError:
+        return About.model_validate_json(file.read_text("utf-8")).settings
+    except (OSError, ValueError):
         return {}
-
-
-def _aggregates(engine: Engine, raw: Columns, notes: list[str]) -> bool:
-    """Whether any answer is an aggregate."""
-    if "answers" not in raw:
-        return False
-    found = bool(engine.rows("""SELECT 1 AS one FROM answers WHERE "case" = 'aggregate' LIMIT 1"""))
-    if found and "sn" not in raw["answers"]:
-        notes.append("Aggregates without their lookup key are counted input by input.")
-        return False
-    return found

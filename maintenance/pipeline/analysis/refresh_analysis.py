@@ -2,7 +2,7 @@
 SR that answers needed was not chosen.
 """
 
-from freshkeeper.maintenance.pipeline.analysis.engine import number, total
+from freshkeeper.maintenance.pipeline.analysis.database import number, total
 from freshkeeper.maintenance.pipeline.analysis.headline import ENTRY, EVALUATION, RUN
 from freshkeeper.maintenance.service.endpoint import PENDING
 
@@ -17,29 +17,13 @@ COUNTING = f"""
 """The refreshes with whether their evaluation counts; one of which nothing is known does."""
 
 MISSED = f"""
-    WITH chosen AS (SELECT DISTINCT {EVALUATION}, sr FROM counting), marked AS (
-        SELECT own.setting, own.policy, own.seed, own.moment, own.demand, NOT own.is_fresh AS stale,
-            chosen.sr IS NOT NULL AS chosen
-        FROM served AS own LEFT JOIN chosen ON own.setting = chosen.setting AND own.policy = chosen.policy
-            AND own.seed = chosen.seed AND own.moment = chosen.moment AND own.sr = chosen.sr
-        WHERE own.counts
-    ), usual AS (
-        SELECT {EVALUATION}, coalesce(avg(CASE WHEN chosen THEN demand END), avg(demand)) AS usual
-        FROM marked GROUP BY {EVALUATION}
-    ), found AS (
-        SELECT marked.*, stale AND NOT chosen AND demand >= usual.usual AS lost
-        FROM marked JOIN usual ON marked.setting = usual.setting AND marked.policy = usual.policy
-            AND marked.seed = usual.seed AND marked.moment = usual.moment
-    ), summed AS (
-        SELECT setting, policy, {number("stale")} AS stale_entries, {number("lost")} AS missed,
-            {total("CASE WHEN stale THEN demand ELSE 0 END")} AS stale_answers,
-            {total("CASE WHEN lost THEN demand ELSE 0 END")} AS missed_answers
-        FROM found GROUP BY setting, policy
+    WITH summed AS (
+        SELECT setting, policy, {total("stale_entries")} AS stale_entries, {total("missed")} AS missed,
+            {total("stale_answers")} AS stale_answers, {total("missed_answers")} AS missed_answers
+        FROM truths WHERE counts GROUP BY setting, policy
     )
     SELECT summed.*, missed_answers / nullif(stale_answers, 0) AS share_of_stale FROM summed"""
-"""Stale SRs that were not chosen though at least as many answers needed them as the mean one that was chosen.
-
-Where nothing was chosen, or nothing that answers needed, the mean is over all SRs of the evaluation."""
+"""Stale SRs that were not chosen though at least as many answers needed them as the mean one that was chosen."""
 
 
 def wasted(served: bool, changes: bool) -> str:
@@ -89,8 +73,8 @@ def _with_copy_before(served: bool) -> str:
     """
     columns = f"{RUN}, sr, counts, failed, miss, late, changed, t_ms"
     used = f"""
-        UNION ALL SELECT DISTINCT {RUN}, sr, FALSE, FALSE, FALSE, FALSE, FALSE, refreshed_ms, refreshed_ms, FALSE
-        FROM served""" if served else ""  # fmt: skip
+        UNION ALL SELECT {RUN}, sr, FALSE, FALSE, FALSE, FALSE, FALSE, refreshed_ms, refreshed_ms, FALSE
+        FROM served_copies""" if served else ""  # fmt: skip
     return f"""
         WITH known AS (
             SELECT {columns}, CASE WHEN NOT failed THEN t_ms END AS copied, TRUE AS asked FROM ({_DONE}) AS done{used}

@@ -2,12 +2,14 @@
 
 import csv
 import json
+import shutil
 
+import numpy as np
 import pytest
 from pyarrow import parquet
 
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.pipeline.analysis import analyse
+from freshkeeper.maintenance.pipeline.analysis import analyse, answer_pieces
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
@@ -67,6 +69,45 @@ def test_both_engines_give_equal_tables(spark, simulated, tmp_path):
 
 def _whose(row):
     return [str(value) for value in row.values() if not isinstance(value, float)]
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "spark"], indirect=True)
+def test_evaluations_that_lie_in_many_pieces_are_judged_as_a_whole(engine, simulated, digest, tmp_path, monkeypatch):
+    """Answers in no order at all, as somebody's own tool may have written them."""
+    _copied(simulated, tmp_path)
+    answers = journal.read(simulated, "answers")
+    mixed = answers.take(np.random.default_rng(0).permutation(answers.num_rows))
+    parquet.write_table(mixed, tmp_path / "answers.parquet", row_group_size=5_000)
+    monkeypatch.setattr(answer_pieces, "BATCH", 12_000)
+    assert _told(analyse(engine(), str(tmp_path))) == _figures(digest)
+
+
+def test_a_run_on_a_cluster_s_file_system_is_read_and_written_there(spark, simulated, tmp_path):
+    from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+    from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
+
+    here = analyse(DuckDB(), str(simulated), str(tmp_path / "here"))
+    there = analyse(Spark(spark), f"file://{simulated}", f"file://{tmp_path}/there")
+    assert _told(there) == _figures(here)
+    assert json.loads((tmp_path / "there" / "analysis.json").read_text()) == there
+    assert read(tmp_path / "there" / "seeds.parquet") == there["seeds"]
+
+
+def _copied(run, place):
+    for file in run.iterdir():
+        if file.is_file() and file.name != "answers.parquet":
+            shutil.copy(file, place)
+
+
+def _told(digest):
+    """All but where."""
+    return {name: rows for name, rows in digest.items() if isinstance(rows, list)}
+
+
+def _figures(digest):
+    """The same, to compare with: sums of fractions may differ in their last digits."""
+    notes = {"cannot_tell": digest["cannot_tell"]}
+    return {name: [pytest.approx(row, abs=1e-9) for row in rows] for name, rows in _told(digest).items()} | notes
 
 
 def test_the_headline_equals_what_the_simulator_reported(simulated, digest):
