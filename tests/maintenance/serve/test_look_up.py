@@ -126,8 +126,7 @@ def test_sources_tell_what_they_cost(client):
 def test_a_query_is_explained(client):
     told = client.get("/queries/reach/explain").json()
     assert (told["name"], told["R2S"], told["services"][0]["endpoint"]) == ("reach", "RSTREAM", BLOG)
-    assert told["evaluator"]["kind"] == "snapshot"
-    assert "audits" in told["evaluator"]["reason"]
+    assert told["evaluator"]["kind"] == "native"
 
 
 def test_audits_and_the_journal_can_be_had(client):
