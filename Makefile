@@ -24,9 +24,10 @@ check: .venv/ready          ## lint, format, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fuzz: .venv/ready           ## 50,000 hostile inputs, 100,000 random queries, 10,000 on both evaluators; FUZZ="5000 lines --seed 7", FUZZ_SEED=word
+fuzz: .venv/ready           ## 50,000 hostile inputs, 100,000 random queries, 10,000 on both evaluators, 10,000 requests to a service; FUZZ="5000 lines --seed 7", FUZZ_SEED=word
 	$(BIN)/python tests/fuzz/fuzz.py $(or $(FUZZ),50000)
 	FUZZ_QUERIES=100000 $(BIN)/python -m pytest -s tests/fuzz/queries tests/fuzz/test_conjunctions.py
+	FUZZ_REQUESTS=10000 $(BIN)/python -m pytest -s tests/fuzz/test_service_requests.py --timeout 3600
 
 bench: .venv/ready          ## measured speed, as ratios
 	@for b in $(filter-out benchmarks/stopwatch.py,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done

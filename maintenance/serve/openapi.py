@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from freshkeeper.maintenance.serve.operation import HEADER, Model, Operation, Role
+from freshkeeper.maintenance.serve.operation import Model, Operation, Role
 from freshkeeper.maintenance.serve.problems import ProblemTold
 
 REFERENCE = "#/components/schemas/{model}"
@@ -62,12 +62,20 @@ def _parameters(one: Operation) -> list[dict[str, Any]]:
     found = []
     for name, field in one.given.model_fields.items():
         told = field.alias or name
-        where = "header" if field.json_schema_extra == HEADER else "path" if _in_path(name, one.path) else "query"
-        about = {key: value for key, value in schema["properties"][told].items() if key not in ("in", "title")}
+        where = "header" if field.alias else "path" if _in_path(name, one.path) else "query"
+        about = _written(schema["properties"][told])
         description = about.pop("description", "")
         said = {"name": told, "in": where, "required": field.is_required(), "description": description}
         found.append(said | {"schema": about})
     return found
+
+
+def _written(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What may be said in an address or a header: nothing there is null."""
+    found = {key: value for key, value in about.items() if key not in ("title", "anyOf")}
+    for kind in about.get("anyOf", ()):
+        found |= kind if kind.get("type") != "null" else {}
+    return found if found.get("default", "") is not None else {k: v for k, v in found.items() if k != "default"}
 
 
 def _in_path(name: str, path: str) -> bool:

@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 from pydantic import BaseModel, ConfigDict
-from pydantic.config import JsonDict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -21,8 +20,6 @@ from freshkeeper.maintenance.settings.validation import validated
 if TYPE_CHECKING:
     from freshkeeper.maintenance.serve.door import Door
 
-HEADER: JsonDict = {"in": "header"}
-"""What says of a field of `given` that it is a header."""
 JSON = "application/json"
 EVENTS = "text/event-stream"
 LINES = "application/x-ndjson"
@@ -37,9 +34,12 @@ class Role(StrEnum):
 
 
 class Given(BaseModel):
-    """What a request says beside its body: parts of its path, of its query, and headers; anything else is a mistake."""
+    """What a request says beside its body, anything else being a mistake: parts of its path and query, and headers.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    A field with an alias is a header of this name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 Handler: TypeAlias = Callable[["Door", Request, Any], Awaitable[Response]]
@@ -82,9 +82,9 @@ class Operation:
 
     def _said(self, request: Request) -> dict[str, Any]:
         headers = {
-            name: request.headers[alias]
-            for name, one in self.given.model_fields.items()
-            if one.json_schema_extra == HEADER and (alias := one.alias or name) in request.headers
+            one.alias: request.headers[one.alias]
+            for one in self.given.model_fields.values()
+            if one.alias is not None and one.alias in request.headers
         }
         return {**request.query_params, **request.path_params, **headers}
 

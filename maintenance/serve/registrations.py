@@ -99,7 +99,9 @@ class Registrations:
             raise ConfigError("a query of a service needs a window: this one would be evaluated once")
         had = len(self.state.views)
         views = Views(self.sources, patterns=one.first)
-        (built,) = build_all([Registration(query, one.name, self.settings)], self.graphs, views=views)
+        (built,) = build_all(
+            [Registration(query, one.name, self.settings)], self.graphs, dictionary=self.dictionary, views=views
+        )
         progress = self.progress(one.name)
         built.done = self._answered(query, progress)
         built.streamer.before = progress.streamed or built.streamer.before

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from freshkeeper.maintenance.serve.door import Door, wants
 from freshkeeper.maintenance.serve.listening import Listening
-from freshkeeper.maintenance.serve.operation import EVENTS, HEADER, LINES, Given, operation
+from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Given, operation
 
 KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LET_GO = "you were too slow; ask again with Last-Event-ID"
@@ -20,9 +20,7 @@ class After(Given):
 
     name: str = Field(description="what the query is called")
     after: int | None = Field(default=None, description="the last instant that is known; left out: from now on")
-    last_event: int | None = Field(
-        default=None, alias="Last-Event-ID", description="the same, as browsers say it", json_schema_extra=HEADER
-    )
+    last_event: int | None = Field(default=None, alias="Last-Event-ID", description="the same, as browsers say it")
 
     @property
     def since(self) -> int | None:

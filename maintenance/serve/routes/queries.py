@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from freshkeeper.maintenance.run.query_set import NAME
 from freshkeeper.maintenance.serve.door import Door, json_response, kind_of, read_json, read_text
 from freshkeeper.maintenance.serve.operation import JSON, Given, operation
 from freshkeeper.maintenance.serve.registrations import Registered
@@ -39,7 +40,7 @@ class NewQuery(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(description="what it is called from now on")
+    name: str = Field(description="what it is called from now on", json_schema_extra={"pattern": f"^{NAME.pattern}$"})
     query: str = Field(description="its text")
     dialect: str = Field(default="", description="rspql, cqels, csparql or sparqlstream; empty: as it looks")
 

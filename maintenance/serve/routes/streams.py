@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from freshkeeper.maintenance.serve.door import Door, json_response, kind_of
-from freshkeeper.maintenance.serve.operation import HEADER, Given, operation
+from freshkeeper.maintenance.serve.operation import Given, operation
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.routes.queries import Nothing
 
@@ -21,7 +21,7 @@ class Pushed(Given):
 
     name: str = Field(description="the IRI of the stream")
     key: str = Field(
-        default="", alias="Idempotency-Key", json_schema_extra=HEADER,
+        default="", alias="Idempotency-Key", json_schema_extra={"pattern": r"^(.+/\d{1,18})?$"},
         description="NAME/NUMBER: who sends, and upwards the number of what is sent; what comes again counts once",
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from freshkeeper.maintenance.serve.door import Door, json_response
 from freshkeeper.maintenance.serve.look_up import UnknownKeyError, tag_of
-from freshkeeper.maintenance.serve.operation import HEADER, Given, operation
+from freshkeeper.maintenance.serve.operation import Given, operation
 
 
 class KeyOf(Given):
@@ -19,9 +19,7 @@ class KeyOf(Given):
         description="SOURCE/KEY: the IRI of a source, a slash, and a key, as http://example.org/blog/http://example.org/ann"
     )
     query: str = Field(default="", description="look in the views of this query alone")
-    known: str = Field(
-        default="", alias="If-None-Match", json_schema_extra=HEADER, description="the ETag that is known"
-    )
+    known: str = Field(default="", alias="If-None-Match", description="the ETag that is known")
 
 
 class Entry(BaseModel):
