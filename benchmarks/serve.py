@@ -195,7 +195,8 @@ def under_load(running: Running, rate: int, seconds: float, look_ups: int) -> No
     print(f"{heard['events']:,} events of {heard['queries']} queries to {LISTENERS} who listen")
     if heard["events"]:
         late = heard["p99"] + 0.99 * STEP
-        print(f"evaluation to listener: p50 {heard['p50']:,.0f} ms, p99 {heard['p99']:,.0f} ms, most {heard['most']:,.0f}")
+        p50, p99, most = heard["p50"], heard["p99"], heard["most"]
+        print(f"evaluation to listener: p50 {p50:,.0f} ms, p99 {p99:,.0f} ms, most {most:,.0f} ms")
         print(f"element to answer: p99 {late / STEP:.2f} steps")
     third = sizes[len(sizes) // 3 :]
     print(f"memory: {third[0]:.0f} MB after a third, {third[-1]:.0f} MB at the end, most {max(sizes):.0f} MB")

@@ -159,9 +159,7 @@ class Registrations:
         volatile = {name: source.volatile for name, source in self.sources.items()}
         wanted, running = explain_plan(query, list(self.graphs)), self.running.get(one.name)
         if running is not None and running.dictionary is None and wanted["kind"] == EvaluatorKind.NATIVE.value:
-            reason = (
-                "the service asks for what the other one does: audits, refreshed edges, or a state of what R2S compares"
-            )
+            reason = "the service asks for what the other one does"
             wanted = {"kind": EvaluatorKind.SNAPSHOT.value, "reason": reason, "line": None, "column": None}
         return {"name": one.name, **explain(query, volatile), "evaluator": wanted}
 

@@ -129,6 +129,13 @@ def test_a_query_is_explained(client):
     assert told["evaluator"]["kind"] == "native"
 
 
+def test_it_is_told_what_keeps_a_query_from_running_natively(tmp_path):
+    with served(configured(tmp_path, edges="refreshed")) as client:
+        client.register("reach", REACH)
+        told = client.get("/queries/reach/explain").json()["evaluator"]
+        assert (told["kind"], told["reason"]) == ("snapshot", "the service asks for what the other one does")
+
+
 def test_audits_and_the_journal_can_be_had(client):
     audits = client.get("/audits", params={"limit": 1000}).json()["audits"]
     assert audits
