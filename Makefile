@@ -8,8 +8,8 @@ TOGETHER := -n $(PROCESSES) --no-loadscope-reorder
 
 .PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium databases peers clean
 
-run: .venv/ready            ## the main job: policies side by side under one budget
-	@$(BIN)/freshkeeper demo
+run: .venv/ready            ## the main job: policies side by side under one budget; then, in a terminal, live on a page until Ctrl-C
+	@$(BIN)/freshkeeper demo --serve
 
 test: .venv/ready java chromium databases peers  ## everything that is tested
 	$(BIN)/python -m pytest $(TOGETHER) $(ARGS)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from freshkeeper.simulator.demo import Standing
 
 COLUMNS = ["policy", "fresh answers", "believed fresh", "requests per evaluation", "µs per decision"]
+HOUR = 3_600
 CAPTION = "Nobody is told when data changes; 'believed' is what the view itself says, without the truth."
 
 
@@ -24,10 +25,13 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="which stream and which changes")] = 0,
     out: Annotated[Path, typer.Option(help="where the data, the journal and the page go")] = Path("runs/demo"),
     as_json: Annotated[bool, typer.Option("--json", help="print the standings as JSON")] = False,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="then show it live on a page, for an hour or until Ctrl-C; in a terminal")
+    ] = False,
 ) -> None:
     """One query over a stream and a source that somebody else changes; policies side by side under one budget.
 
-    Examples: `freshkeeper demo --budget 6`, `freshkeeper demo --policy random,sbm,plan`
+    Examples: `freshkeeper demo --budget 6`, `freshkeeper demo --policy random,sbm,plan`, `freshkeeper demo --serve`
     """
     from freshkeeper.simulator.demo import SECONDS, Contest
     from freshkeeper.simulator.report.page import write_report
@@ -41,10 +45,23 @@ def demo(
     page, standings = write_report(out), list(contest.standings.values())
     if as_json:
         print_json([standing.as_json() for standing in standings])
+    else:
+        show(_table(title, standings, CAPTION))
+        say(f"The query and its data are in {out}; look at {page}")
+        say(f"One policy alone, answer by answer: freshkeeper run {out / 'demo.yaml'}")
+    if serve:
+        _serve(out)
+
+
+def _serve(out: Path) -> None:
+    """Where somebody can stop it."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        say("Live on a page it is where there is a terminal to stop it from: freshkeeper demo --serve")
         return
-    show(_table(title, standings, CAPTION))
-    say(f"The query and its data are in {out}; look at {page}")
-    say(f"One policy alone, answer by answer: freshkeeper run {out / 'demo.yaml'}")
+    from freshkeeper.simulator.live_demo import show_live
+
+    say("And now live, for an hour or until Ctrl-C: open the page at this address.")
+    show_live(out, HOUR, say)
 
 
 def _table(title: str, standings: "list[Standing]", caption: str = "") -> Table:

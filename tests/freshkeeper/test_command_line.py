@@ -532,7 +532,9 @@ def test_the_configs_that_come_along_are_listed_with_what_each_is_of(freshkeeper
 
 @pytest.mark.slow
 def test_the_demo_prints_standings(freshkeeper: Command) -> None:
-    standings = json.loads(freshkeeper("demo", "--json", "--budget", 3, "--out", "demo").out)
+    demo = freshkeeper("demo", "--json", "--budget", 3, "--out", "demo", "--serve")
+    assert demo.err.endswith("where there is a terminal to stop it from: freshkeeper demo --serve\n")
+    standings = json.loads(demo.out)
     assert [standing["policy"] for standing in standings] == ["lru", "ibm", "plan"]
     assert all(0 < standing["freshness"] <= 1 and standing["requests"] <= 3 for standing in standings)
     verdict = freshkeeper("check", "demo", "--policy", "plan", "--warn", "0.5", "--error", "0.4")

@@ -7,12 +7,12 @@ export const share = (value) => (value === null || value === undefined ? "–" :
 export const count = (value) => {
   if (value === null || value === undefined) return "–";
   if (value >= 1e6) return `${(value / 1e6).toFixed(value >= 1e7 ? 0 : 1)} M`;
-  if (value >= 1e4) return `${(value / 1e3).toFixed(value >= 1e5 ? 0 : 1)} k`;
+  if (value >= 1e4) return `${(value / 1e3).toFixed(0)} k`;
   return value.toLocaleString("en", {maximumFractionDigits: value < 10 ? 1 : 0});
 };
 
 export const amount = (value) =>
-  value === null || value === undefined ? "–" : value.toLocaleString("en", {maximumFractionDigits: 2});
+  value === null || value === undefined ? "–" : value.toLocaleString("en", {maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0});
 
 export const rate = (value) => (value === null || value === undefined ? "–" : `${count(value)}/s`);
 
@@ -35,9 +35,9 @@ export const instant = (ms) => {
   return new Date(ms).toLocaleTimeString("en-GB");
 };
 
-// The end of an IRI says what it is; the whole of it is in the title.
+// The end of an IRI says what it is, with what stands before it where that is a number or so; the whole is in the title.
 export const short = (text) => {
-  const end = /[^/#]+[/#]?$/.exec(text);
-  const said = /^[a-z][a-z0-9+.-]*:/i.test(text) && end ? end[0] : text;
+  const end = /^[a-z][a-z0-9+.-]*:/i.test(text) ? /(?:[^/#:]+[/#:])?([^/#:]+)[/#]?$/.exec(text) : null;
+  const said = end ? (end[1].length > 3 ? end[1] : end[0]) : text;
   return said.length > LONGEST ? `${said.slice(0, LONGEST - 1)}…` : said;
 };

@@ -19,6 +19,7 @@ const rowsOf = (answers) => {
     return ["boolean" in answer ? String(answer.boolean) : String(answer.triple)];
   };
   const heads = names.length || answers.every((answer) => answer.bindings) ? names : [answers.some((answer) => "triple" in answer) ? "triple" : "answer"];
+  if (answers.every((answer) => answer.fresh === 1 && answer.age_ms === undefined)) return [heads, answers.map(cells)];
   return [["fresh", "age", ...heads], answers.map((answer) => [share(answer.fresh), duration(answer.age_ms), ...cells(answer)])];
 };
 

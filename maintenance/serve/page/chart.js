@@ -3,6 +3,8 @@ import {drawn, element} from "./elements.js";
 import {amount, count, duration, instant, share} from "./amounts.js";
 
 const LEAST_SPAN = 0.1;
+const ENOUGH = 10;  // audits from which on they say how far down the axis goes
+const IN_SMALL = 0.05;  // the share of values that a small drawing may cut off
 
 const lineOf = (points, read, x, y, gaps) => {
   const breaks = new Set(gaps.map((gap) => gap.to));
@@ -35,10 +37,11 @@ const bandOf = (points, x, y, gaps) => {
 
 const spanOf = (points) => [points[0].t, Math.max(points[points.length - 1].t, points[0].t + 1)];
 
-// From where freshness is drawn: low enough for all, and never so high that noise looks like news.
-const floorOf = (points, target) => {
-  const values = points.flatMap((point) => [point.believed, point.audited?.share]).filter((value) => value !== null && value !== undefined);
-  const least = Math.min(1 - LEAST_SPAN, ...values, target ?? 1);
+// From where freshness is drawn: low enough for all but a share, and never so high that noise looks like news.
+const floorOf = (points, target, but = 0) => {
+  const values = points.flatMap((point) => [point.believed, point.audited?.checked >= ENOUGH ? point.audited.share : null]).filter((value) => value !== null && value !== undefined);
+  const low = values.sort((a, b) => a - b)[Math.floor(but * values.length)];
+  const least = Math.min(1 - LEAST_SPAN, low ?? 1, target ?? 1);
   return Math.max(0, Math.floor(10 * least - 0.2) / 10);
 };
 
@@ -60,9 +63,9 @@ export const sparkline = (svg, points, target, gaps) => {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.replaceChildren();
   if (!points.length) return;
-  const [from, to] = spanOf(points), floor = floorOf(points, target);
+  const [from, to] = spanOf(points), floor = floorOf(points, target, IN_SMALL);
   const x = (t) => 2 + ((t - from) / (to - from)) * (width - 6);
-  const y = (value) => 3 + (1 - (value - floor) / (1 - floor)) * (height - 6);
+  const y = (value) => 3 + (1 - (Math.max(floor, value) - floor) / (1 - floor)) * (height - 6);
   const last = points.findLast((point) => point.believed !== null);
   svg.append(...gaps.map((gap) => drawn("rect", {class: "gap", x: x(gap.from), width: x(gap.to) - x(gap.from), y: 0, height})));
   if (target !== null && target !== undefined) svg.append(drawn("path", {class: "target", d: `M0 ${y(target)}H${width}`}));

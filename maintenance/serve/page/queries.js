@@ -12,6 +12,7 @@ const SHAPES = {
   paused: "M2 1.5h3v9H2ZM7 1.5h3v9H7Z",
 };
 const ROWS = 40;
+const FEW = 3;  // so many queries leave room for one that is open
 
 export const sign = () => {
   const path = drawn("path", {});
@@ -159,7 +160,7 @@ export class Queries {
     keyed(this.list, queries, (query) => query.name, (query) => new QueryRow(query, {...this.doing, opened: (row) => this.open(row)}));
     this.nothing.hidden = queries.length > 0;
     this.heads.hidden = queries.length === 0;
-    if (!this.shown && queries.length === 1) this.list.parts.get(queries[0].name).turn(true);
+    if (!this.shown && queries.length && queries.length <= FEW) this.list.parts.get((queries.find((query) => query.kept) ?? queries[0]).name).turn(true);
     this.shown = true;
   }
 

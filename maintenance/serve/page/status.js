@@ -192,7 +192,8 @@ export class Reader {
 
   model(told, views) {
     const sources = told.sources.map((source) => sourceOf(source, views)), known = new Map(sources.map((source) => [source.name, source]));
-    const queries = told.queries.map((query) => this.query(query, query.views.map((n) => views[n]), known, told.gaps));
+    const queries = told.queries.map((query) => this.query(query, query.views.map((n) => views[n]), known, told.gaps))
+      .sort((one, other) => one.name.localeCompare(other.name, "en", {numeric: true}));
     const streams = told.streams.map((stream) => ({...stream, rate: this.rates.of(stream.name, told.wall_ms, stream.elements ?? 0)}));
     return {
       watermark: told.watermark, late: told.late, waiting: told.waiting_bytes,

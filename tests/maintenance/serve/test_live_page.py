@@ -216,7 +216,7 @@ def test_a_word_is_asked_for_and_kept_in_the_tab_alone(seen, tmp_path):
 
 def test_the_keyboard_is_enough(seen, tmp_path):
     with served(configured(tmp_path)) as client:
-        for name in ("reach", "others"):
+        for name in ("reach", "reach-2", "reach-3", "reach-4"):
             client.register(name, REACH)
         client.push(posts(500, 1500, 2500))
         seen.open(f"{client.base_url}/")
