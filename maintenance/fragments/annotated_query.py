@@ -7,15 +7,16 @@ answers until the first of what was read ends, or another one begins. Of several
 were one; their times are brought to the clock of the first one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, QuerySolutions, Store
 
 from freshkeeper.maintenance.budget.ledger import Ledger
 from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource, KeptFragments
 from freshkeeper.maintenance.fragments.annotation_style import BEGINNING, END, Held, Read, Style, read_elements
-from freshkeeper.maintenance.fragments.needed_fragments import needed
+from freshkeeper.maintenance.fragments.needed_fragments import as_sparql, needed
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.query.service_split import is_open
 from freshkeeper.maintenance.query.sound import sound
@@ -24,7 +25,8 @@ from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue
 from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
-from freshkeeper.maintenance.query.syntax.tree import Graph, Select, Service, Source, TriplePattern
+from freshkeeper.maintenance.query.syntax.tree import Graph, Path, Select, Service, Source, TriplePattern
+from freshkeeper.maintenance.query.syntax.tree import Triple as TripleOfTree
 from freshkeeper.maintenance.service.bounds import bounded
 from freshkeeper.maintenance.service.transport import Bound, Term
 from freshkeeper.policies.errors import ConfigError, InputError
@@ -92,12 +94,12 @@ class AnnotatedQuery:
 
     def parts(self) -> Parts:
         """The split; some requests for each source and each predicate, where it is not said by hand."""
-        readers = self._readers(frozenset())
-        pairs = list(zip(self.sources, readers, strict=True))
-        styles = tuple(dict.fromkeys(style for source, reader in pairs if (style := source.found_style(reader))))
+        every = (source.found_style(self._pay) for source in self.sources)
+        styles = tuple(dict.fromkeys(style for style in every if style is not None))
         if self.dynamic is not None:
             changing = self._predicates & self.dynamic
             return Parts(changing, self._predicates - changing, changing, styles)
+        pairs = list(zip(self.sources, self._readers(frozenset()), strict=True))
         dynamic, mixed = set[NamedNode](), set[NamedNode]()
         for predicate in sorted(self._predicates, key=str):
             told = [source.spoken_of(predicate, reader) for source, reader in pairs]
@@ -126,13 +128,13 @@ class AnnotatedQuery:
 
     def asked(self, parts: Parts) -> str:
         """The query with every dynamic pattern where its annotations are: what fragments are asked for."""
-        tree, edits = tree_of(self.text), list[Edit]()
-        for number, element in enumerate(_patterns(tree)):
-            found = {p for p in parts.dynamic if p.value in element.predicates}
-            if found and parts.styles:
-                mixed = bool(found & parts.mixed)
-                texts = [element.source.text(*span) for span in element.spans]
-                edits.append(Edit(element.start, element.end, _written(element, texts, number, mixed, parts.styles)))
+        tree = tree_of(self.text)
+        number, edits = count(), list[Edit]()
+        for run in _runs(_patterns(tree)) if parts.styles else ():
+            triples = [triple for element in run for triple in element.triples]
+            if any(_predicates(triple) & parts.dynamic or _has_blank(triple) for triple in triples):
+                texts = (_written(triple, number, parts) for triple in triples)
+                edits.append(Edit(run[0].start, _end(run[-1]), f" {' '.join(texts)} "))
         weaver, source = Weaver(tree.source.tokens.text), tree.source.tokens.text
         weaver.copy(0, len(source), edits)
         return weaver.done().text
@@ -223,15 +225,50 @@ def _patterns(tree: Select) -> list[TriplePattern]:
     return found
 
 
-def _written(element: TriplePattern, texts: Sequence[str], number: int, mixed: bool, styles: Sequence[Style]) -> str:
-    """A dynamic pattern as each of the styles has it."""
-    if element.plain is None or not element.alone:
-        raise ConfigError(f"write {element.flat} ... as triples of three terms each: its triples have times")
-    subject, predicate, value = texts
-    if len(styles) == 1:
-        return f" {styles[0].pattern(subject, predicate, value, number, mixed)} "
-    ways = (style.pattern(subject, predicate, value, number, mixed) for style in styles)
-    return f" {{ {' UNION '.join(f'{{ {way} }}' for way in ways)} }} "
+def _runs(patterns: Sequence[TriplePattern]) -> list[list[TriplePattern]]:
+    """Those that share a subject as they are written, with ; or a comma between."""
+    runs = list[list[TriplePattern]]()
+    for element in patterns:
+        before = runs[-1][-1] if runs else None
+        if before is not None and not before.alone and before.spans[0] == element.spans[0]:
+            runs[-1].append(element)
+        else:
+            runs.append([element])
+    return runs
+
+
+def _end(element: TriplePattern) -> int:
+    """Where it ends, with a ; behind which nothing comes."""
+    last = element.stop
+    while element.source.items[last].is_mark(";"):
+        last += 1
+    return element.source.items[last - 1].end
+
+
+def _predicates(triple: TripleOfTree) -> frozenset[NamedNode]:
+    """Those that are written in a triple."""
+    predicate = triple[1]
+    if isinstance(predicate, Path):
+        return frozenset(map(NamedNode, predicate.predicates))
+    return frozenset({predicate} if isinstance(predicate, NamedNode) else ())
+
+
+def _has_blank(triple: TripleOfTree) -> bool:
+    """Whether it has a blank node: in a query it stands in one block only, and is a variable that is not shown."""
+    return any(isinstance(term, str) and term.startswith("_:") for term in triple)
+
+
+def _written(triple: TripleOfTree, number: Iterator[int], parts: Parts) -> str:
+    """A pattern of its own, a dynamic one as each of the styles has it."""
+    subject, predicate, value = map(as_sparql, triple)
+    changing = _predicates(triple) & parts.dynamic
+    if not changing:
+        return f"{subject} {predicate} {value} ."
+    if isinstance(triple[1], Path):
+        raise ConfigError(f"{predicate}: triples of {min(map(str, changing))} have times, so write it without a path")
+    mixed, n = bool(changing & parts.mixed), next(number)
+    ways = [style.pattern(subject, predicate, value, n, mixed) for style in parts.styles]
+    return ways[0] if len(ways) == 1 else f"{{ {' UNION '.join(f'{{ {way} }}' for way in ways)} }}"
 
 
 def _terms(held: Held) -> tuple[NamedNode, NamedNode, Term]:

@@ -5,6 +5,7 @@ How times are said need not be known: what is said of a time is looked up, and w
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, urlsplit
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
@@ -23,9 +24,12 @@ from freshkeeper.maintenance.fragments.annotation_style import (
 from freshkeeper.maintenance.fragments.fragment_reader import FragmentReader
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.fragments.page_requests import PageRequests
-from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern, read_term
+from freshkeeper.maintenance.fragments.search_form import SearchForm
 from freshkeeper.policies.errors import ConfigError
 
+TRIES = 3
+"""Looks for how times are said: what was looked at may be over by the next page."""
 TIMED_BY = {Timing.EXPIRATION: EXPIRATION, Timing.INTERVAL: INTERVAL, Timing.FLAT: FLAT_FINAL}
 """By what each way to say the time is known."""
 
@@ -60,16 +64,22 @@ class AnnotatedSource:
         kept = self._kept if self.keep else {}
         return KeptFragments(*given, holding=True, kept=kept, static=static if self.keep else frozenset())
 
-    def found_style(self, reader: FragmentReader) -> Style | None:
+    def found_style(self, pay: Callable[[float], bool]) -> Style | None:
         """How it says until when triples hold; None as long as it says so of none."""
-        if self.style is None:
+        for _ in range(TRIES):
+            if self.style is not None:
+                break
+            reader = self.reader(frozenset(), pay)
             said = {timing: reader.first(_of(predicate)).quads for timing, predicate in TIMED_BY.items()}
             sample = [(timing, quad) for timing, quads in said.items() for quad in {*quads[:1], *quads[-1:]}]
-            found = {Style(_speaking(quad, reader), timing) for timing, quad in sample}
+            ways = [(timing, _speaking(quad, reader)) for timing, quad in sample]
+            found = {Style(speaking, timing) for timing, speaking in ways if speaking is not None}
             if len(found) > 1:
-                ways = " and ".join(sorted(f"--speaking {each.speaking} --timing {each.timing}" for each in found))
-                raise ConfigError(f"{self.client.url} says in several ways how long triples hold: {ways}; say which")
-            self.style = next(iter(found), None)
+                both = " and ".join(sorted(f"--speaking {each.speaking} --timing {each.timing}" for each in found))
+                raise ConfigError(f"{self.client.url} says in several ways how long triples hold: {both}; say which")
+            if not sample:
+                break
+            self.style = next(iter(found), None)  # none where all that was looked at was over meanwhile
         return self.style
 
     def spoken_of(self, predicate: NamedNode, reader: FragmentReader) -> tuple[bool, bool]:
@@ -110,8 +120,8 @@ def _of(predicate: NamedNode) -> QuadPattern:
     return QuadPattern(predicate=predicate, graph=DefaultGraph())
 
 
-def _speaking(timed: Quad, reader: FragmentReader) -> Speaking:
-    """What the subject of a time is."""
+def _speaking(timed: Quad, reader: FragmentReader) -> Speaking | None:
+    """What the subject of a time is; None where nothing tells."""
     said = {quad.predicate for quad in reader.first(QuadPattern(subject=timed.subject, graph=DefaultGraph())).quads}
     for speaking, predicates in (
         (Speaking.SINGLETON, SINGLETONS),
@@ -122,11 +132,18 @@ def _speaking(timed: Quad, reader: FragmentReader) -> Speaking:
             return speaking
     if reader.quads and reader.first(QuadPattern(graph=timed.subject)).quads:
         return Speaking.GRAPH
-    if isinstance(timed.subject, NamedNode) and timed.subject.value.startswith(
-        reader.form().template.partition("{")[0]
-    ):
-        return Speaking.IMPLICIT
-    raise ConfigError(f"a time is said of {timed.subject}, and nothing tells what that is: say --speaking and --timing")
+    is_address = isinstance(timed.subject, NamedNode) and _is_address(timed.subject.value, reader.form())
+    return Speaking.IMPLICIT if is_address else None
+
+
+def _is_address(iri: str, form: SearchForm) -> bool:
+    """Whether it is that of the fragment of one triple."""
+    given = dict(parse_qsl(urlsplit(iri).query))
+    try:
+        terms = {role: read_term(given[form.variables[role]]) for role in ("subject", "predicate", "object")}
+    except (KeyError, ValueError):
+        return False
+    return form.address(QuadPattern(**terms)) == iri
 
 
 @dataclass(eq=False)

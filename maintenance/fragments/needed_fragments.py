@@ -147,8 +147,8 @@ class _Wanted:
     @property
     def text(self) -> str:
         """As SPARQL."""
-        inner = f"{_sparql(self.subject)} {_sparql(self.predicate)} {_sparql(self.object)} ."
-        return inner if self.graph is None else f"GRAPH {_sparql(self.graph)} {{ {inner} }}"
+        inner = f"{as_sparql(self.subject)} {as_sparql(self.predicate)} {as_sparql(self.object)} ."
+        return inner if self.graph is None else f"GRAPH {as_sparql(self.graph)} {{ {inner} }}"
 
 
 @dataclass(eq=False)
@@ -303,7 +303,7 @@ def _narrows(block: Element) -> bool:
 
 
 def _in_graph(text: str, graph: NamedNode | str | None) -> str:
-    return text if graph is None else f"GRAPH {_sparql(graph)} {{ {text} }}"
+    return text if graph is None else f"GRAPH {as_sparql(graph)} {{ {text} }}"
 
 
 def _term(position: Position | None) -> NamedNode | Literal | None:
@@ -322,7 +322,8 @@ def _with(pattern: QuadPattern, role: str, term: PatternTerm) -> QuadPattern:
     return QuadPattern(**{**pattern.terms, role: term})
 
 
-def _sparql(position: Position) -> str:
+def as_sparql(position: Position) -> str:
+    """What stands in a pattern, as SPARQL; a blank node is a variable."""
     if isinstance(position, NamedNode | Literal):
         return str(position)
     if not isinstance(position, str):

@@ -264,7 +264,11 @@ def test_a_query_of_static_data_alone_is_answered_once():
         "?id t:headSign ?s MINUS { ?id t:delay 3 }",
         "?id t:headSign ?s FILTER NOT EXISTS { ?id t:platform 1 }",
         "{ SELECT ?d (COUNT(*) AS ?n) { ?id t:delay ?d } GROUP BY ?d }",
-        "?id t:delay ?d ; t:headSign ?s".replace(";", ". ?id"),
+        "?id t:delay ?d ; t:headSign ?s ; .",
+        "?id t:headSign ?s ; t:delay ?d , ?e FILTER(?d = ?e)",
+        "_:id t:delay ?d ; t:platform ?p . _:id t:headSign ?s",
+        "[] t:delay ?d ; t:platform ?p",
+        "[ t:delay ?d ] t:headSign ?s",
     ],
 )
 def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_holds(pattern):
@@ -292,14 +296,20 @@ def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_
     [
         ("SELECT * { ?s ?p ?o }", "name the predicate"),
         ("SELECT * { GRAPH ?g { ?s <a:p> ?o } }", "no GRAPH or SERVICE"),
+        (f"SELECT * {{ ?s <{T}delay>+ ?o }}", "without a path"),
         ("ASK { ?s <a:p> ?o }", "no SELECT"),
         ("SELECT * {", "no SPARQL"),
     ],
 )
 def test_queries_that_cannot_be_followed_are_refused_in_words(query, said):
     *_, source = world()
+
+    def explain():
+        asked = source(query)
+        return asked.asked(asked.parts())
+
     with pytest.raises((ConfigError, InputError), match=said):
-        source(query).parts()
+        explain()
 
 
 @pytest.mark.parametrize(
