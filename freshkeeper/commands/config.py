@@ -96,7 +96,7 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
     from freshkeeper.maintenance.settings.shipped_configs import kind_of, or_named
     from freshkeeper.maintenance.settings.yaml_file import read_yaml
 
-    check = {"run": _check_run, "source": _check_source, "experiment": _check_experiment}
+    check = {"run": _check_run, "source": _check_source, "experiment": _check_experiment, "following": _check_following}
     file = or_named(file)
     say(f"{file} is good: {check[kind_of(read_yaml(file))](file)}")
 
@@ -113,6 +113,15 @@ def _check_experiment(file: Path) -> str:
             check_there(trace)
     runs = sum(len(policies) for policies in runnable(settings).values()) * len(experiment.seed_list)
     return _counted({"setting": len(settings), "seed": len(experiment.seed_list), "run": runs})
+
+
+def _check_following(file: Path) -> str:
+    from freshkeeper.simulator.following.annotation_ways import ways
+    from freshkeeper.simulator.following.following_config import load
+
+    experiment = load(file, {})
+    loads = len(experiment.clients) * len(experiment.cache)
+    return _counted({"way to annotate": len(list(ways(experiment))), "number of clients": loads})
 
 
 def _check_source(file: Path) -> str:

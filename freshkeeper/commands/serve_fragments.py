@@ -95,10 +95,12 @@ def serve_fragments(
         complain(f"serving {len(quads)} quads at http://{where[0]}:{where[1]}{path} (Ctrl-C ends it)")
         if coming is not None:
             Thread(target=coming.run, daemon=True).start()
+        began = time.process_time()
         try:
             await listening.serve_forever()
         finally:
             said = f"{server.requests:,} requests, {server.made:,} pages made, {listener.sent:,} bytes sent"
+            said += f", {time.process_time() - began:.2f} s of processor time"
             complain(f"{said}; {coming.news()}" if coming is not None else said)
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:

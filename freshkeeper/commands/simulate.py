@@ -1,5 +1,7 @@
 """`freshkeeper simulate`."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +9,9 @@ import typer
 
 from freshkeeper.commands.experiments import Chosen, carry_out, free
 from freshkeeper.commands.model_options import said
-from freshkeeper.commands.options import changed
+from freshkeeper.commands.options import assignments, changed
+from freshkeeper.commands.screen import complain, say
+from freshkeeper.policies.errors import ConfigError
 
 KEYS = (
     *("trace", "policies", "budget", "bank", "window", "step", "case", "knowledge"),
@@ -30,13 +34,29 @@ def simulate(
     Examples: `freshkeeper simulate fig2a`,
     `freshkeeper simulate --trace DIR --window 7d --step 6h --budget 5 --policy lru,ibm,gain --knowledge learned`
     """
+    from freshkeeper.maintenance.settings.shipped_configs import kind_of, or_named
+    from freshkeeper.maintenance.settings.yaml_file import read_yaml
     from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve
 
     given, chosen = said(ctx, Experiment, options), Chosen.of(options)
     changes = changed(given, change)
+    if config and (file := or_named(config)).exists() and kind_of(read_yaml(file)) == "following":
+        if given:
+            raise ConfigError(f"{file} follows trains and has no {min(given)}; --set its keys")
+        _follow(file, assignments(change), chosen.out or free(config.stem))
+        return
     trace = given.get("trace")
     if trace and not config:
         changes = {"seeds": 1} | changes
     experiment = load(config, changes) if config else resolve({}, changes)
     name = config.stem if config else Path(trace).resolve().name if trace else "simulation"
     carry_out(experiment, chosen.out or free(name), chosen)
+
+
+def _follow(file: Path, changes: dict[str, Any], out: Path) -> None:
+    """An experiment about following."""
+    from freshkeeper.simulator.following.following_config import load
+    from freshkeeper.simulator.following.following_experiment import measure
+
+    page = measure(load(file, changes), out, shlex.join(["freshkeeper", *sys.argv[1:]]), complain)
+    say(f"run directory: {out}\npage: {page}")

@@ -43,6 +43,8 @@ class AnnotatedSource:
     """None: it is found by asking"""
     keep: bool = True
     """whether static fragments are asked for once"""
+    holding: bool = True
+    """whether what holds now is asked for alone, where that can be"""
     requests: PageRequests = field(default_factory=PageRequests)
     _kept: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
     _spoken: dict[NamedNode, tuple[bool, bool]] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class AnnotatedSource:
         plain = self.requests.reader(self.client, pay)
         given = (plain.start, plain.ask, plain.counts, plain.most, plain.allowed)
         kept = self._kept if self.keep else {}
-        return KeptFragments(*given, holding=True, kept=kept, static=static if self.keep else frozenset())
+        return KeptFragments(*given, holding=self.holding, kept=kept, static=static if self.keep else frozenset())
 
     def found_style(self, pay: Callable[[float], bool]) -> Style | None:
         """How it says until when triples hold; None as long as it says so of none."""

@@ -29,7 +29,7 @@ def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -
     credentials = config.auth.read().hiding(config.addresses)
     client = replace(fragments_of(config, credentials), cached=keep and config.reuse)
     requests = PageRequests(limiter_of(config), config.retries, config.timeout / 1000, config.per_request)
-    return AnnotatedSource(client, style, keep, requests)
+    return AnnotatedSource(client, style, keep, requests=requests)
 
 
 def said_to_change(configs: Sequence[SourceConfig]) -> frozenset[NamedNode] | None:

@@ -27,7 +27,9 @@ def kind_of(keys: Collection[str]) -> str:
     """What a config is of, by its keys."""
     if {"query", "queries", "templates"} & {*keys}:
         return "run"
-    return "source" if {"data", "sparql", "resources"} & {*keys} else "experiment"
+    if "trains" in keys:
+        return "following"
+    return "source" if {"data", "sparql", "fragments", "resources"} & {*keys} else "experiment"
 
 
 def about(name: str) -> tuple[str, str]:
@@ -40,5 +42,5 @@ def about(name: str) -> tuple[str, str]:
 
 def or_named(path: Path) -> Path:
     """A file as it was given, or the experiment of that name where there is no such file."""
-    known = not path.exists() and str(path) in names() and about(str(path))[0] == "experiment"
+    known = not path.exists() and str(path) in names() and about(str(path))[0] in ("experiment", "following")
     return named(str(path)) if known else path

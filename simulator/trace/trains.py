@@ -1,20 +1,42 @@
-"""The trains of paper 004: three static triples of each, a delay and a platform that change."""
+"""The trains of paper 004: three static triples of each, a delay and a platform that change; and its query."""
+
+from datetime import UTC, datetime
 
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
-from freshkeeper.maintenance.fragments.annotation_style import Held
+from freshkeeper.maintenance.fragments.annotation_style import Held, date
+from freshkeeper.maintenance.fragments.vocabulary import XSD
+
+BASE = "http://example.org/train/"
+FIRST = round(datetime(2015, 12, 8, 10, 20, 18, tzinfo=UTC).timestamp() * 1000)
+APART = 36_000
+"""Milliseconds between two departures: a hundred of them are within the hour that the query asks for."""
+DEPARTURES = f"""PREFIX t: <{BASE}> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>
+SELECT ?delay ?platform ?headSign ?routeLabel ?departureTime
+WHERE {{
+  _:id t:delay ?delay .
+  _:id t:platform ?platform .
+  _:id t:departureTime ?departureTime .
+  _:id t:headSign ?headSign .
+  _:id t:routeLabel ?routeLabel .
+  FILTER (?departureTime > "2015-12-08T10:20:00"^^xsd:dateTime) .
+  FILTER (?departureTime < "2015-12-08T11:20:00"^^xsd:dateTime) .
+}}
+"""
+"""004's Listing 1.1: all departures of an hour; the first two patterns change."""
 
 
 def trains(number: int, lasts: int, until: int, start: int = 0) -> tuple[list[Quad], list[Held]]:
     """004's trains: three static triples of each, and its delay and platform anew every `lasts` milliseconds."""
-    base = "http://example.org/train/"
     static, held = list[Quad](), list[Held]()
     for n in range(number):
-        train = NamedNode(f"{base}{n}")
-        for name, value in (("headSign", f"Town {n % 9}"), ("routeLabel", f"Route {n % 4}"), ("departureTime", f"{n}")):
-            static.append(Quad(train, NamedNode(base + name), Literal(value)))
+        train = NamedNode(f"{BASE}{n}")
+        names = {"headSign": Literal(f"Town {n % 9}"), "routeLabel": Literal(f"Route {n % 4}")}
+        departs = Literal(date(FIRST + n * APART).value.removesuffix("Z"), datatype=NamedNode(f"{XSD}dateTime"))
+        for name, value in (names | {"departureTime": departs}).items():
+            static.append(Quad(train, NamedNode(BASE + name), value))
         for at in range(start, until, lasts):
             step = at // lasts
             for name, amount in (("delay", (n + step) % 7), ("platform", (n * 3 + step) % 5)):
-                held.append(Held(Triple(train, NamedNode(base + name), Literal(amount)), at, at + lasts))
+                held.append(Held(Triple(train, NamedNode(BASE + name), Literal(amount)), at, at + lasts))
     return static, held

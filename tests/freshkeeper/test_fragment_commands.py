@@ -46,7 +46,7 @@ def test_follow_explains_its_split(call, site):
     assert code == 0
     assert f"dynamic, asked again when they expire: <{E}delay>" in out
     assert f"static, asked for once: <{E}sign>" in out
-    assert "GRAPH ?freshkeeper_mark_1" in out
+    assert "GRAPH ?freshkeeper_mark_0" in out
 
 
 @pytest.mark.parametrize(

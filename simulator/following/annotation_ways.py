@@ -1,0 +1,106 @@
+"""Ways to annotate compared: one client and a server in this process, by a clock that sleeping sets.
+
+What an evaluation takes is processor time of the client and of the server apart, requests, and bytes of pages.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.utils import formatdate
+
+from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
+from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
+from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.fragments.annotation_style import Style, Timing
+from freshkeeper.maintenance.fragments.following import Following, Pauses
+from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
+from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
+from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.simulator.following.following_config import FollowingExperiment, History
+from freshkeeper.simulator.trace.trains import DEPARTURES, trains
+
+START = 1_000_000_000_000
+ADDRESS = "http://source/trains"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to annotate and to read."""
+
+    style: Style
+    history: History
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one evaluation took."""
+
+    way: Way
+    evaluation: int
+    rows: int
+    requests: int
+    kilobytes: float
+    client_ms: float
+    server_ms: float
+
+
+@dataclass(eq=False)
+class InProcess(ConnectionPool):
+    """Exchanges with a server that is called."""
+
+    server: FragmentServer | None = None
+    ms: int = START
+    bytes: int = 0
+    requests: int = 0
+    served: float = 0.0
+    """seconds of processor time at the server"""
+
+    def exchange(self, call: Call, deadline: Deadline) -> Answer:
+        """One request, of which nothing is sent."""
+        assert deadline.go()
+        assert self.server is not None
+        headers = {name.lower(): value for name, value in call.headers.items()} | {"host": "source"}
+        began = time.process_time()
+        answer = self.server.answer(call.method, "/" + call.url.split("/", 3)[3], headers)
+        self.served += time.process_time() - began
+        self.requests, self.bytes = self.requests + 1, self.bytes + len(answer.body)
+        given = {name.lower(): value for name, value in answer.headers.items()} | {"date": formatdate(self.ms // 1000)}
+        return Answer(int(answer.status[:3]), "", given, answer.body)
+
+    def sleep(self, seconds: float) -> bool:
+        """Time goes on."""
+        self.ms += round(seconds * 1000)
+        return True
+
+
+def ways(experiment: FollowingExperiment) -> Iterator[Way]:
+    """Every one that is asked for; an expiration has no history."""
+    for timing in experiment.timing:
+        for history in experiment.history if timing is not Timing.EXPIRATION else ("dropped",):
+            for speaking in experiment.speaking:
+                for cached in experiment.cache:
+                    yield Way(Style(speaking, timing), history, cached)  # type: ignore[arg-type]
+
+
+def measured(experiment: FollowingExperiment, way: Way) -> list[Taken]:
+    """Every evaluation of one way."""
+    end = START + (experiment.changes + 2) * experiment.lasts
+    static, elements = trains(experiment.trains, experiment.lasts, end, START)
+    wire = InProcess()
+    data = AnnotatedData(static, elements, way.style, ADDRESS, way.history != "dropped")
+    wire.server = FragmentServer(data, lambda: wire.ms, "/trains")
+    client = FragmentsOverHttp(ADDRESS, pool=wire, wall=lambda: wire.ms / 1000, cached=way.cached)
+    source = AnnotatedSource(client, way.style, keep=way.cached, holding=way.history == "now")
+    following = Following(AnnotatedQuery([source], DEPARTURES), pauses=Pauses(skew=10))
+    found, before = list[Taken](), (0, 0, 0.0, time.process_time())
+    for delivered in following.run(wire.sleep):
+        now = wire.requests, wire.bytes, wire.served, time.process_time()
+        requests, sent, served, used = (a - b for a, b in zip(now, before, strict=True))
+        pages = int(requests), sent / 1000
+        spent = (used - served) * 1000, served * 1000
+        found.append(Taken(way, following.evaluations, len(delivered.rows), *pages, *spent))
+        before = now
+        if following.evaluations == experiment.changes:
+            break
+    return found

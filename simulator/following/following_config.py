@@ -1,0 +1,62 @@
+"""What is measured of following: ways to annotate in one process, numbers of clients over real connections."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from freshkeeper.maintenance.fragments.annotation_style import Speaking, Timing
+from freshkeeper.maintenance.settings.durations import as_ms
+from freshkeeper.maintenance.settings.validation import validated
+from freshkeeper.maintenance.settings.yaml_file import read_yaml
+
+Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
+
+
+def _listed(value: object) -> object:
+    return value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else value
+
+
+Listed = BeforeValidator(_listed)
+Clients = Annotated[int, Field(ge=1, le=1_000)]
+History = Literal["dropped", "whole", "now"]
+
+
+class FollowingExperiment(BaseModel):
+    """Clients that follow 004's query over its trains."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str = Field(default="", description="what the page is headed with")
+    trains: int = Field(default=100, ge=1, description="trains, with three static triples and two that change each")
+    lasts: Duration = Field(default=10_000, description="how long each delay and each platform holds")
+    speaking: Annotated[list[Speaking], Listed] = Field(
+        default=list(Speaking), description="ways to speak of a triple that are compared"
+    )
+    timing: Annotated[list[Timing], Listed] = Field(default=list(Timing), description="ways to say its time")
+    history: Annotated[list[History], Listed] = Field(
+        default=["dropped", "whole", "now"],
+        description="what becomes of what is over, where intervals say the time: dropped; or kept, and read whole, or "
+        "by what holds now",
+    )
+    cache: Annotated[list[bool], Listed] = Field(
+        default=[True, False], description="whether clients keep the static part, and pages as long as they hold"
+    )
+    changes: int = Field(default=40, ge=2, description="evaluations of each way to annotate")
+    clients: Annotated[list[Clients], Listed] = Field(
+        default=[1, 10, 50, 100, 200], description="clients at once, with graphs and expirations; empty: none"
+    )
+    measured: Duration = Field(default=30_000, description="how long each number of clients is measured")
+
+
+def is_following(keys: Mapping[str, Any]) -> bool:
+    """Whether the keys of a config are of this experiment."""
+    return "trains" in keys
+
+
+def load(path: Path, changes: Mapping[str, Any]) -> FollowingExperiment:
+    """An experiment from a YAML file, with some keys changed."""
+    plain = deepcopy(read_yaml(path)) | dict(changes)
+    return validated(FollowingExperiment, plain, f"{path}: ")

@@ -1,0 +1,185 @@
+"""What clients cost a server and themselves: a real server in a process of its own, clients as threads of this one.
+
+The processor time of the server is what it says of itself when it ends, that of the clients what this process took.
+Clients begin together and are all asked to go on at each expiry, as in paper 004, so that they come all at once.
+"""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event, Lock, Thread
+
+from pyoxigraph import RdfFormat, serialize
+
+from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
+from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.fragments.annotation_style import Style
+from freshkeeper.maintenance.fragments.following import Following
+from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
+from freshkeeper.maintenance.service.http.exchange import ConnectionPool
+from freshkeeper.policies.errors import EndpointError, InputError
+from freshkeeper.simulator.following.following_config import FollowingExperiment
+from freshkeeper.simulator.trace.trains import DEPARTURES, trains
+
+HERE = "127.0.0.1"
+SAMPLED = 0.5
+"""Seconds between two looks at the clients' processor time."""
+SAID = re.compile(r"([\d,]+) requests, ([\d,]+) pages made, ([\d,]+) bytes sent, ([\d.]+) s of processor time")
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a server says when it ends."""
+
+    requests: int
+    pages: int
+    sent: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """What so many clients cost."""
+
+    clients: int
+    cached: bool
+    seconds: float
+    server_percent: float
+    """of a core"""
+    client_percent: float
+    """of a core, each of them"""
+    requests: int
+    pages: int
+    """that were made; the others were held"""
+    kilobytes_each: float
+    """per second, as they go over the wire"""
+    answers: int
+    late: int
+    """answers that had expired when they were there, and were not delivered"""
+    failed: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How much of a core one client took, on average, in the half second that ends here."""
+
+    clients: int
+    cached: bool
+    second: float
+    percent: float
+
+
+@dataclass(eq=False)
+class Crowd:
+    """The clients."""
+
+    over: Event = field(default_factory=Event)
+    answers: int = 0
+    late: int = 0
+    failed: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def follow(self, address: str, cached: bool) -> None:
+        """One client, until it is over."""
+        client = FragmentsOverHttp(address, pool=ConnectionPool(proxies={}), cached=cached)
+        query = AnnotatedQuery([AnnotatedSource(client, Style(), keep=cached)], DEPARTURES)
+        following = Following(query)
+        try:
+            for _ in following.run(lambda seconds: not self.over.wait(seconds)):
+                with self.lock:
+                    self.answers += 1
+        except EndpointError:
+            following.failed += 1
+        finally:
+            client.close()
+            with self.lock:
+                self.late, self.failed = self.late + following.late, self.failed + following.failed
+
+
+def loads(experiment: FollowingExperiment, clients: int, cached: bool) -> tuple[Load, list[Sample]]:
+    """Measure one number of clients."""
+    with TemporaryDirectory() as folder:
+        files = _written(experiment, Path(folder))
+        crowd = Crowd()
+        with _serving(*files) as (address, ended):
+            threads = [Thread(target=crowd.follow, args=(address, cached), daemon=True) for _ in range(clients)]
+            began, before = time.monotonic(), time.process_time()
+            for thread in threads:
+                thread.start()
+            samples = list(_sampled(clients, cached, experiment.measured / 1000))
+            seconds, used = time.monotonic() - began, time.process_time() - before
+            crowd.over.set()
+            served = ended()
+            for thread in threads:
+                thread.join(30)
+    per_client = 1000 * seconds * clients
+    return Load(
+        clients, cached, round(seconds, 2), 100 * served.seconds / seconds, 100 * used / seconds / clients,
+        served.requests, served.pages, served.sent / per_client, crowd.answers, crowd.late, crowd.failed,
+    ), samples  # fmt: skip
+
+
+def _sampled(clients: int, cached: bool, seconds: float) -> Iterator[Sample]:
+    began, used = time.monotonic(), time.process_time()
+    last = began
+    while last - began < seconds:
+        time.sleep(SAMPLED)
+        now, more = time.monotonic(), time.process_time()
+        yield Sample(clients, cached, round(now - began, 2), 100 * (more - used) / (now - last) / clients)
+        last, used = now, more
+
+
+def _written(experiment: FollowingExperiment, folder: Path) -> tuple[Path, Path]:
+    """The files that a server serves: times begin with it."""
+    static, held = trains(experiment.trains, experiment.lasts, experiment.measured + 60_000)
+    data, elements = folder / "trains.nt", folder / "delays.tsv"
+    serialize(static, data, format=RdfFormat.N_TRIPLES)
+    lines = (f"{one.since + 1}\t{one.until + 1}\t{one.triple} .\n" for one in held)
+    elements.write_text("".join(lines), "utf-8")
+    return data, elements
+
+
+@contextmanager
+def _serving(data: Path, elements: Path) -> "Iterator[tuple[str, Ended]]":
+    """A server in a process of its own: its address, and what ends it and gives what it says then."""
+    with socket.create_server((HERE, 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "freshkeeper", "serve-fragments", str(data), "--elements", str(elements)]
+    more = ["--from-now", "--port", str(port), "--path", "/trains"]
+    process = subprocess.Popen([*command, *more], stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        if "serving" not in first:
+            raise InputError(f"the server did not begin: {first.strip()}")
+        yield f"http://{HERE}:{port}/trains", Ended(process)
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+@dataclass(frozen=True, eq=False)
+class Ended:
+    """Ends a server."""
+
+    process: "subprocess.Popen[str]"
+
+    def __call__(self) -> Served:
+        """What it says then."""
+        self.process.send_signal(signal.SIGINT)
+        _, said = self.process.communicate(timeout=60)
+        found = SAID.search(said)
+        if found is None:
+            raise InputError(f"the server ended with {said.strip()!r}")
+        requests, pages, sent, seconds = (each.replace(",", "") for each in found.groups())
+        return Served(int(requests), int(pages), int(sent), float(seconds))

@@ -1,0 +1,26 @@
+"""Experiments about following, as `simulate` runs them."""
+
+import csv
+
+import pytest
+
+
+@pytest.mark.slow
+def test_clients_of_a_real_server_are_measured_by_simulate(call, tmp_path):
+    given = {"trains": 5, "changes": 2, "clients": 2, "measured": "2s", "lasts": "500ms", "cache": "true"}
+    given |= {"speaking": "graph", "timing": "expiration"}
+    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    code, out, err = call("simulate", "following", "--out", str(tmp_path / "run"), *words)
+    assert code == 0, err
+    (load_,) = csv.DictReader((tmp_path / "run" / "clients.csv").read_text().splitlines())
+    assert int(load_["answers"]) >= 4
+    assert float(load_["server_percent"]) > 0
+    assert float(load_["kilobytes_each"]) > 0
+    assert (tmp_path / "run" / "plots" / "server-cpu.png").exists()
+    assert str(tmp_path / "run" / "report.html") in out + err
+
+
+def test_what_is_of_policies_is_refused(call, tmp_path):
+    code, _, err = call("simulate", "following", "--budget", "3")
+    assert code != 0
+    assert "has no budget; --set its keys" in err
