@@ -75,7 +75,7 @@ class Style:
     def written(self, held: Held, name: str, address: Callable[[QuadPattern], str]) -> Iterator[Quad]:
         """The quads of an element; `name` is its own, `address` that of a fragment."""
         s, p, o = held.triple.subject, held.triple.predicate, held.triple.object
-        mark = NamedNode(name)
+        mark = self.mark(held.triple, name, address)
         if self.speaking is Speaking.GRAPH:
             yield Quad(s, p, o, mark)
         elif self.speaking is Speaking.SINGLETON:
@@ -86,9 +86,13 @@ class Style:
             yield Quad(s, p, o)
         if self.speaking is Speaking.STAR:
             yield Quad(mark, REIFIES, held.triple)
-        elif self.speaking is Speaking.IMPLICIT:
-            mark = NamedNode(address(QuadPattern(s, p, o)))
         yield from self._timed(mark, held)
+
+    def mark(self, triple: Triple, name: str, address: Callable[[QuadPattern], str]) -> NamedNode:
+        """What the time of a triple is said of."""
+        if self.speaking is Speaking.IMPLICIT:
+            return NamedNode(address(QuadPattern(triple.subject, triple.predicate, triple.object)))
+        return NamedNode(name)
 
     def _timed(self, mark: NamedNode, held: Held) -> Iterator[Quad]:
         if self.timing is Timing.EXPIRATION:

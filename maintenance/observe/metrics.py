@@ -159,9 +159,9 @@ class Metrics:
         return Histogram(name, help, ("source",), "freshkeeper", registry=self.registry, buckets=SECONDS)
 
 
-def address_of(written: str) -> tuple[str, int]:
+def address_of(written: str, option: str = "--metrics") -> tuple[str, int]:
     """`:9100`, `9100` or `0.0.0.0:9100`; without a host only this machine can ask."""
     host, _, port = written.rpartition(":")
     if not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"--metrics {written}: give a port, as :9100, or HOST:PORT")
+        raise ConfigError(f"{option} {written}: give a port, as :9100, or HOST:PORT")
     return host or LOOPBACK, int(port)

@@ -211,6 +211,12 @@ class RunConfig(BaseModel):
     metrics: str = Field(
         default="", description="where Prometheus may ask, as :9100", json_schema_extra=option("metrics", ":PORT")
     )
+    fragments: str = Field(
+        default="",
+        description="where what the views hold can be asked for as fragments that say how long it is believed to hold, "
+        "as :3100",
+        json_schema_extra=option("fragments", ":PORT"),
+    )
     log: str = Field(default="", description="JSON lines on standard error: debug, info, warning or error")
     limit: Duration | None = Field(
         default=None,

@@ -75,11 +75,11 @@ class InProcess(ConnectionPool):
 
 
 def ways(experiment: FollowingExperiment) -> Iterator[Way]:
-    """Every one that is asked for; an expiration has no history."""
+    """Every one that is asked for; an expiration has no history, and histories are read with a cache, if with any."""
     for timing in experiment.timing:
         for history in experiment.history if timing is not Timing.EXPIRATION else ("dropped",):
             for speaking in experiment.speaking:
-                for cached in experiment.cache:
+                for cached in experiment.cache if history == "dropped" else experiment.cache[:1]:
                     yield Way(Style(speaking, timing), history, cached)  # type: ignore[arg-type]
 
 

@@ -44,7 +44,7 @@ class FollowingExperiment(BaseModel):
     cache: Annotated[list[bool], Listed] = Field(
         default=[True, False], description="whether clients keep the static part, and pages as long as they hold"
     )
-    changes: int = Field(default=40, ge=2, description="evaluations of each way to annotate")
+    changes: int = Field(default=20, ge=2, description="evaluations of each way to annotate")
     clients: Annotated[list[Clients], Listed] = Field(
         default=[1, 10, 50, 100, 200], description="clients at once, with graphs and expirations; empty: none"
     )
