@@ -57,7 +57,7 @@ def pairs(name: str, written: list[str] | None, form: str = "IRI=FILE") -> dict[
     """`--name IRI=FILE`, several times; the last = parts them, or the first before an address: either may hold more."""
     found: dict[str, str] = {}
     for each in written or []:
-        address = re.search(r"=(?=<?\w+://)", each)
+        address = re.search(r"=(?=(?:fragments:)?<?\w+://)", each)
         key, equals, value = (each[: address.start()], "=", each[address.end() :]) if address else each.rpartition("=")
         if not equals or not key or not value:
             raise ConfigError(f"--{name} {each}: write it as {form}, for example http://example.org/{EXAMPLES[form]}")

@@ -49,6 +49,10 @@ from freshkeeper.maintenance.streams.watermark import Inputs
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 SOONER = "a larger --budget or --bank fetches it sooner"
+ONCE = (
+    "a query without a window is answered once; `freshkeeper follow` answers one over fragments that say how long they "
+    "hold, and again whenever that is over"
+)
 NAMED = 3
 """So many queries of a template are named."""
 
@@ -121,6 +125,8 @@ class Session:
         queries = [each.query for each in self._running]
         for line in unused(queries, self.config.streams, self.config.graph_files, self.config.sources):
             self.tell(line)
+        if any(not query.windows for query in queries) and any(source.pages for source in self._opened.values()):
+            self.tell(ONCE)
 
     def _build(self, graphs: StaticGraphs) -> dict[str, ContinuousQuery]:
         settings = self._maintenance([self._journal.observe, *self.observers])

@@ -96,7 +96,10 @@ class Registrations:
         query = self._parsed(one.text, one.dialect)
         check_inputs(one.text, query, dict.fromkeys(self.streams, ""), dict.fromkeys(self.graphs, ""), self.sources)
         if not query.windows:
-            raise ConfigError("a query of a service needs a window: this one would be evaluated once")
+            raise ConfigError(
+                "a query of a service needs a window: this one would be evaluated once (`freshkeeper follow` asks one "
+                "again whenever what it used is over)"
+            )
         had = len(self.state.views)
         views = Views(self.sources, patterns=one.first)
         (built,) = build_all(

@@ -79,6 +79,7 @@ class ServeConfig(BaseModel):
     capacity: Annotated[int, Field(ge=1)] | None = _as_run("capacity")
     journal: Directory = _as_run("journal")
     seed: Annotated[int, Field(ge=0)] = _as_run("seed")
+    fragments: str = _as_run("fragments")
     log: str = _as_run("log")
     largest_body: Annotated[int, Field(ge=1)] = Field(default=1 << 25, description="bytes of one request at most")
     most_queries: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many queries may be registered")

@@ -2,13 +2,15 @@
 
 import os
 import socket
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from types import FrameType
 
 import uvicorn
 
-from freshkeeper.maintenance.observe.metrics import Metrics
+from freshkeeper.maintenance.fragments.serving_thread import ServingThread
+from freshkeeper.maintenance.fragments.view_fragments import ViewFragments
+from freshkeeper.maintenance.observe.metrics import Metrics, address_of
 from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.look_up import LookUps
@@ -17,6 +19,7 @@ from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service_numbers import ServiceNumbers
 from freshkeeper.maintenance.serve.starting import start
 from freshkeeper.maintenance.serve.status import Status
+from freshkeeper.maintenance.service_join.maintenance_settings import Observer
 from freshkeeper.policies.errors import ConfigError
 
 PATIENCE = 5
@@ -38,10 +41,10 @@ class Server(uvicorn.Server):
         self._ending()
 
 
-def opened(config: ServeConfig, guard: Guard) -> Door:
+def opened(config: ServeConfig, guard: Guard, observers: Sequence[Observer] = ()) -> Door:
     """A service, and what its addresses are answered with."""
     metrics, status, look_ups = Metrics(), Status(), LookUps()
-    service = start(config, [metrics.observe, status.observe, look_ups.observe])
+    service = start(config, [metrics.observe, status.observe, look_ups.observe, *observers])
     service.answered = status.answered
     metrics.registry.register(ServiceNumbers(service, status))
     return Door(service, guard, metrics, status, look_ups, config.largest_body, config.most_listeners)
@@ -51,8 +54,14 @@ def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:
     """Until SIGTERM or SIGINT."""
     host, port = _address(config.listen)
     guard = Guard.of(host, config.token, config.read_token)
-    with closing(bound_to(host, port)) as bound:
-        door = opened(config, guard)
+    views = ViewFragments()
+    with ExitStack() as held:
+        bound = held.enter_context(closing(bound_to(host, port)))
+        if config.fragments:
+            fragments = ServingThread(views, *address_of(config.fragments, "fragments:"))
+            held.callback(fragments.close)
+            tell(f"fragments of what the views hold at {fragments.address}")
+        door = opened(config, guard, [views.observe] if config.fragments else [])
         service = door.service
         try:
             told = f"[{host}]" if ":" in host else host

@@ -40,6 +40,9 @@ from freshkeeper.maintenance.view.published import Published
 from freshkeeper.maintenance.view.survival import Survival
 from freshkeeper.policies.errors import ConfigError, EndpointError
 
+FRAGMENTS = "fragments:"
+"""Before the address of a source of fragments, which else is that of a SPARQL endpoint."""
+
 
 @dataclass(eq=False)
 class EmbeddedSource:
@@ -131,7 +134,9 @@ class Source:
 
 
 def load_source(written: str) -> Source:
-    """A source from a file or directory of RDF, the address of a SPARQL endpoint, or a YAML file that says more.
+    """A source from a file or directory of RDF, an address, or a YAML file that says more.
+
+    An address is that of a SPARQL endpoint, or behind `fragments:` that of fragments.
 
     >>> from freshkeeper import load_source
     >>> load_source("https://example.org/sparql").price
@@ -139,6 +144,8 @@ def load_source(written: str) -> Source:
     """
     if written.lower().startswith(("http://", "https://")):
         return source_of(config_of({"sparql": written}, "the source"))
+    if written.lower().startswith(FRAGMENTS):
+        return source_of(config_of({"fragments": written[len(FRAGMENTS) :]}, "the source"))
     if "://" in written:
         raise ConfigError(
             f"{shown(written)}: a source is an http or https address of a SPARQL endpoint, a file of RDF, or a YAML "

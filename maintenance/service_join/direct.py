@@ -1,5 +1,6 @@
 """SERVICE without a view: the source is asked for every SN at every evaluation, or once and never again."""
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from freshkeeper.maintenance.service_join.values import ServiceRows
 from freshkeeper.maintenance.service_join.window_mappings import Mappings, WindowPart
 
 FAILED = Freshness(0.0)
+LOGGER = logging.getLogger("freshkeeper")
 
 
 @dataclass(eq=False)
@@ -84,6 +86,9 @@ class Directly:
     def _read(self, now: int, sns: list[Row]) -> Waiting[dict[Row, dict[Key, Copy]]]:
         """The SRs of these SNs, where all could be read; those that an expansion only leads to are asked for too."""
         delivery = yield from self.endpoint.delivering(Order(now, [], sns))
+        for sn, one in zip(sns, delivery.expanded, strict=True):
+            if one.error is not None:
+                LOGGER.info("SERVICE <%s> was not answered for %s: %s", self.endpoint.split.endpoint, sn, one.error)
         found = {sn: one.copies for sn, one in zip(sns, delivery.expanded, strict=True) if one.error is None}
         unread = {key: None for copies in found.values() for key, copy in copies.items() if copy.error is not None}
         if unread:
@@ -129,7 +134,7 @@ class Whole:
         """What is not kept is asked for."""
 
     def asking(self, now: int) -> Waiting[None]:
-        """One request to each source that is meant, unless its answer is kept."""
+        """Each source that is meant is asked, unless its answer is kept."""
         if self._kept is None or not self.keep or self.errors:
             self._kept = now, (yield from self.asked(now))
             self.failed += self.errors
@@ -175,10 +180,11 @@ class Whole:
         inlined = yield from self._inlined(now)
         query = f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {inlined} }}"
         if name in self.transports:
-            sent = yield from sending(self.transports[name], [Request(query)], now, 1, None, self.within)
+            sent = yield from sending(self.transports[name], [Request(query)], now, math.inf, None, self.within)
             (reply,) = sent.replies
             if reply.error is None:
                 return [tuple(row.get(each) for each in names) for row in reply.rows]
+            LOGGER.info("SERVICE <%s> was not answered: %s", name, reply.error)
         self.errors += 1
         return None
 

@@ -11,7 +11,7 @@ from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.service.source_config import config_of
-from freshkeeper.maintenance.service.sources import source_of
+from freshkeeper.maintenance.service.sources import load_source, source_of
 from freshkeeper.maintenance.streams.batch import Elements
 
 E = "http://e/"
@@ -57,3 +57,13 @@ def test_a_refresh_costs_a_page_for_each_pattern_and_a_miss_those_of_the_static_
     assert miss == Price(batch=4, pages=2)
     assert (refresh.of(4), miss.of(5)) == (1, 4)
     source.transport.close()
+
+
+def test_a_pattern_that_joins_nothing_is_asked_as_it_stands_however_many_pages_it_takes(sites):
+    site = sites(list(parse(f"PREFIX : <{E}> {DATA} .", format=RdfFormat.TURTLE)), per_page=2)
+    query = f"PREFIX : <{E}> SELECT (COUNT(*) AS ?many) {{ SERVICE :x {{ ?topic :by ?user . ?user :n ?n }} }}"
+    source = load_source(f"fragments:{site.url}")
+    (result,) = run(continuous_query(query, {f"{E}x": source}, fetch="always"), {})
+    source.transport.close()
+    assert [row["many"].value for row, _ in result.solutions()] == ["5"]
+    assert len(site.targets) > 2
