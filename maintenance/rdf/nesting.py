@@ -98,7 +98,11 @@ def no_constant(name: str) -> None:
 
 def readable(path: Path, kind: RdfFormat | None) -> bytes:
     """The content of a file of RDF, before a parser sees it; SyntaxError where it is nested too deep."""
-    text = path.read_bytes()
+    return checked(path.read_bytes(), kind)
+
+
+def checked(text: bytes, kind: RdfFormat | None) -> bytes:
+    """A text of RDF before a parser sees it; SyntaxError where it is nested too deep."""
     if kind == RdfFormat.RDF_XML:
         check_xml(text)
     elif (depth_of(marks_of(text)) if kind == RdfFormat.JSON_LD else depth_of_triples(text)) > DEEPEST:

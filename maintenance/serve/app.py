@@ -1,10 +1,12 @@
 """The service over HTTP: every address that it has."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import WebSocketRoute
 
 from freshkeeper.maintenance.serve.door import Door, json_response
 from freshkeeper.maintenance.serve.live_page import page_routes
@@ -36,5 +38,6 @@ OPERATIONS: Sequence[Operation] = [
 
 
 def application(door: Door) -> Starlette:
-    """All addresses, and the page, which no document speaks of."""
-    return Starlette(routes=[*routes_of(OPERATIONS, door), *page_routes()], exception_handlers=HANDLERS)
+    """All addresses, and sockets and the page, which no document speaks of."""
+    sockets = [WebSocketRoute(path, partial(handle, door)) for path, handle in answers.SOCKETS.items()]
+    return Starlette(routes=[*routes_of(OPERATIONS, door), *sockets, *page_routes()], exception_handlers=HANDLERS)

@@ -1,6 +1,7 @@
 """What the addresses of a service share: the service, who may ask, what is measured, who listens."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -13,6 +14,7 @@ from freshkeeper.maintenance.serve.listening import Listening
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.security import Guard
+from freshkeeper.maintenance.serve.serve_config import StreamConfig
 from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.maintenance.serve.status import Status
 
@@ -26,6 +28,7 @@ class Door:
     metrics: Metrics
     status: Status
     look_ups: LookUps
+    streams: Mapping[str, StreamConfig]
     largest_body: int
     most_listeners: int
     listeners: set[Listening] = field(default_factory=set)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 
 from freshkeeper.maintenance.observe.logs import LOGGER
@@ -51,7 +51,7 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> 
     return JSONResponse(told, status, headers, media_type="application/problem+json")
 
 
-async def told(request: Request, error: Exception) -> Response:
+async def told(request: HTTPConnection, error: Exception) -> Response:
     """What a request that failed is answered."""
     del request
     if isinstance(error, Problem):

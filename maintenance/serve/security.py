@@ -5,6 +5,7 @@ import stat
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import HTTPConnection
 
@@ -37,7 +38,17 @@ class Guard:
 
     def check(self, request: HTTPConnection, role: Role) -> None:
         """Whether a request may do what it wants."""
-        if self.write is None or role is Role.ANYBODY:
+        if role is Role.ANYBODY:
+            return
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if origin is not None and _parts(origin).netloc != host:
+            raise Problem(HTTPStatus.FORBIDDEN, f"a page of {origin} asks: only pages of this service itself may")
+        if self.write is None:
+            if _name_of(host) not in LOOPBACK:
+                raise Problem(
+                    HTTPStatus.FORBIDDEN,
+                    f"{host} is no name of this machine for itself, and without token nobody else may ask",
+                )
             return
         kind, _, brought = request.headers.get("authorization", "").partition(" ")
         word = brought.strip().encode() if kind.lower() == "bearer" else b""
@@ -49,6 +60,19 @@ class Guard:
             raise Problem(
                 HTTPStatus.UNAUTHORIZED, "bring the word of the service: Authorization: Bearer WORD", CHALLENGE
             )
+
+
+def _name_of(host: str) -> str:
+    """Without its port."""
+    return _parts(f"//{host}").hostname or ""
+
+
+def _parts(address: str) -> SplitResult:
+    """Of an address; one that is none has no parts."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def _word(path: Path) -> bytes:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from freshkeeper.maintenance.run.run_config import (
     Amount,
@@ -18,10 +18,12 @@ from freshkeeper.maintenance.run.run_config import (
     by_name,
 )
 from freshkeeper.maintenance.service.source_config import SourceConfig
-from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.maintenance.streams.steps import Steps
+from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_rows import RowReader
 
 PATHS, TABLES = ("default", "state", "journal", "token", "read_token"), ("graphs", "sources")
 """Keys whose values are files beside the config, and such files by IRI."""
@@ -32,9 +34,40 @@ def _as_run(name: str) -> Any:
     return copy(RunConfig.model_fields[name])
 
 
-def _delays(written: object) -> object:
-    """A list of streams has none that comes late."""
-    return dict.fromkeys(written, 0) if isinstance(written, list) else written
+class StreamConfig(BaseModel):
+    """A stream that may be pushed: how late its elements may come, and how rows of tables become elements."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    delay: Duration = Field(default=0, description="how late its elements may come")
+    time: str = Field(default="", description="of rows, pushed as CSV or JSON lines: the field with the time")
+    unit: Literal["ms", "s"] = Field(default="ms", description="of times that are numbers")
+    prefixes: dict[str, str] = Field(default={}, description="prefixes of the triples")
+    triples: list[dict[str, str]] = Field(
+        default=[], description='what a row says, as {subject: "ex:ride/{id}", predicate: ex:to, object: "{to}"}'
+    )
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if bool(self.time) != bool(self.triples):
+            raise ValueError("a mapping of rows has both time and triples")
+        self.reader("", Steps())
+        return self
+
+    def reader(self, name: str, steps: Steps) -> RowReader | None:
+        """What makes elements of rows; nothing where there is no mapping."""
+        if not self.triples:
+            return None
+        return RowReader.of(Path("triples"), self.model_dump(), name, Mistakes(), steps)
+
+
+def _streams(written: object) -> object:
+    """A list of streams has none that comes late, and what has one key alone is its delay."""
+    if isinstance(written, list):
+        return {name: {} for name in written}
+    if isinstance(written, dict):
+        return {name: one if isinstance(one, dict | StreamConfig) else {"delay": one} for name, one in written.items()}
+    return written
 
 
 class ServeConfig(BaseModel):
@@ -52,12 +85,14 @@ class ServeConfig(BaseModel):
     state: Path = Field(
         default=Path("state"), description="a directory that keeps queries, elements, answers, views and budgets"
     )
-    streams: Annotated[dict[str, Annotated[int, BeforeValidator(as_ms), Field(ge=0)]], BeforeValidator(_delays)] = (
-        Field(
-            default={},
-            description="the streams that may be pushed: a list of IRIs, or by IRI how late elements may come",
-            examples=["http://example.org/posts: 500ms"],
-        )
+    streams: Annotated[dict[str, StreamConfig], BeforeValidator(_streams)] = Field(
+        default={},
+        description="the streams that may be pushed: a list of IRIs, or by IRI how late elements may come, or more",
+        examples=[
+            "http://example.org/posts: 500ms",
+            "http://example.org/rides:\n  delay: 1s\n  time: pickup\n  prefixes: {ex: 'http://example.org/'}\n"
+            '  triples: [{subject: "ex:ride/{id}", predicate: ex:to, iri: "ex:place/{to}"}]',
+        ],
     )
     queries: Annotated[dict[str, QueryConfig], BeforeValidator(by_name)] = Field(
         default={},

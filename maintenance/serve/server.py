@@ -47,7 +47,7 @@ def opened(config: ServeConfig, guard: Guard, observers: Sequence[Observer] = ()
     service = start(config, [metrics.observe, status.observe, look_ups.observe, *observers])
     service.answered = status.answered
     metrics.registry.register(ServiceNumbers(service, status))
-    return Door(service, guard, metrics, status, look_ups, config.largest_body, config.most_listeners)
+    return Door(service, guard, metrics, status, look_ups, config.streams, config.largest_body, config.most_listeners)
 
 
 def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:

@@ -32,6 +32,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
     try:
         graphs = StaticGraphs(Dictionary(), {name: Path(file) for name, file in config.graph_files.items()})
         graphs.load()
+        delays = {name: one.delay for name, one in config.streams.items()}
         about = About.of_queries(config.seed, "freshkeeper serve", _told(config))
         journal = QueryJournal(config.seed, config.journal, state, about)
         settings = MaintenanceSettings(
@@ -46,10 +47,10 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
             state=state,
         )
         queries = Registrations(
-            settings, _sources(config), graphs, config.streams, state, AnswerLog(config.state / "answers"),
+            settings, _sources(config), graphs, delays, state, AnswerLog(config.state / "answers"),
             config.dialect, config.most_queries,
         )  # fmt: skip
-        service = Service(queries, config.streams, ServiceLog(config.state / "log"), config.gap, journal)
+        service = Service(queries, delays, ServiceLog(config.state / "log"), config.gap, journal)
     except BaseException:
         state.close()
         raise

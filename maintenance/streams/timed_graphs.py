@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
-from freshkeeper.maintenance.rdf.nesting import readable
+from freshkeeper.maintenance.rdf.nesting import checked, readable
 from freshkeeper.maintenance.settings.durations import to_instant
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch
 from freshkeeper.maintenance.streams.steps import Steps
@@ -37,6 +37,8 @@ class TimedGraphs:
     path: Path
     mistakes: Mistakes = field(default_factory=Mistakes)
     steps: Steps = field(default_factory=Steps)
+    document: tuple[bytes, RdfFormat] | None = None
+    """what it says, where that is no file; the path is then what it is called"""
 
     def batches(self) -> Iterator[Batch]:
         """One batch: the graphs by time, and by the order in which they stand."""
@@ -53,8 +55,11 @@ class TimedGraphs:
     def _quads(self) -> list[Quad]:
         """All that the document says; nothing where it is broken, which is one mistake."""
         try:
-            kind = RdfFormat.from_extension(self.path.suffix[1:].lower())
-            return list(parse(readable(self.path, kind), format=kind, base_iri=self.path.resolve().as_uri()))
+            if self.document is not None:
+                text, kind = self.document
+                return list(parse(checked(text, kind), format=kind))
+            known = RdfFormat.from_extension(self.path.suffix[1:].lower())
+            return list(parse(readable(self.path, known), format=known, base_iri=self.path.resolve().as_uri()))
         except SyntaxError as error:
             self.mistakes.found(StreamError(str(self.path), error.lineno or 1, error.msg))
         except OSError as error:

@@ -14,7 +14,7 @@ header, or a list or an object where one value is wanted, cannot be read.
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from freshkeeper.maintenance.rdf.nesting import no_constant
 from freshkeeper.maintenance.settings.durations import to_instant
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.maintenance.streams.batch import Batch
-from freshkeeper.maintenance.streams.row_templates import template, text_of
+from freshkeeper.maintenance.streams.row_templates import Template, template, text_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
@@ -35,6 +35,78 @@ KEYS = ("data", "time", "unit", "prefixes", "triples")
 XSD = {"xsd": "http://www.w3.org/2001/XMLSchema#"}
 UNITS = {"ms": 1, "s": 1000}
 SIZE = 1_000
+
+
+@dataclass(eq=False)
+class RowReader:
+    """Makes elements of rows, by a mapping."""
+
+    name: str
+    """of the table"""
+    time: str
+    """the field with the time"""
+    unit: int
+    templates: Sequence[Template]
+    mistakes: Mistakes
+    steps: Steps = field(default_factory=Steps)
+
+    @classmethod
+    def of(cls, where: Path, config: Mapping[str, Any], name: str, mistakes: Mistakes, steps: Steps) -> "RowReader":
+        """By the keys of a mapping, which are in the file `where`."""
+        prefixes = XSD | dict(config.get("prefixes") or {})
+        made = [template(where, each, prefixes) for each in config["triples"]]
+        return cls(name, str(config["time"]), UNITS[str(config.get("unit", "ms"))], made, mistakes, steps)
+
+    def batches(self, rows: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[Batch]:
+        """So many rows at a time; each has the line that it ends at."""
+        times: list[int] = []
+        quads: list[Quad] = []
+        for number, row in rows:
+            try:
+                at = self._instant(row)
+                found = [quad for each in self.templates if (quad := each.fill(row)) is not None]
+                self.steps.check(at)
+            except (ValueError, TypeError) as error:
+                self.mistakes.found(StreamError(self.name, number, str(error)))
+                continue
+            times += [at] * len(found)
+            quads += found
+            if len(times) >= SIZE:
+                yield Batch(times, quads)
+                times, quads = [], []
+        yield Batch(times, quads)
+
+    def records(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """The rows of CSV, each with the line that it ends at."""
+        rows = csv.DictReader(file)
+        for row in rows:
+            if None not in row:
+                yield rows.line_num, row
+                continue
+            columns = len(rows.fieldnames or ())
+            problem = f"the row has {columns + len(row[None])} columns, and the header has {columns}"
+            self.mistakes.found(StreamError(self.name, rows.line_num, problem))
+
+    def objects(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """The objects of JSON lines; numbers stay as they are written."""
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line, parse_int=str, parse_float=str, parse_constant=no_constant)
+            except (ValueError, RecursionError) as error:
+                self.mistakes.found(StreamError(self.name, number, f"no JSON: {getattr(error, 'msg', error)}"))
+                continue
+            if isinstance(row, dict):
+                yield number, row
+            else:
+                self.mistakes.found(StreamError(self.name, number, f"{line.strip()[:40]} is no JSON object"))
+
+    def _instant(self, row: Mapping[str, Any]) -> int:
+        text = text_of(self.time, row)
+        if text is None:
+            raise ValueError(f"the row has no {self.time}")
+        return int(text) * self.unit if text.isdigit() else to_instant(text)
 
 
 @dataclass(eq=False)
@@ -51,28 +123,11 @@ class TimedRows:
         self.data = self.path.parent / str(config["data"])
         if self.data.suffix not in (".csv", ".jsonl", ".ndjson"):
             raise ConfigError(f"{self.path}: data is {self.data.name}, and a table ends in .csv or .jsonl")
-        self.time, self.unit = str(config["time"]), UNITS[str(config.get("unit", "ms"))]
-        prefixes = XSD | dict(config.get("prefixes") or {})
-        self.templates = [template(self.path, each, prefixes) for each in config["triples"]]
+        self._reader = RowReader.of(self.path, config, str(self.data), self.mistakes, self.steps)
 
     def batches(self) -> Iterator[Batch]:
         """So many rows at a time."""
-        times: list[int] = []
-        quads: list[Quad] = []
-        for number, row in self._rows():
-            try:
-                at = self._instant(row)
-                found = [quad for each in self.templates if (quad := each.fill(row)) is not None]
-                self.steps.check(at)
-            except (ValueError, TypeError) as error:
-                self.mistakes.found(StreamError(str(self.data), number, str(error)))
-                continue
-            times += [at] * len(found)
-            quads += found
-            if len(times) >= SIZE:
-                yield Batch(times, quads)
-                times, quads = [], []
-        yield Batch(times, quads)
+        return self._reader.batches(self._rows())
 
     def _rows(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
         try:
@@ -81,41 +136,9 @@ class TimedRows:
             raise InputError(f"the stream {self.data} cannot be read: {error.strerror}") from None
         with file:
             try:
-                yield from self._records(file) if self.data.suffix == ".csv" else self._objects(file)
+                yield from (self._reader.records if self.data.suffix == ".csv" else self._reader.objects)(file)
             except (UnicodeDecodeError, csv.Error) as error:
                 raise InputError(f"the stream {self.data} is no table in UTF-8: {error}") from None
-
-    def _records(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """The rows of CSV, each with the line that it ends at."""
-        rows = csv.DictReader(file)
-        for row in rows:
-            if None not in row:
-                yield rows.line_num, row
-                continue
-            columns = len(rows.fieldnames or ())
-            problem = f"the row has {columns + len(row[None])} columns, and the header has {columns}"
-            self.mistakes.found(StreamError(str(self.data), rows.line_num, problem))
-
-    def _objects(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """The objects of JSON lines; numbers stay as they are written."""
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line, parse_int=str, parse_float=str, parse_constant=no_constant)
-            except (ValueError, RecursionError) as error:
-                self.mistakes.found(StreamError(str(self.data), number, f"no JSON: {getattr(error, 'msg', error)}"))
-                continue
-            if isinstance(row, dict):
-                yield number, row
-            else:
-                self.mistakes.found(StreamError(str(self.data), number, f"{line.strip()[:40]} is no JSON object"))
-
-    def _instant(self, row: Mapping[str, Any]) -> int:
-        text = text_of(self.time, row)
-        if text is None:
-            raise ValueError(f"the row has no {self.time}")
-        return int(text) * self.unit if text.isdigit() else to_instant(text)
 
 
 def _config(path: Path) -> Mapping[str, Any]:

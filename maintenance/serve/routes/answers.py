@@ -1,18 +1,23 @@
 """Answers as they come: lines of JSON, or server-sent events."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.websockets import WebSocket
 
 from freshkeeper.maintenance.serve.door import Door, wants
 from freshkeeper.maintenance.serve.listening import Listening
-from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Given, operation
+from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Given, Role, operation
+from freshkeeper.maintenance.serve.problems import told
+from freshkeeper.maintenance.settings.validation import validated
 
 KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-LET_GO = "you were too slow; ask again with Last-Event-ID"
+LET_GO = "you were too slow; ask again with the last instant that you have"
+GOING_AWAY, TOO_SLOW = 1001, 1013
 
 
 class After(Given):
@@ -65,4 +70,32 @@ async def heard(door: Door, listening: Listening) -> AsyncIterator[tuple[int, by
         door.listeners.discard(listening)
 
 
+async def socket(door: Door, websocket: WebSocket) -> None:
+    """The same over a WebSocket: a message for each line, an empty one as a sign of life."""
+    try:
+        door.guard.check(websocket, Role.READ)
+        given = validated(After, {**websocket.query_params, **websocket.path_params})
+        one = door.service.queries.named(given.name)
+        door.check_room()
+    except Exception as error:
+        await websocket.send_denial_response(await told(websocket, error))
+        return
+    await websocket.accept()
+    listening = Listening(door.service.queries.answers, one.name, given.since)
+    sending = asyncio.create_task(_messages(door, websocket, listening))
+    try:
+        while (await websocket.receive())["type"] != "websocket.disconnect":
+            pass  # nothing that is said here matters
+    finally:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+async def _messages(door: Door, websocket: WebSocket, listening: Listening) -> None:
+    async for line in heard(door, listening):
+        await websocket.send_text("" if line is None else line[1].decode().rstrip())
+    await websocket.close(*((TOO_SLOW, LET_GO) if listening.dropped else (GOING_AWAY, "the service ends")))
+
+
 OPERATIONS = [answers]
+SOCKETS = {"/queries/{name}/answers": socket}

@@ -1,6 +1,7 @@
 """Streams: what may be pushed, and pushing it."""
 
 import asyncio
+import time
 from http import HTTPStatus
 
 from pydantic import BaseModel, Field, field_validator
@@ -10,10 +11,12 @@ from starlette.responses import Response
 from freshkeeper.maintenance.serve.door import Door, json_response, kind_of
 from freshkeeper.maintenance.serve.operation import Given, operation
 from freshkeeper.maintenance.serve.problems import Problem
+from freshkeeper.maintenance.serve.push_formats import KINDS, as_lines
 from freshkeeper.maintenance.serve.routes.queries import Nothing
+from freshkeeper.maintenance.settings.durations import to_instant
+from freshkeeper.policies.errors import UnknownNameError
 
-QUADS = ("application/n-quads", "application/n-triples", "text/plain")
-"""What elements may be called: lines of milliseconds, a tab and a statement."""
+NOW = "now"
 
 
 class Pushed(Given):
@@ -24,6 +27,23 @@ class Pushed(Given):
         default="", alias="Idempotency-Key", json_schema_extra={"pattern": r"^(.+/\d{1,18})?$"},
         description="NAME/NUMBER: who sends, and upwards the number of what is sent; what comes again counts once",
     )  # fmt: skip
+
+    at: str = Field(
+        default="",
+        description="when everything in it was so: milliseconds, a date and time, or now; of what says no times",
+    )
+
+    @field_validator("at")
+    @classmethod
+    def _is_instant(cls, at: str) -> str:
+        if at not in ("", NOW):
+            to_instant(at)
+        return at
+
+    @property
+    def instant(self) -> int | None:
+        """When everything was so, where that is said."""
+        return None if not self.at else int(time.time() * 1000) if self.at == NOW else to_instant(self.at)
 
     @field_validator("key")
     @classmethod
@@ -65,19 +85,29 @@ async def streams(door: Door, request: Request, given: Nothing) -> Response:
     return json_response(told | {"waiting_bytes": service.waiting, "listeners": len(door.listeners)})
 
 
-@operation("POST", "/streams/{name:path}", status=HTTPStatus.ACCEPTED, gives=Taken, takes=dict.fromkeys(QUADS),
+@operation("POST", "/streams/{name:path}", status=HTTPStatus.ACCEPTED, gives=Taken, takes=dict.fromkeys(KINDS),
            problems=[HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
 async def push(door: Door, request: Request, given: Pushed) -> Response:
-    """Elements of a stream; when this is acknowledged they are kept."""
-    if (kind := kind_of(request)) not in QUADS:
+    """Elements of a stream; when this is acknowledged they are kept.
+
+    Lines of milliseconds, a tab and a statement; graphs with prov:generatedAtTime; rows, by the mapping of the stream.
+    """
+    if (kind := kind_of(request)) not in KINDS:
         raise Problem(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"{kind or 'no Content-Type'} is not taken: send lines of milliseconds, a tab and a statement as "
-            "application/n-quads",
+            f"application/n-quads, or one of {', '.join(KINDS)}",
         )
+    if given.name not in door.streams:
+        raise UnknownNameError("stream", given.name, door.streams)
     body = await door.body(request)
-    count = await asyncio.to_thread(door.service.push, given.name, body, *given.sent)
+    count = await asyncio.to_thread(_pushed, door, kind, body, given)
     return json_response({"elements": count}, HTTPStatus.ACCEPTED)
+
+
+def _pushed(door: Door, kind: str, body: bytes, given: Pushed) -> int:
+    lines = as_lines(kind, body, given.instant, given.name, door.streams[given.name])
+    return door.service.push(given.name, lines, *given.sent)
 
 
 OPERATIONS = [streams, push]
