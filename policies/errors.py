@@ -8,6 +8,7 @@ FreshkeeperError
 │   ├── UnknownNameError    no query, stream or source of this name
 │   └── MissingExtraError   a library that not everybody needs is not installed
 ├── InputError         data that came in is wrong: a trace, a stream, an arrival (exit code 2)
+│   ├── InputLostError an input cannot be reached, or broke off (exit code 75: try again later)
 │   ├── TimeError      time went backwards, or an arrival lies after its evaluation
 │   ├── RunError       a run directory that is none, or cannot be read (maintenance/journal/run_json.py)
 │   ├── StreamError    an element of a stream cannot be read (maintenance/streams/stream_error.py)
@@ -81,6 +82,12 @@ class InputError(FreshkeeperError):
     exit_code = 2
 
 
+class InputLostError(InputError):
+    """An input cannot be reached or broke off: nothing is wrong with what was given, and later it may work."""
+
+    exit_code = 75
+
+
 class TimeError(InputError):
     """Time went backwards, or an arrival lies after its evaluation."""
 
@@ -127,11 +134,14 @@ EXTRAS = {
     "pydantic": "run",
     "pyoxigraph": "rdf",
     "pyspark": "spark",
+    "confluent_kafka": "kafka",
+    "opentelemetry": "telemetry",
     "redis": "redis",
     "simpy": "simulate",
     "sqlalchemy": "sql",
     "starlette": "serve",
     "uvicorn": "serve",
+    "websockets": "serve",
     "SPARQLWrapper": "run",
     "vl_convert": "report",
     "yaml": "run",

@@ -12,7 +12,7 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.scanned_lines import ScannedLines
 from freshkeeper.maintenance.native.token_scan import ELEMENT, OTHER, SKIPPED
 from freshkeeper.maintenance.streams.batch import Stream
-from freshkeeper.maintenance.streams.live_streams import Directory
+from freshkeeper.maintenance.streams.directory import Directory
 from freshkeeper.maintenance.streams.pace import Paced
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.arrays import Ints

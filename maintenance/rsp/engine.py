@@ -17,7 +17,7 @@ from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.maintenance.streams.watermark import Inputs
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.policies.errors import ConfigError, InputLostError, nearest
 
 T = TypeVar("T")
 ENDLESS = 2**63
@@ -46,16 +46,29 @@ class Engine:
         self.inputs.add(name, stream, delay, idle)
 
     def run(self) -> Iterator[Result]:
-        """Read everything; results come as soon as the watermark allows."""
+        """Read everything; results come as soon as the watermark allows.
+
+        A live stream that is lost ends it with its error, when what has come is answered.
+        """
         self._check()
         self._aim()
         for query in [query for query in self.queries if not query.query.windows]:
             if (result := self._of(query, query.once, 0)) is not None:
                 yield result
-        while (behind := self.inputs.next()) is not None:
-            self._hand_on(behind.name, behind.read())
+        lost: InputLostError | None = None
+        while lost is None and (behind := self.inputs.next()) is not None:
+            try:
+                batch = behind.read()
+            except InputLostError as error:
+                if behind.first is None:
+                    raise
+                lost, batch = error, behind.end()
+            self._hand_on(behind.name, batch)
             yield from self.advance(self.inputs.watermark())
-        yield from self.finish()
+        if lost is None or all(one.ended for one in self.inputs):
+            yield from self.finish()
+        if lost is not None:
+            raise lost
 
     def push(self, name: str, batch: Timed) -> Iterator[Result]:
         """Elements of a stream that is not read but told; gives what they make due."""

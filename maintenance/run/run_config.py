@@ -17,6 +17,7 @@ from freshkeeper.maintenance.settings.durations import as_ms, to_delay
 from freshkeeper.maintenance.settings.reference import option, reference
 from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP
 from freshkeeper.maintenance.streams.timed_lines import OnError
 from freshkeeper.policies.errors import nearest
@@ -112,7 +113,8 @@ class RunConfig(BaseModel):
     streams: dict[str, str] = Field(
         default={},
         description="what feeds each stream: a file (.nq .nt .trig .jsonld .yaml), a directory, follow:directory, - "
-        "for standard input, tcp://host:port or http://...",
+        "for standard input, or an address (tcp://host:port, http://..., ws://..., kafka://broker:9092/TOPIC, "
+        "redis://host:port/0?stream=KEY)",
         examples=["http://example.org/posts: posts.nt"],
         json_schema_extra=option("stream", "IRI=FILE"),
     )
@@ -147,6 +149,11 @@ class RunConfig(BaseModel):
     delay: Delay = Field(default=0, description="how late elements may come, as 500ms")
     idle: Duration | None = Field(
         default=None, description="how long a live stream may be silent before others go on, as 5s; null: for ever"
+    )
+    on_loss: OnLoss = Field(
+        default=OnLoss.FAIL,
+        description="when the connection of a stream ends: fail (what came is answered, and the exit status is 75), "
+        "reconnect (again and again, and what was missed is told), or end (it is over)",
     )
     gap: Duration = Field(
         default=LONGEST_GAP,

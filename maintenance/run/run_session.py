@@ -27,6 +27,7 @@ from freshkeeper.maintenance.run.graph_watch import GraphWatch
 from freshkeeper.maintenance.run.input_checks import check_inputs, unused
 from freshkeeper.maintenance.run.query_set import RunQuery
 from freshkeeper.maintenance.run.run_config import RunConfig
+from freshkeeper.maintenance.run.stream_places import StreamPlaces
 from freshkeeper.maintenance.service.source_config import SourceConfig, read_config
 from freshkeeper.maintenance.service.sources import Source, load_source, source_of
 from freshkeeper.maintenance.service_join.maintenance_settings import (
@@ -121,6 +122,7 @@ class Session:
         failed = self._gone if self._several else None
         self._engine = Engine(list(built.values()), self.config.drain, Inputs(self.config.gap, self._mistakes), failed)
         self._built = built
+        self._places = StreamPlaces(list(built.values()), self._state, self.tell)
         self._listen(None if any(q.done is None for q in built.values()) else min(q.done or 0 for q in built.values()))
         queries = [each.query for each in self._running]
         for line in unused(queries, self.config.streams, self.config.graph_files, self.config.sources):
@@ -145,7 +147,9 @@ class Session:
         names = (window.stream for each in self._running for window in each.query.windows)
         for name in dict.fromkeys(names):
             written = self.config.streams[name]
-            stream = open_stream(written, self._mistakes, Steps(self.config.gap, done))
+            steps = Steps(self.config.gap, done)
+            stream = open_stream(written, self._mistakes, steps, self._places.reception(name, self.config.on_loss))
+            self._places.follow(name, stream)
             idle = self.config.idle / 1000 if self.config.idle is not None and is_live(written) else None
             self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.config.delay, idle)
 
@@ -196,6 +200,7 @@ class Session:
             query = self._built[result.query]
             compared = query.query.operator is not Operator.RSTREAM
             progress.answer(result.t, query.streamer.before if compared else None)
+        self._places.answered(result.query, result.t)
 
     def _progress(self, query: str) -> Progress | None:
         return None if self._state is None else self._state.progress(query)

@@ -102,6 +102,16 @@ class State:
         """How far a query is."""
         return Progress(self.base, query)
 
+    def place(self, stream: str) -> Mapping[str, int | str]:
+        """Where a stream goes on; empty where nothing is known of it."""
+        found: Mapping[str, int | str] = self.base.facts.get(f"place {stream}", {})
+        return found
+
+    def keep_place(self, stream: str, place: Mapping[str, int | str]) -> None:
+        """A stream goes on here after a restart."""
+        with self.base.transaction():
+            self.base.note({f"place {stream}": dict(place)})
+
     def store(
         self, number: int, name: str, manager: Manager, endpoint: PatternEndpoint, recorded: EvidenceLog
     ) -> StoredView:

@@ -6,22 +6,31 @@ cars.trig  .jsonld       graphs with prov:generatedAtTime
 rides.yaml               a mapping of a CSV or JSON-lines file
 tcp://host:port          timestamped N-Quads
 http://...               server-sent events with timestamped N-Quads
+ws://...                 the same as messages of a WebSocket
+kafka://broker:9092/T    the same as messages of a topic; statements alone have the time of their message
+redis://host/0?stream=K  the same as entries of a Redis stream
 directory                its files by name; follow:directory goes on with those that come
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.streams.batch import Stream
-from freshkeeper.maintenance.streams.live_streams import Directory, online
+from freshkeeper.maintenance.streams.directory import Directory
+from freshkeeper.maintenance.streams.live.addresses import ADDRESSES, address_of
+from freshkeeper.maintenance.streams.live.fed_lines import FedLines
+from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss, Position
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, TimedLines
 from freshkeeper.maintenance.streams.timed_rows import TimedRows
 from freshkeeper.policies.errors import ConfigError
 
-ADDRESSES = ("tcp://", "http://", "https://")
 FOLLOW = "follow:"
+WAYS = "tcp://host:port, http://..., ws://..., kafka://broker:9092/TOPIC, redis://host:port/0?stream=KEY"
 Opener = Callable[[Path, Mistakes, Steps], Stream]
 KINDS: dict[str, Opener] = {
     **dict.fromkeys((".nq", ".nt", ".tsv", ".txt"), TimedLines.file),
@@ -36,18 +45,35 @@ def is_live(written: str) -> bool:
     return written == "-" or written.startswith((*ADDRESSES, FOLLOW))
 
 
-def open_stream(written: str, mistakes: Mistakes, steps: Steps | None = None) -> Stream:
+@dataclass(frozen=True)
+class Reception:
+    """How a stream over a network is received."""
+
+    on_loss: OnLoss = OnLoss.FAIL
+    tell: Callable[[str], None] = field(default=lambda _: None)
+    position: Position = field(default_factory=dict)
+    """where an earlier run wants it from"""
+
+    def feed(self, written: str) -> Feed:
+        """What comes from an address."""
+        return Feed(address_of(written), self.on_loss, self.tell, self.position)
+
+
+def open_stream(
+    written: str, mistakes: Mistakes, steps: Steps | None = None, reception: Reception | None = None
+) -> Stream:
     """The stream that `written` names; `steps` say how far its time may step forward."""
     steps = steps or Steps()
     if written == "-":
         return TimedLines.stdin(mistakes, steps)
     if written.startswith(ADDRESSES):
-        return online(written, mistakes, steps)
+        feed = (reception or Reception()).feed(written)
+        return FedLines(shown(written), _unopened, mistakes, steps, feed=feed)
     path = Path(written.removeprefix(FOLLOW))
     if path.is_dir():
         return Directory(path, lambda file: _open_file(file, mistakes, steps), written.startswith(FOLLOW))
     if not path.exists():
-        raise ConfigError(f"there is no stream {written}: give a file, a directory, -, tcp://host:port or http://...")
+        raise ConfigError(f"there is no stream {written}: give a file, a directory, - or an address ({WAYS})")
     return _open_file(path, mistakes, steps)
 
 
@@ -56,3 +82,7 @@ def _open_file(path: Path, mistakes: Mistakes, steps: Steps) -> Stream:
     if kind not in KINDS:
         raise ConfigError(f"the stream {path} ends in {kind or 'nothing'}: known are {', '.join(sorted(KINDS))}")
     return KINDS[kind](path, mistakes, steps)
+
+
+def _unopened() -> Any:
+    raise AssertionError("a feed is received, not opened")

@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+import feeds
 from samples import MAPPINGS
 
 from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
@@ -33,7 +34,6 @@ from freshkeeper.maintenance.run.run_config import config_of, read_config
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.source_config import read_config as read_source
 from freshkeeper.maintenance.streams.batch import Stream
-from freshkeeper.maintenance.streams.live_streams import Events
 from freshkeeper.maintenance.streams.opening import open_stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
 from freshkeeper.policies.errors import FreshkeeperError
@@ -226,7 +226,7 @@ def columns(place: Path, following: Next) -> None:
 def events(place: Path, following: Next) -> None:
     """The same as server-sent events."""
     for text in _inputs(following):
-        _over(TimedLines("s", lambda text=text: Events("s", _reader(text)), Mistakes(OnError.SKIP)))
+        _over(feeds.events(_reader(text), Mistakes(OnError.SKIP)))
 
 
 def _reader(text: bytes) -> io.BufferedReader:

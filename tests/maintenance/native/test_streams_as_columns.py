@@ -23,7 +23,7 @@ from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams import timed_lines
-from freshkeeper.maintenance.streams.live_streams import Directory
+from freshkeeper.maintenance.streams.directory import Directory
 from freshkeeper.maintenance.streams.pace import Paced
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.errors import InputError

@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from feeds import events
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Store, Triple
@@ -18,7 +19,6 @@ from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service_join.values import ServiceRows, unskolem
 from freshkeeper.maintenance.state.term_text import decode, encode
-from freshkeeper.maintenance.streams.live_streams import Events
 from freshkeeper.maintenance.streams.opening import open_stream
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
@@ -84,8 +84,8 @@ def test_a_line_without_an_end_is_one_element_lost(data):
     bad = f"{data}3\t".encode() + b"x" * 3 * LONGEST_LINE + b"\n"
     source = io.BufferedReader(io.BytesIO(text + bad + text.replace(b"1\t", b"4\t")))
     heard = []
-    opened = (lambda: Events("s", source)) if data else (lambda: source)
-    stream = TimedLines("s", opened, Mistakes(OnError.SKIP, tell=heard.append))
+    mistakes = Mistakes(OnError.SKIP, tell=heard.append)
+    stream = events(source, mistakes) if data else TimedLines("s", lambda: source, mistakes)
     assert [at for batch in stream.batches() for at in batch.times] == [1, 2, 4, 2]
     assert len(heard) == 1
     assert f"longer than {LONGEST_LINE} bytes" in heard[0]

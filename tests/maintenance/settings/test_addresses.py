@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from freshkeeper.maintenance.settings.addresses import MASK, secrets_in, shown
-from freshkeeper.maintenance.streams.opening import open_stream
+from freshkeeper.maintenance.streams.live.feed import OnLoss
+from freshkeeper.maintenance.streams.opening import Reception, open_stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -126,10 +127,11 @@ def _content(file):
 def test_a_stream_gets_user_and_password_of_its_address_and_nobody_else_does(site):
     other, asked = site(lambda *_: (200, {"Content-Type": "text/event-stream"}, b""))
     first, _ = site(events)
-    (batch,) = open_stream(f"http://ann:p%40ss@{first}/s", Mistakes()).batches()
+    ends = Reception(OnLoss.END)
+    (batch,) = open_stream(f"http://ann:p%40ss@{first}/s", Mistakes(), reception=ends).batches()
     assert batch.times == [1000, 2000, 3000]
     moving, moved = site(lambda *_: (302, {"Location": f"http://{other}/s"}, b""))
-    assert list(open_stream(f"http://ann:p%40ss@{moving}/s", Mistakes()).batches()) == []
+    assert list(open_stream(f"http://ann:p%40ss@{moving}/s", Mistakes(), reception=ends).batches()) == []
     assert moved[0][1]["Authorization"]
     assert asked[0][1]["Authorization"] is None
 

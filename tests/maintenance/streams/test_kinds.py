@@ -11,13 +11,15 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import numpy as np
 import pyoxigraph as ox
 import pytest
+from feeds import events
 
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.run.asynchronous import run_async
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.streams.batch import Elements
-from freshkeeper.maintenance.streams.live_streams import Directory, Events
-from freshkeeper.maintenance.streams.opening import open_stream
+from freshkeeper.maintenance.streams.directory import Directory
+from freshkeeper.maintenance.streams.live.feed import OnLoss
+from freshkeeper.maintenance.streams.opening import Reception, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, OnError, TimedLines
@@ -35,6 +37,7 @@ triples:
   - {{subject: "ex:ride/{{id}}", predicate: ex:distance, object: "{{km}}", datatype: xsd:double}}
   - {{subject: "ex:ride/{{id}}", predicate: ex:driver, iri: "ex:{{driver}}"}}
 """
+ENDS = Reception(OnLoss.END)
 DOUBLE = "^^<http://www.w3.org/2001/XMLSchema#double>"
 
 
@@ -178,7 +181,7 @@ def test_a_tcp_source_is_read_to_its_end(read, three, expected):
     with socket.create_server(("127.0.0.1", 0)) as server:
         sender = threading.Thread(target=send)
         sender.start()
-        assert read(open_stream(f"tcp://127.0.0.1:{server.getsockname()[1]}", Mistakes())) == expected
+        assert read(open_stream(f"tcp://127.0.0.1:{server.getsockname()[1]}", Mistakes(), reception=ENDS)) == expected
         sender.join()
 
 
@@ -234,7 +237,7 @@ def sending():
 def test_server_sent_events_are_read_to_their_end(sending, read, three, expected, start, end):
     events = [f"data: {line}\n: comment\nevent: triple\n\n" for line in three.splitlines()]
     body = (start + "".join(events).replace("\n", end)).encode()
-    assert read(open_stream(sending(body), Mistakes())) == expected
+    assert read(open_stream(sending(body), Mistakes(), reception=ENDS)) == expected
 
 
 def test_events_are_the_same_wherever_their_bytes_are_cut(read, three, expected):
@@ -242,7 +245,7 @@ def test_events_are_the_same_wherever_their_bytes_are_cut(read, three, expected)
     for size in (1, 2, 7, 50):
         source = io.BufferedReader(io.BytesIO(body), size)
         source.read1 = lambda _, source=source, size=size: source.read(size)
-        assert read(TimedLines("events", lambda source=source: Events("events", source), Mistakes())) == expected
+        assert read(events(source)) == expected
 
 
 @pytest.mark.parametrize(("kind", "called"), [("text/html", "text/html"), (None, "nothing that has a type")])
@@ -254,7 +257,7 @@ def test_a_page_that_is_no_stream_of_events_is_one_error_and_no_empty_stream(sen
 def test_an_event_without_an_end_is_an_error_and_not_read_for_ever(read):
     source = io.BufferedReader(io.BytesIO(b"data: " + b"x" * 3 * LONGEST_LINE))
     with pytest.raises(InputError, match=f"a line of events is longer than {LONGEST_LINE} bytes"):
-        read(TimedLines("events", lambda: Events("events", source), Mistakes()))
+        read(events(source))
 
 
 def test_an_address_without_a_port_and_a_file_of_no_kind_say_what_would_be_right(read):

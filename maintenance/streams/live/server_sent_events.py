@@ -1,0 +1,145 @@
+"""http://..., which sends events whose data are lines of timestamped N-Quads; ids of events say where to go on."""
+
+import re
+from codecs import BOM_UTF8
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from io import BufferedIOBase
+from typing import cast
+from urllib.error import HTTPError
+from urllib.parse import unquote, urlsplit
+from urllib.request import Request, urlopen
+
+from freshkeeper.maintenance.service.http.credentials import basic
+from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
+from freshkeeper.maintenance.streams.timed_lines import CHUNK, LONGEST_LINE
+from freshkeeper.policies.errors import ConfigError, InputError
+
+EVENTS = "text/event-stream"
+_END = re.compile(rb"\r\n|\n|\r")
+"""of a line; one that is cut between its two bytes makes an empty line, which means nothing"""
+TOO_LONG = b"data:a line of events is longer than %d bytes" % LONGEST_LINE
+"""Stands for such a line: it is no element, which whoever reads it says."""
+LAST = "last event"
+
+
+@dataclass(eq=False)
+class EventAddress:
+    """Where to ask."""
+
+    url: str
+    _numbered: bool = False
+    """whether events have had ids, by which they can be asked for again"""
+
+    @property
+    def name(self) -> str:
+        """As it may be shown."""
+        return shown(self.url)
+
+    @property
+    def keeps(self) -> bool:
+        """A server that numbers its events sends those after the last one."""
+        return self._numbered
+
+    def check(self) -> None:
+        """Whether there is a host."""
+        with suppress(ValueError):
+            if urlsplit(self.url).hostname:
+                return
+        raise ConfigError(f"the stream {self.name} has no host: write http://host/path")
+
+    def connect(self, position: Position) -> "EventConnection":
+        """Those after the last one, or from now on."""
+        last = str(position.get(LAST, ""))
+        self._numbered = bool(last)
+        try:
+            response = urlopen(_request(self.url, last))
+        except (OSError, HTTPException, ValueError) as error:
+            raise LostError(_why(error)) from None
+        kind = response.headers.get("Content-Type", "nothing that has a type")
+        if kind.partition(";")[0].strip().lower() != EVENTS:
+            response.close()
+            raise InputError(f"the stream {self.name} sends {kind}, and events are {EVENTS}")
+        return EventConnection(cast(BufferedIOBase, response), last)
+
+
+@dataclass(eq=False)
+class EventConnection:
+    """One answer, which goes on and on."""
+
+    source: BufferedIOBase
+    last: str = ""
+    """the id of the last event that was whole"""
+    gap: str = ""
+    _id: str = ""
+    _rest: bytes = b""
+    _data: list[bytes] = field(default_factory=list)
+    """of an event that is not whole yet"""
+    _begun: bool = False
+    _ended: bool = False
+
+    def __post_init__(self) -> None:
+        self._id = self.last
+
+    def receive(self) -> Received | None:
+        """The data of all events that are whole; at the end also of one that is not, where nobody could ask again."""
+        if self._ended:
+            return None
+        try:
+            chunk = self.source.read1(CHUNK)
+        except (OSError, HTTPException, ValueError) as error:
+            raise LostError(_why(error)) from None
+        *whole, self._rest = _END.split(self._rest + chunk)
+        if len(self._rest) > LONGEST_LINE:
+            if not self._rest.startswith(b":"):
+                whole.append(TOO_LONG)
+            self._rest = b":"  # what follows is skipped as a comment
+        if not chunk:
+            whole, self._rest, self._ended = [self._rest] if self._rest else [], b"", True
+        data = self._read(whole)
+        position = {LAST: self.last} if self.last else {}
+        return Received(data, position)
+
+    def _read(self, lines: list[bytes]) -> bytes:
+        if lines and not self._begun:
+            self._begun = True
+            lines[0] = lines[0].removeprefix(BOM_UTF8)
+        found: list[bytes] = []
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line.removeprefix(b"data:").removeprefix(b" ") + b"\n")
+            elif line.startswith(b"id:") and b"\0" not in line:
+                self._id = line.removeprefix(b"id:").strip().decode("utf-8", "replace")
+            elif not line:
+                found += self._data
+                self._data, self.last = [], self._id
+        if not self._id:
+            found, self._data = found + self._data, []
+        return b"".join(found)
+
+    def commit(self, position: Position) -> None:
+        """Nobody keeps an account."""
+
+    def close(self) -> None:
+        """Let go of it."""
+        self.source.close()
+
+
+def _request(url: str, last: str) -> Request:
+    """What an address says of who asks becomes a header, which a redirect leads nowhere else."""
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    headers = {"Accept": EVENTS, "User-Agent": "freshkeeper"} | ({"Last-Event-ID": last} if last else {})
+    request = Request(parts._replace(netloc=place).geturl(), headers=headers)
+    if at:
+        name, _, password = user.partition(":")
+        request.add_unredirected_header("Authorization", basic(unquote(name), unquote(password)))
+    return request
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, HTTPError):
+        return f"HTTP {error.code} {error.reason}"
+    return shown(str(getattr(error, "reason", error)))

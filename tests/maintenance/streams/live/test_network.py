@@ -1,0 +1,169 @@
+"""Streams from real servers: server-sent events, WebSockets, Redis."""
+
+import socket
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from databases import redis_server
+
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.run.run_config import config_of
+from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss
+from freshkeeper.maintenance.streams.opening import Reception, open_stream
+from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.policies.errors import ConfigError, InputLostError
+
+
+def line(at):
+    return f"{at}\t<urn:a> <urn:b> <urn:{at}> ."
+
+
+def reading(address, told=None, **more):
+    """Elements of an address whose connections may come and go."""
+    stream = open_stream(
+        address, Mistakes(), reception=Reception(OnLoss.RECONNECT, ([] if told is None else told).append, **more)
+    )
+    stream.feed.backoff.first = 0.01
+    return stream, (at for batch in stream.batches() for at in batch.times)
+
+
+@pytest.fixture
+def site():
+    """An address whose answers are what a test says, one after the other, and what it was asked."""
+    asked, bodies = [], []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.headers.get("Last-Event-ID"))
+            self.send_response(200 if bodies else 503)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            if bodies:
+                self.wfile.write(bodies.pop(0).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/", bodies, asked
+        server.shutdown()
+        thread.join()
+
+
+def test_events_are_asked_for_after_the_last_one_that_was_whole(site):
+    address, bodies, asked = site
+    bodies += [
+        f"id: 1\ndata: {line(1)}\n\nid: 2\ndata: {line(2)}\ndata: {line(2)}\n\nid: 3\ndata: {line(3)}\n",
+        f"id: 3\ndata: {line(3)}\n\n",
+    ]
+    stream, found = reading(address, told := [])
+    assert [next(found) for _ in range(4)] == [1, 2, 2, 3]
+    assert asked == [None, "2"]
+    assert stream.feed.status.gaps == 0
+    assert told[-1].endswith("it goes on where it was")
+
+
+def test_events_without_ids_leave_a_gap(site):
+    address, bodies, asked = site
+    bodies += [f"data: {line(1)}\n\n", f"data: {line(2)}\n\n"]
+    stream, found = reading(address)
+    assert [next(found), next(found)] == [1, 2]
+    assert (asked, stream.feed.status.gaps) == ([None, None], 1)
+    with pytest.raises(InputLostError, match="cannot be reached: HTTP 503"):
+        list(open_stream(address, Mistakes()).batches())
+
+
+@contextmanager
+def sockets(*scripts):
+    """A WebSocket server that sends each connection what stands for it, and hangs up."""
+    from websockets.sync.server import serve
+
+    waiting = list(scripts)
+
+    def answer(connection):
+        for message in waiting.pop(0):
+            connection.send(message)
+
+    with serve(answer, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/"
+        server.shutdown()
+        thread.join()
+
+
+def test_messages_of_a_websocket_are_lines_over_connections():
+    with sockets([line(1), f"{line(2)}\n{line(3)}\n".encode()], [line(4)]) as address:
+        stream, found = reading(address)
+        assert [next(found) for _ in range(4)] == [1, 2, 3, 4]
+        assert stream.feed.status.gaps == 1
+    with pytest.raises(InputLostError, match=r"the stream ws://127.* cannot be reached"):
+        list(open_stream(address, Mistakes()).batches())
+
+
+def test_a_stream_that_is_stopped_ends_though_nothing_comes():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stream, found = reading(f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        connection, taken = [], []
+        waiting = threading.Thread(target=lambda: taken.extend(found))
+        waiting.start()
+        connection.append(server.accept()[0])
+        stream.feed.stop()
+        waiting.join(10)
+        assert not waiting.is_alive()
+        connection[0].close()
+
+
+def test_entries_of_redis_come_once_and_go_on_where_one_was(tmp_path):
+    import redis
+
+    with redis_server(tmp_path) as port:
+        client, address = redis.Redis(port=port), f"redis://127.0.0.1:{port}/0?stream=cars"
+        for at in (1, 2):
+            client.xadd("cars", {"element": line(at)}, id=f"{at}-0")
+        client.xadd("cars", {"element": "<urn:a> <urn:b> <urn:c> ."}, id="3000-0")
+        stream, found = reading(address)
+        assert [next(found) for _ in range(3)] == [1, 2, 3000]
+        place = stream.feed.position
+        assert place == {"cars": "3000-0"}
+        client.xadd("cars", {"element": line(3001)}, id="3001-0")
+        again, later = reading(address, told := [], position=place)
+        assert next(later) == 3001
+        assert (told, again.feed.status.gaps) == ([], 0)
+        client.xtrim("cars", maxlen=1, approximate=False)
+        stream, later = reading(address, told, position=place)
+        assert next(later) == 3001
+        assert stream.feed.status.gaps == 1
+        assert "has gone, so entries after it may have, too" in told[0]
+        client.set("name", "x")
+        with pytest.raises(ConfigError, match="WRONGTYPE"):
+            next(reading(address.replace("cars", "name"))[1])
+    feed = Feed(stream.feed.address)
+    with pytest.raises(InputLostError, match="cannot be reached"):
+        next(feed.received())
+
+
+COUNT = "SELECT ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S] { WINDOW <urn:w> { ?a <urn:b> ?n } }"
+
+
+def test_a_run_whose_input_is_lost_answers_what_came_and_ends_with_a_status_that_means_again():
+    def send():
+        connection, _ = server.accept()
+        connection.sendall("".join(f"{line(at)}\n" for at in (500, 1500, 2000)).encode())
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sender = threading.Thread(target=send)
+        sender.start()
+        streams = {"urn:s": f"tcp://127.0.0.1:{server.getsockname()[1]}"}
+        session = Session(config_of({"query": COUNT, "streams": streams}), parse(COUNT))
+        found = []
+        with pytest.raises(InputLostError, match="has ended") as lost:
+            found += ((result.t, len(result.answers)) for result in session.results())
+        assert (found, lost.value.exit_code) == ([(1000, 1), (2000, 3)], 75)
+        sender.join()

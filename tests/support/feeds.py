@@ -1,0 +1,66 @@
+"""Streams over connections that a test holds in its hands."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from io import BufferedIOBase
+
+from freshkeeper.maintenance.streams.live.fed_lines import FedLines
+from freshkeeper.maintenance.streams.live.feed import Connection, Feed, LostError, OnLoss, Position, Received
+from freshkeeper.maintenance.streams.live.server_sent_events import EventConnection
+from freshkeeper.maintenance.streams.timed_lines import Mistakes
+
+
+@dataclass
+class Given:
+    """A connection that gives some chunks and ends, or breaks off."""
+
+    chunks: list[Received | Exception]
+    gap: str = ""
+    committed: list[Position] = field(default_factory=list)
+
+    def receive(self) -> Received | None:
+        if not self.chunks:
+            return None
+        chunk = self.chunks.pop(0)
+        if isinstance(chunk, Exception):
+            raise chunk
+        return chunk
+
+    def commit(self, position: Position) -> None:
+        self.committed.append(position)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Line:
+    """An address that gives one connection after the other; an error stands for one that cannot be had."""
+
+    connections: list[Connection | Exception]
+    keeps: bool = False
+    name: str = "there"
+    asked: list[Position] = field(default_factory=list)
+
+    def check(self) -> None:
+        pass
+
+    def connect(self, position: Position) -> Connection:
+        self.asked.append(dict(position))
+        if not self.connections:
+            raise LostError("nobody is there")
+        connection = self.connections.pop(0)
+        if isinstance(connection, Exception):
+            raise connection
+        return connection
+
+
+def events(source: BufferedIOBase, mistakes: Mistakes | None = None) -> FedLines:
+    """Server-sent events that end with their connection."""
+    feed = Feed(Line([EventConnection(source)]), OnLoss.END)
+    return FedLines("events", lambda: None, mistakes or Mistakes(), feed=feed)
+
+
+def fed(address: Line, on_loss: OnLoss, **more: Callable | Iterable) -> FedLines:
+    """Elements of an address, without waiting."""
+    return FedLines("there", lambda: None, Mistakes(), feed=Feed(address, on_loss, sleep=lambda _: None, **more))
