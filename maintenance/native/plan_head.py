@@ -13,8 +13,6 @@ from freshkeeper.maintenance.rsp.construct import MARK, Template
 from freshkeeper.maintenance.rsp.evaluator import OWN
 
 FUNCTIONS = ("COUNT", *ORDERED)
-NAMELESS = "freshkeeper:window/"
-"""What the names of windows begin with that have none."""
 
 
 class NotNativeError(Exception):
@@ -87,7 +85,7 @@ def read_head(query: Query) -> Head:
     """The head of a query; NotNativeError says why it is left to the other evaluator."""
     if query.form is Form.DESCRIBE:
         raise NotNativeError("it is a DESCRIBE")
-    if any(sign in query.sparql.replace(NAMELESS, "") for sign in OWN):
+    if OWN.search(query.sparql):
         raise NotNativeError("it asks for times of elements")
     tree = query.tree
     for token in tree.tail:

@@ -4,6 +4,7 @@
 incremental evaluator must give the same answers.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, overload
@@ -26,8 +27,8 @@ Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 Row: TypeAlias = tuple[Term | None, ...]
 Function: TypeAlias = Callable[..., Term | None]
 
-OWN = ("freshkeeper:", "larkc.eu")
-"""One of these is in every text that calls one of our functions."""
+OWN = re.compile(r"freshkeeper:(?!/|window/)|larkc\.eu")
+"""This is in every text that calls one of our functions; names that are resolved and windows without one are not."""
 CHURN = 50_000
 """Removed triples before a store may be renewed."""
 
@@ -128,7 +129,7 @@ class Snapshot:
             if self.limits.rows is not None:
                 return Table(names, self.limits.counted(map(tuple, found)))
             rows = LazyRows(found)
-            ours = any(name in sparql for name in OWN)  # what our functions say is of this instant
+            ours = OWN.search(sparql)  # what our functions say is of this instant
             return Table(names, list(rows) if ours else rows)
         if isinstance(found, QueryBoolean):
             return bool(found)

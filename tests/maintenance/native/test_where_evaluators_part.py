@@ -20,11 +20,22 @@ W = "FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S]"
         (f"SELECT ?s ?n {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} BIND(RAND() AS ?n) }}", "something else each time"),
         (f"SELECT ?s {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} FILTER(RAND() < 0.5) }}", "something else each time"),
         (f"SELECT ?s {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} {{ SELECT (NOW() AS ?t) {{ }} }} }}", "something else"),
+        (f"SELECT ?n {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} BIND(<freshkeeper:now>() AS ?n) }}", "times of elements"),
+        (
+            f"PREFIX f: <freshkeeper:> SELECT (f:timestamp(?s, ?p, ?o) AS ?n) {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} }}",
+            "times of elements",
+        ),
     ],
 )
 def test_what_is_no_join_has_a_reason(text: str, reason: str) -> None:
     with pytest.raises(NotNativeError, match=reason):
         plan_of(parse(text))
+
+
+def test_names_that_are_relative_are_names_like_others() -> None:
+    text = "SELECT ?s FROM NAMED WINDOW <w> ON <s> [RANGE PT2S STEP PT1S] { WINDOW <w> { ?s <p> <o> } }"
+    stream = {"freshkeeper:/s": [(1000, Triple(A, NamedNode("freshkeeper:/p"), NamedNode("freshkeeper:/o")))]}
+    assert [bag.total() for _, _, _, bag, _ in said(results(text, "native", stream, {}))] == [1]
 
 
 def test_what_is_loaded_as_default_graph_is_in_the_graph_of_a_merged_window() -> None:
