@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from freshkeeper.maintenance.native import automaton_kernels as kernels
-from freshkeeper.maintenance.native.automaton_kernels import Found
+from freshkeeper.maintenance.native.automaton_kernels import read
+from freshkeeper.maintenance.native.automaton_search import CUT, DONE, NO_SLOT, TOO_MANY, Found
 from freshkeeper.maintenance.native.automaton_tries import JoinTrie, PatternTrie, chains, lay
 from freshkeeper.maintenance.native.automaton_window import NEWER, OLDEST, Held, O, S, move_all, room_for
 from freshkeeper.policies.arrays import Bools, Ids, Ints
@@ -88,17 +88,17 @@ class Automaton:
         new, at = np.empty(clock.size, np.bool_), np.zeros(4, np.int64)
         found = self._found(np.zeros(2, np.int64))
         while True:
-            why = kernels.read(
+            why = read(
                 *tries, self._held, found, clock, s, p, o, new, at, first, self.reach, self.most
             )  # fmt: skip
-            if why == kernels.DONE:
+            if why == DONE:
                 return self._taken(found.used)
-            if why == kernels.NO_SLOT:
+            if why == NO_SLOT:
                 self._move(2 * len(self._held.slots))
                 continue
-            if why == kernels.TOO_MANY:
-                self.cut.append(int(at[kernels.CUT]))
-                self.remove(int(at[kernels.CUT]))
+            if why == TOO_MANY:
+                self.cut.append(int(at[CUT]))
+                self.remove(int(at[CUT]))
                 tries = self.prepare()
             else:
                 self._make_room()
