@@ -17,6 +17,7 @@ from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
 from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.maintenance.serve.status import Status
+from freshkeeper.maintenance.serve.status_feed import StatusFeed
 
 
 @dataclass(eq=False)
@@ -32,6 +33,7 @@ class Door:
     largest_body: int
     most_listeners: int
     listeners: set[Listening] = field(default_factory=set)
+    feed: StatusFeed = field(default_factory=StatusFeed)
     ended: bool = False
     """whether there is no more to come for those who listen"""
 

@@ -67,7 +67,8 @@ export const sparkline = (svg, points, target, gaps) => {
   const x = (t) => 2 + ((t - from) / (to - from)) * (width - 6);
   const y = (value) => 3 + (1 - (Math.max(floor, value) - floor) / (1 - floor)) * (height - 6);
   const last = points.findLast((point) => point.believed !== null);
-  svg.append(...gaps.map((gap) => drawn("rect", {class: "gap", x: x(gap.from), width: x(gap.to) - x(gap.from), y: 0, height})));
+  const seen = gaps.filter((gap) => gap.to > from).map((gap) => [x(Math.max(from, gap.from)), x(gap.to)]);
+  svg.append(...seen.map(([left, right]) => drawn("rect", {class: "gap", x: left, width: right - left, y: 0, height})));
   if (target !== null && target !== undefined) svg.append(drawn("path", {class: "target", d: `M0 ${y(target)}H${width}`}));
   svg.append(drawn("path", {class: "audited", d: lineOf(points, (point) => point.audited?.share, x, y, gaps)}));
   svg.append(drawn("path", {class: "believed", d: lineOf(points, (point) => point.believed, x, y, gaps)}));

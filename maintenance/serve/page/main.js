@@ -53,5 +53,7 @@ registering(() => model, async (name) => {
   queries.turnTo(name);
 });
 looking(byId("look"));
-follow(`status?history=${HISTORY}`, {onEvent: (event) => show(JSON.parse(event.data)), onState: connected});
+// Nobody looks at a page that is hidden: what it has missed it asks for when it is seen again.
+follow(`status?history=${HISTORY}`, {onEvent: (event) => document.hidden || show(JSON.parse(event.data)), onState: connected});
+document.addEventListener("visibilitychange", () => document.hidden || again());
 addEventListener("resize", () => queries.show(model.queries));

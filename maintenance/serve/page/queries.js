@@ -12,6 +12,7 @@ const SHAPES = {
   paused: "M2 1.5h3v9H2ZM7 1.5h3v9H7Z",
 };
 const ROWS = 40;
+const IN_ROW = 264;  // evaluations, two for each point of its width
 const FEW = 3;  // so many queries leave room for one that is open
 
 export const sign = () => {
@@ -74,7 +75,8 @@ class QueryRow {
     write(this.numbers.behind, duration(query.behind));
     this.bar.root.toggleAttribute("hidden", query.budget === null);
     this.bar.show(query.spent / query.budget);
-    sparkline(this.spark, query.points, query.target, query.gaps);
+    if (query.points !== this.points) sparkline(this.spark, query.points.slice(-IN_ROW), query.target, query.gaps);
+    this.points = query.points;
     if (this.open) this.showDetail();
   }
 

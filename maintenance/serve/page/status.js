@@ -22,12 +22,13 @@ const between = (fresh, checked) => {
 
 // What was seen of one query or view, by instant; an instant that comes again is the same evaluation.
 class Seen {
-  constructor() { this.rows = new Map(); this.count = 0; }
+  constructor() { this.rows = new Map(); this.count = this.changes = 0; }
 
   // Tells how many evaluations it has missed; of an event that left some out nothing is taken, so that no gap is seen.
   add(told, total) {
     const missed = told.history || !this.count ? 0 : Math.max(0, total - this.count - 1);
-    if (missed) return missed;
+    if (missed || (!told.history && total === this.count)) return missed;
+    this.changes++;
     for (const row of [...rowsOf(told.history), ...(told.last ? [told.last] : [])]) this.rows.set(row.t, row);
     this.count = total;
     if (this.rows.size > HISTORY) {
@@ -171,6 +172,8 @@ export class Reader {
   constructor(missed) {
     this.missed = missed;
     this.seen = {queries: new Map(), views: new Map()};
+    this.behind = 0;
+    this.points = new Map();
     this.used = new Map();  // the views of each query, also while it is paused
     this.rates = new Rates();
   }
@@ -184,6 +187,7 @@ export class Reader {
     ];
     for (const query of told.queries) if (query.views.length) this.used.set(query.name, query.views.map((n) => views[n].id));
     this.forget("queries", told.queries.map((query) => query.name));
+    for (const name of this.points.keys()) if (!this.seen.queries.has(name)) this.points.delete(name);
     this.forget("views", told.queries.flatMap((query) => this.used.get(query.name) ?? []));
     this.behind = Math.max(0, ...missed);
     if (this.behind) this.missed();
@@ -202,20 +206,30 @@ export class Reader {
     };
   }
 
-  query(told, views, sources, gaps) {
+  query(told, views, sources, all) {
     const [level, words, note] = queryLevel(told, views, sources);
     const used = this.used.get(told.name) ?? [], has = used.length > 0;
-    const points = pointsOf(this.of("queries", told.name).rows, used.map((id) => this.of("views", id).rows));
+    const {points, gaps} = this.drawn(told, [this.of("queries", told.name), ...used.map((id) => this.of("views", id))], all, has);
     const total = (read) => (views.length ? views.reduce((all, view) => all + read(view), 0) : null);
     return {
       name: told.name, state: told.state, failure: told.failure, level, words, note, points, kept: has,
-      gaps: gapsOf(points, gaps.filter((gap) => told.streams.includes(gap.stream)), has),
+      gaps,
       evaluator: told.evaluator, streams: told.streams, sources: [...new Set(views.map((view) => view.source))],
       answered: told.answered, behind: told.lag_ms, rate: told.answers_per_s,
       believed: believedOf(views), audited: auditedOf(views), target: targetOf(views),
       budget: total((view) => view.budget.per_evaluation), spent: total((view) => view.last?.spent ?? 0),
       entries: total((view) => view.entries), misses: total((view) => view.missing), evaluations: told.evaluations,
     };
+  }
+
+  // Points and gaps of a query; the same objects as before where nothing is new.
+  drawn(told, [own, ...views], all, has) {
+    const gaps = all.filter((gap) => told.streams.includes(gap.stream));
+    const state = [own, ...views].map((seen) => seen.changes).join() + JSON.stringify(gaps), before = this.points.get(told.name);
+    if (before?.state === state) return before;
+    const points = pointsOf(own.rows, views.map((view) => view.rows)), found = {state, points, gaps: gapsOf(points, gaps, has)};
+    this.points.set(told.name, found);
+    return found;
   }
 
   of(kind, name) {

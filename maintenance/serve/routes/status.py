@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from http import HTTPStatus
 
 from pydantic import Field
@@ -12,11 +13,7 @@ from freshkeeper.maintenance.serve.door import Door, json_response, wants
 from freshkeeper.maintenance.serve.operation import EVENTS, JSON, Given, operation
 from freshkeeper.maintenance.serve.routes.answers import KEPT
 from freshkeeper.maintenance.serve.status import KEPT as MOST
-
-OFTEN = 0.3
-"""Seconds between two events at least."""
-SELDOM = 2.0
-"""Seconds between two events at most: queries come and go, and breakers open and close, without an evaluation."""
+from freshkeeper.maintenance.serve.status_feed import OFTEN
 
 
 class Asked(Given):
@@ -32,21 +29,30 @@ async def status(door: Door, request: Request, given: Asked) -> Response:
     The first event has the history that is asked for, later ones the last evaluation alone.
     """
     if not wants(request, EVENTS):
-        return json_response(door.status.told(door.service, given.history), headers={"Cache-Control": "no-store"})
+        text = await asyncio.to_thread(_text, door, given.history)
+        return Response(text, headers={"Cache-Control": "no-store"}, media_type=JSON)
     door.check_room()
     return StreamingResponse(_events(door, given.history), media_type=EVENTS, headers=KEPT)
 
 
 async def _events(door: Door, history: int) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
-    seen, silent = -1, 0.0
+    seen, feed = door.feed.number, door.feed
+    yield _event(door, await asyncio.to_thread(_text, door, history))
     while not door.ended:
-        if door.status.version != seen or silent >= SELDOM:
-            seen, silent = door.status.version, 0.0
-            yield b"id: %d\ndata: %b\n\n" % (seen, bytes(json_response(door.status.told(door.service, history)).body))
-            history = 0
         await asyncio.sleep(OFTEN)
-        silent += OFTEN
+        await feed.look(door.status.version, partial(_text, door))
+        if feed.number != seen:
+            seen = feed.number
+            yield _event(door, feed.text)
+
+
+def _event(door: Door, text: bytes) -> bytes:
+    return b"id: %d\ndata: %b\n\n" % (door.status.version, text)
+
+
+def _text(door: Door, history: int = 0) -> bytes:
+    return bytes(json_response(door.status.told(door.service, history)).body)
 
 
 OPERATIONS = [status]
