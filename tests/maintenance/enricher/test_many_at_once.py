@@ -167,7 +167,7 @@ def test_a_lookup_that_blocks_runs_in_threads_beside_the_loop():
 
 
 def test_who_waits_has_the_row_of_a_round_when_the_reserve_is_spent():
-    with Enricher(lambda keys: dict.fromkeys(keys, 1), "2/s", step="100ms", missing="wait") as enricher:
+    with Enricher(lambda keys: dict.fromkeys(keys, 1), "20/s", step="10ms", missing="wait") as enricher:
         assert [enricher.get(key).value for key in "abcdef"] == [1] * 6
 
 
