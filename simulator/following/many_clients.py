@@ -5,7 +5,6 @@ Clients begin together and are all asked to go on at each expiry, as in paper 00
 """
 
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -176,7 +175,7 @@ class Ended:
 
     def __call__(self) -> Served:
         """What it says then."""
-        self.process.send_signal(signal.SIGINT)
+        self.process.terminate()
         _, said = self.process.communicate(timeout=60)
         found = SAID.search(said)
         if found is None:
