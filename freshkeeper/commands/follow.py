@@ -12,6 +12,8 @@ from freshkeeper.commands.screen import complain, print_json
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
     from freshkeeper.maintenance.fragments.following import Delivered, Following
 
@@ -93,17 +95,27 @@ def _deliver(following: "Following", times: int) -> None:
         time.sleep(seconds)
         return True
 
-    for delivered in following.run(sleep):
-        print_json(_line(delivered, following.operator))
-        for odd in delivered.moment.odd:
-            complain(odd)
+    try:
+        for delivered in following.run(sleep):
+            print_json(_line(delivered, following.operator))
+            for odd in delivered.moment.odd:
+                complain(odd)
+    finally:  # Ctrl-C is how most end
+        for line in _news(following):
+            complain(line)
+
+
+def _news(following: "Following") -> "Iterator[str]":
+    """What a person should know at the end."""
     late, torn, failed = following.late, following.query.torn, following.failed
     if late or torn or failed:
-        complain(f"{late} answers had expired when they came, {torn} were read again, {failed} times no answer came")
+        yield f"{late} answers had expired when they came, {torn} were read again, {failed} times no answer came"
+    for source in following.query.sources:
+        yield from source.client.oddities()
     ledger = following.query.ledger
     if ledger is not None:
         ledger.check()
-        complain(f"{float(ledger.spent):g} cost units in {ledger.evaluations} evaluations")
+        yield f"{float(ledger.spent):g} cost units in {ledger.evaluations} evaluations"
 
 
 def _line(delivered: "Delivered", operator: str) -> dict[str, Any]:

@@ -84,6 +84,20 @@ class FragmentsOverHttp:
             page = read_page(answer.body, media_type(answer), url, pattern)
         return page, self.cache.keep(url, page, answer, now, self.wall()).validity
 
+    def oddities(self) -> list[str]:
+        """What its pages and its clock said that cannot be right, and what was believed instead."""
+        clock, counts = self.source_clock, self.counts
+        ahead = 0.0 if clock.agrees else clock.ahead if clock.least > 0 else clock.ahead_at_most
+        said = {
+            f"{counts.liars} fragments had another count than triples: the triples were believed": counts.liars,
+            f"{counts.strays} triples stood on pages of fragments that they do not belong to, and were left out": (
+                counts.strays
+            ),
+            f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} ours, and was gone by": ahead,
+            f"its clock was set {clock.jumps} times": clock.jumps,
+        }
+        return [f"{self.url}: {words}" for words, there in said.items() if there]
+
     def close(self) -> None:
         """Close connections."""
         self.pool.close()

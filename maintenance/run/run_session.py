@@ -30,6 +30,7 @@ from freshkeeper.maintenance.run.run_config import RunConfig
 from freshkeeper.maintenance.run.stream_places import StreamPlaces
 from freshkeeper.maintenance.service.source_config import SourceConfig, read_config
 from freshkeeper.maintenance.service.sources import Source, load_source, source_of
+from freshkeeper.maintenance.service.transport import Wondering
 from freshkeeper.maintenance.service_join.maintenance_settings import (
     MaintenanceSettings,
     Observer,
@@ -308,6 +309,9 @@ class Session:
         if self.missed and self.config.missing is not Missing.WAIT:
             missed = f"{self.missed:,} answers were not given because what they need had not been fetched yet"
             yield f"{missed}{self._why()}; {SOONER}"
+        for each in self._opened.values():
+            if isinstance(each.transport, Wondering):
+                yield from each.transport.oddities()
         for source, manager in self._targets.items():
             yield target_news(source if len(self._targets) > 1 else "", manager)
         if self.failures:

@@ -20,7 +20,7 @@ from freshkeeper.maintenance.service.endpoint import LONGEST_ERROR, PENDING
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError, unreadable
 from freshkeeper.maintenance.service.http.exchange import Deadline
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
-from freshkeeper.maintenance.service.transport import NOT_SENT, LateReply, Reply, Request, Sent
+from freshkeeper.maintenance.service.transport import NOT_SENT, LateReply, Reply, Request, Sent, Wondering
 
 PATIENCE = 0.1
 """Seconds to wait for the rate limiter: as many as an evaluation may begin too early for a limit per step."""
@@ -119,6 +119,10 @@ class Dispatcher:
     def restore(self, state: Mapping[str, Any]) -> None:
         """As an earlier run left them."""
         self.limiter.restore(state)
+
+    def oddities(self) -> list[str]:
+        """What the source said that cannot be right."""
+        return self.carrier.oddities() if isinstance(self.carrier, Wondering) else []
 
     def close(self) -> None:
         """Let go of everything; what is under way fails."""

@@ -129,6 +129,15 @@ class Stateful(Protocol):
         """Go on from a state of an earlier run; what it says of limits that are no longer there is dropped."""
 
 
+@runtime_checkable
+class Wondering(Protocol):
+    """A transport, or what carries its requests, that counts what a source says and cannot be right."""
+
+    def oddities(self) -> list[str]:
+        """What that was, a sentence each."""
+        ...
+
+
 class Ask(Protocol):
     """Ask a source that answers at once; EndpointError says that it did not."""
 

@@ -32,7 +32,7 @@ def trains(number: int, lasts: int, until: int, start: int = 0) -> tuple[list[Qu
     for n in range(number):
         train = NamedNode(f"{BASE}{n}")
         names = {"headSign": Literal(f"Town {n % 9}"), "routeLabel": Literal(f"Route {n % 4}")}
-        departs = Literal(date(FIRST + n * APART).value.removesuffix("Z"), datatype=NamedNode(f"{XSD}dateTime"))
+        departs = Literal(date(FIRST + n * APART).value.removesuffix(".000Z"), datatype=NamedNode(f"{XSD}dateTime"))
         for name, value in (names | {"departureTime": departs}).items():
             static.append(Quad(train, NamedNode(BASE + name), value))
         for at in range(start, until, lasts):

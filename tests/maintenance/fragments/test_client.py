@@ -174,6 +174,7 @@ def test_pages_without_data_end_a_fragment_and_a_count_that_lies_is_counted(page
     reply, _ = asking()
     assert len(reply.rows) == 10
     assert asking.client.counts.liars == 1
+    assert "1 fragments had another count than triples" in asking.client.oddities()[0]
 
 
 def test_a_page_that_comes_back_to_itself_is_an_error(pages, ask):
@@ -197,6 +198,7 @@ def test_quads_of_another_fragment_are_left_out_and_counted(pages, ask):
     asking = ask(made[0].url)
     assert len(asking()[0].rows) == 2
     assert asking.client.counts.strays == 1
+    assert "1 triples stood on pages of fragments" in asking.client.oddities()[-1]
 
 
 def test_blank_nodes_that_join_patterns_are_an_error_and_not_an_empty_answer(pages, ask):

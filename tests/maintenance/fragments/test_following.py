@@ -143,6 +143,19 @@ def test_hours_of_trains_have_no_answer_beyond_its_interval(trains_, minutes, ah
     assert sum("headSign" in target for target in wire.targets) == 1
 
 
+def test_clocks_that_disagree_are_told():
+    for ahead, said in ((90_000, "its clock is 90 s ahead of ours"), (-90_000, "its clock is 89 s behind ours")):
+        time, held, static, _, source = world(number=3, time=Time(ahead=ahead))
+        query = source(QUERY)
+        moment = query.evaluate(query.parts())
+        assert rows_of(moment) == true_at(held, static, time.ms + ahead)
+        assert said in query.sources[0].client.oddities()[0]
+    *_, source = world(number=3)
+    query = source(QUERY)
+    query.evaluate(query.parts())
+    assert query.sources[0].client.oddities() == []
+
+
 def test_a_predicate_of_which_there_is_nothing_yet_may_change():
     _, held = trains(2, 10_000, START + 100_000, START + 30_000)
     for style in STYLES:

@@ -12,6 +12,7 @@ from freshkeeper.maintenance.run.embedded_query import continuous_query
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import load_source, source_of
+from freshkeeper.maintenance.service.transport import Wondering
 from freshkeeper.maintenance.streams.batch import Elements
 
 E = "http://e/"
@@ -46,6 +47,15 @@ def test_answers_are_those_of_the_source_within_the_budget(sites, batch, budget)
     by = {"jazz": {"ann": "10", "bob": "20"}, "rock": {"bob": "20", "cyd": "30"}, "folk": {"dan": "40"}}
     right = {(E + topic, E + user, n) for topic, users in by.items() for user, n in users.items()}
     assert set().union(*found) == right
+
+
+def test_what_a_source_says_that_cannot_be_right_is_told_when_a_run_ends(sites):
+    source = load_source(f"fragments:{sites(list(parse(f'PREFIX : <{E}> {DATA} .', format=RdfFormat.TURTLE))).url}")
+    assert isinstance(source.transport, Wondering)
+    assert source.transport.oddities() == []
+    source.transport.carrier.counts.liars = 2
+    assert "2 fragments had another count" in source.transport.oddities()[0]
+    source.transport.close()
 
 
 def test_a_refresh_costs_a_page_for_each_pattern_and_a_miss_those_of_the_static_part_too():
