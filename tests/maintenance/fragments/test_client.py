@@ -198,7 +198,7 @@ def test_quads_of_another_fragment_are_left_out_and_counted(pages, ask):
     asking = ask(made[0].url)
     assert len(asking()[0].rows) == 2
     assert asking.client.counts.strays == 1
-    assert "1 triples stood on pages of fragments" in asking.client.oddities()[-1]
+    assert any("1 triples stood on pages of fragments" in odd for odd in asking.client.oddities())
 
 
 def test_blank_nodes_that_join_patterns_are_an_error_and_not_an_empty_answer(pages, ask):
