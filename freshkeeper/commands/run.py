@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from freshkeeper.maintenance.fragments.serving_thread import ServingThread
     from freshkeeper.maintenance.fragments.view_fragments import ViewFragments
+    from freshkeeper.maintenance.outputs.output import SentOut
     from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
     from freshkeeper.maintenance.run.run_config import RunConfig
@@ -181,12 +182,16 @@ def _session(
     return Session(config, read_queries(config, failed), tell, observers, command, failures)
 
 
-def answers_of(session: "Session") -> "Delivery | AnswerFiles":
+def answers_of(session: "Session") -> "Delivery | AnswerFiles | SentOut":
     """Where the answers of a run go."""
+    from freshkeeper.maintenance.outputs.output import Sender, SentOut
     from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
 
     config = session.config
     empty = config.empty or not config.several
+    if config.output is not None:
+        output = config.output.opened(Path(config.state or ".") / "dead-letters.ndjson")
+        return SentOut(Sender(output, session.tell), empty)
     if config.out is not None:
         return AnswerFiles(config.out, config.format, session.before, empty)
     return Delivery.begin(sys.stdout, config.format, session.goes_on, session.torn, empty)

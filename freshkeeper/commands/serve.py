@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from inspect import Parameter
 
 
-GIVEN = ("queries", "streams", "graphs", "sources", "volatile")
+GIVEN = ("queries", "streams", "outputs", "graphs", "sources", "volatile")
 """Keys that are no options."""
 
 

@@ -15,7 +15,8 @@ from typing import BinaryIO, cast
 
 from freshkeeper.maintenance.fragments.annotated_data import SHORT, read_element
 from freshkeeper.maintenance.fragments.annotation_style import Held
-from freshkeeper.maintenance.streams.opening import FOLLOW, is_live, open_stream
+from freshkeeper.maintenance.streams.live.feed import OnLoss
+from freshkeeper.maintenance.streams.opening import FOLLOW, Reception, is_live, open_stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -68,7 +69,11 @@ class LiveElements:
         if self.written.startswith(FOLLOW) and file.is_file():
             self._lines = TimedLines(str(file), lambda: cast(BinaryIO, GrowingFile(file, self.wait)), self._mistakes)
             return
-        stream = open_stream(self.written, self._mistakes) if is_live(self.written) else None
+        stream = (
+            open_stream(self.written, self._mistakes, reception=Reception(OnLoss.END))
+            if is_live(self.written)
+            else None
+        )
         if not isinstance(stream, TimedLines):
             raise ConfigError(f"--live {self.written}: write -, follow:FILE, tcp://host:port or http://...")
         self._lines = stream

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
 from freshkeeper.maintenance.query.parser import DIALECTS
 from freshkeeper.maintenance.rsp.output import FORMATS
 from freshkeeper.maintenance.run.query_files import files_of, named
@@ -238,6 +239,12 @@ class RunConfig(BaseModel):
         description="several queries: a directory with a file of answers for each, in place of standard output",
         json_schema_extra=option("out", "DIR"),
     )
+    output: Annotated[OutputConfig | None, BeforeValidator(output_of)] = Field(
+        default=None,
+        description="where answers go in place of standard output: kafka://broker:9092/TOPIC, https://host/path (a "
+        "POST for each evaluation), or a file that rotates; as keys: to, secret, tries, dead_letters, largest, keep",
+        json_schema_extra=option("output", "ADDRESS"),
+    )
     empty: bool = Field(default=False, description="several queries: write evaluations without answers, too")
     format: str = Field(default="ndjson", description="how answers are written: ndjson, sparql-json, csv or nquads")
 
@@ -261,6 +268,10 @@ class RunConfig(BaseModel):
             raise ValueError("query is for one, queries and templates are for several: say one of them")
         if self.out is not None and not self.several:
             raise ValueError("out is for several queries; the answers of one go to standard output")
+        if self.output is not None and (self.out is not None or self.format != "ndjson"):
+            raise ValueError(
+                "output: it takes lines of JSON (format: ndjson), and out: DIR is another place for answers"
+            )
         if self.format == "csv" and self.several and self.out is None:
             raise ValueError("format: a table of csv has the columns of one query: let several write files, out: DIR")
         if self.format not in FORMATS:
@@ -310,6 +321,8 @@ def beside(
     for key in keys:
         if isinstance(found.get(key), str) and found[key]:
             found[key] = _file(place, found[key])
+    if found.get("output"):
+        found["output"] = placed(place, output_of(found["output"]))
     for key in tables:
         if isinstance(found.get(key), dict):
             found[key] = {name: _file(place, value) for name, value in found[key].items()}

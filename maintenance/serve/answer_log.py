@@ -84,6 +84,10 @@ class AnswerLog:
             for path in (self._path(query), self._before(query)):
                 path.unlink(missing_ok=True)
 
+    def files(self, query: str) -> tuple[Path, Path]:
+        """Where its answers are: the older ones, and those that come."""
+        return self._before(query), self._path(query)
+
     def _lines(self, query: str) -> Iterator[tuple[int, bytes]]:
         for path in (self._before(query), self._path(query)):
             if path.exists():

@@ -28,13 +28,18 @@ class History:
     producers: dict[str, int] = field(default_factory=dict)
     """the last number of each"""
     counts: dict[str, int] = field(default_factory=dict)
+    places: dict[str, Mapping[str, int | str]] = field(default_factory=dict)
+    """where streams that are read by the service go on"""
     starts: list[Start] = field(default_factory=list)
 
-    def pushed(self, stream: str, count: int, producer: str, number: int) -> None:
-        """So many elements more."""
+    def pushed(self, head: Mapping[str, Any], count: int) -> None:
+        """So many elements more, as a record of the log has them."""
+        stream = head["stream"]
         self.counts[stream] = self.counts.get(stream, 0) + count
-        if producer:
-            self.producers[producer] = number
+        if head.get("producer"):
+            self.producers[head["producer"]] = head["number"]
+        if head.get("place"):
+            self.places[stream] = head["place"]
 
     def roll(self, log: ServiceLog, queries: Registrations, inputs: Inputs) -> None:
         """Begin a segment of the log, and let go of those in which nothing is that fills a window again."""
@@ -50,6 +55,7 @@ class History:
             "queries": queries.written,
             "next": queries.next,
             "producers": self.producers,
+            "places": self.places,
         }
         log.roll(Record(head))
         self.starts.append(start)
@@ -67,4 +73,5 @@ class History:
         """A segment begins here."""
         self.starts.append(Start(snapshot["segment"], snapshot["latest"], snapshot["counts"]))
         self.producers |= snapshot["producers"]
+        self.places |= snapshot.get("places", {})
         self.counts = {name: max(count, self.counts.get(name, 0)) for name, count in snapshot["counts"].items()}

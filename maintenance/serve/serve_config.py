@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
 from freshkeeper.maintenance.run.run_config import (
     Amount,
     Directory,
@@ -21,6 +22,7 @@ from freshkeeper.maintenance.service.source_config import SourceConfig
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.maintenance.streams.live.addresses import address_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.maintenance.streams.timed_rows import RowReader
@@ -40,6 +42,10 @@ class StreamConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     delay: Duration = Field(default=0, description="how late its elements may come")
+    reads: str = Field(
+        default="",
+        description="an address that the service reads beside what is pushed, as kafka://broker:9092/TOPIC or ws://...",
+    )
     time: str = Field(default="", description="of rows, pushed as CSV or JSON lines: the field with the time")
     unit: Literal["ms", "s"] = Field(default="ms", description="of times that are numbers")
     prefixes: dict[str, str] = Field(default={}, description="prefixes of the triples")
@@ -49,6 +55,8 @@ class StreamConfig(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
+        if self.reads:
+            address_of(self.reads)
         if bool(self.time) != bool(self.triples):
             raise ValueError("a mapping of rows has both time and triples")
         self.reader("", Steps())
@@ -61,12 +69,19 @@ class StreamConfig(BaseModel):
         return RowReader.of(Path("triples"), self.model_dump(), name, Mistakes(), steps)
 
 
+def _stream(written: object) -> object:
+    """An address alone is what it reads, something else alone its delay."""
+    if isinstance(written, dict | StreamConfig):
+        return written
+    return {"reads": written} if isinstance(written, str) and "://" in written else {"delay": written}
+
+
 def _streams(written: object) -> object:
     """A list of streams has none that comes late, and what has one key alone is its delay."""
     if isinstance(written, list):
         return {name: {} for name in written}
     if isinstance(written, dict):
-        return {name: one if isinstance(one, dict | StreamConfig) else {"delay": one} for name, one in written.items()}
+        return {name: _stream(one) for name, one in written.items()}
     return written
 
 
@@ -115,6 +130,12 @@ class ServeConfig(BaseModel):
     journal: Directory = _as_run("journal")
     seed: Annotated[int, Field(ge=0)] = _as_run("seed")
     fragments: str = _as_run("fragments")
+    outputs: dict[str, Annotated[OutputConfig, BeforeValidator(output_of)]] = Field(
+        default={},
+        description="where answers go by themselves, by a name of one's own: an address, or keys (to, queries, secret, "
+        "tries, dead_letters, largest, keep)",
+        examples=["hook: {to: 'https://example.org/hook', queries: [reach], secret: HOOK_SECRET}"],
+    )
     log: str = _as_run("log")
     largest_body: Annotated[int, Field(ge=1)] = Field(default=1 << 25, description="bytes of one request at most")
     most_queries: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many queries may be registered")
@@ -139,4 +160,7 @@ def serve_reference() -> str:
 def read_config(path: Path, changes: Mapping[str, Any]) -> ServeConfig:
     """A service from its YAML file, with the keys that were given beside it."""
     found = beside(path.parent, {"state": "state", **read_yaml(path)}, PATHS, TABLES)
+    outputs = found.get("outputs")
+    if isinstance(outputs, dict):
+        found["outputs"] = {name: placed(path.parent, output_of(one)) for name, one in outputs.items()}
     return validated(ServeConfig, found | dict(changes), f"{path}: ")

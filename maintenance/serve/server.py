@@ -13,6 +13,7 @@ from freshkeeper.maintenance.fragments.view_fragments import ViewFragments
 from freshkeeper.maintenance.observe.metrics import Metrics, address_of
 from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.door import Door
+from freshkeeper.maintenance.serve.doors.doors import Doors
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.security import LOOPBACK, Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
@@ -63,7 +64,9 @@ def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:
             tell(f"fragments of what the views hold at {fragments.address}")
         door = opened(config, guard, [views.observe] if config.fragments else [])
         service = door.service
+        doors = Doors.of(config, door, tell)
         try:
+            doors.start()
             told = f"[{host}]" if ":" in host else host
             tell(
                 f"serving at http://{told}:{bound.getsockname()[1]} with {len(service.queries.all)} queries; "
@@ -76,8 +79,9 @@ def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:
             server = Server(plain, door.end)
             service.when_broken = lambda: server.handle_exit(0, None)
             server.run(sockets=[bound])
+            tell("stopping: what is being evaluated is finished, and its answers go out")
         finally:
-            service.close()
+            doors.close()
         if service.broken is not None:
             raise service.broken
     tell("stopped: what was acknowledged is kept")

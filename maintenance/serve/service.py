@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
@@ -27,10 +27,11 @@ from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
 from freshkeeper.maintenance.service.endpoint import error_text
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.maintenance.streams.event_order import NEVER
+from freshkeeper.maintenance.streams.live.feed import LinkStatus, Position
 from freshkeeper.maintenance.streams.steps import Steps
-from freshkeeper.maintenance.streams.timed_lines import TimedLines
+from freshkeeper.maintenance.streams.timed_lines import TimedLines, readable
 from freshkeeper.maintenance.streams.watermark import Inputs
-from freshkeeper.policies.errors import FreshkeeperError, UnknownNameError
+from freshkeeper.policies.errors import FreshkeeperError, InputError, UnknownNameError
 
 T = TypeVar("T")
 SEGMENT = 1 << 26
@@ -65,6 +66,8 @@ class Service:
     """queries that ended, and why"""
     answered: Callable[[Result, float], None] = field(default=lambda *_: None)
     """is told of every result that is out, and how many seconds it took"""
+    links: Mapping[str, LinkStatus] = field(default_factory=dict)
+    """how the connections are of streams that it reads"""
     _todo: deque[tuple[str, Columns, int]] = field(default_factory=deque)
     _asked: deque[tuple[Callable[[], Any], "Future[Any]"]] = field(default_factory=deque)
     _waiting: int = 0
@@ -85,10 +88,14 @@ class Service:
         self._thread = threading.Thread(target=self._live, name="engine", daemon=True)
         self._thread.start()
 
-    def push(self, stream: str, text: bytes, producer: str = "", number: int = 0) -> int:
+    def push(
+        self, stream: str, text: bytes, producer: str = "", number: int = 0, place: Position | None = None,
+        unreadable: Callable[[str], None] | None = None,
+    ) -> int:  # fmt: skip
         """Lines of elements: all of them are taken, and there after a kill, or none; returns how many.
 
-        A producer that numbers what it sends, and sends a number again, has it counted once.
+        A producer that numbers what it sends, and sends a number again, has it counted once. `place` is where a stream
+        that the service reads goes on after them; with `unreadable`, what is no element is told and left out.
         """
         reader = self._reader(stream)
         with self._intake:
@@ -97,10 +104,18 @@ class Service:
                 raise BusyError(f"{self._waiting:,} bytes wait to be evaluated: push again a little later")
             if producer and number <= self._history.producers.get(producer, -1):
                 return 0
-            batch = reader.read(text)
-            sent = {"producer": producer, "number": number} if producer else {}
-            self.log.append(Record({"do": "push", "stream": stream} | sent, text))
-            self._history.pushed(stream, len(batch), producer, number)
+            try:
+                batch = reader.read(text)
+            except InputError:
+                if unreadable is None:
+                    raise
+                text = readable(text, reader.lines.steps, unreadable)
+                batch = reader.read(text)
+            head: dict[str, Any] = {"do": "push", "stream": stream}
+            head |= {"producer": producer, "number": number} if producer else {}
+            head |= {"place": dict(place)} if place else {}
+            self.log.append(Record(head, text))
+            self._history.pushed(head, len(batch))
             self._todo.append((stream, batch, len(text)))
             self._waiting += len(text)
             self._news.notify()
@@ -145,7 +160,12 @@ class Service:
         return {
             "delay_ms": self.streams[name], "watermark": None if watermark == NEVER else watermark,
             "elements": self._history.counts.get(name, 0), "late": one.order.late, "idle": one.idle,
+            "connection": None if (link := self.links.get(name)) is None else asdict(link),
         }  # fmt: skip
+
+    def place(self, stream: str) -> Position:
+        """Where a stream that the service reads goes on; empty where it has not been read."""
+        return self._history.places.get(stream, {})
 
     @property
     def alive(self) -> bool:
@@ -294,7 +314,7 @@ class Service:
             elif head["do"] == "push":
                 if (reader := self._readers.get(head["stream"])) is not None:
                     batch = reader.read(record.body)
-                    self._history.pushed(head["stream"], len(batch), head.get("producer", ""), head.get("number", 0))
+                    self._history.pushed(head, len(batch))
                     self._deliver(self._engine.push(head["stream"], batch))
             elif head["do"] == "register":
                 one = self.queries.known(Registered.read(head))

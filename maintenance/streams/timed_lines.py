@@ -7,6 +7,7 @@ that says where, or is skipped and counted, as `on_error` says. Empty lines and 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http.client import HTTPException
@@ -144,6 +145,21 @@ class TimedLines:
             times.append(time)
             quads.append(quad)
         return Batch(times, in_graph(quads, self.graph), self.graph)
+
+
+def readable(text: bytes, steps: Steps, unreadable: Callable[[str], None]) -> bytes:
+    """The lines that are elements; what the others lack is told."""
+    kept, judged = [], copy(steps)
+    for row in text.split(b"\n"):
+        if not row.strip() or row.startswith(b"#"):
+            continue
+        try:
+            judged.check(element(row)[0])
+        except ValueError as error:
+            unreadable(str(error))
+        else:
+            kept.append(row + b"\n")
+    return b"".join(kept)
 
 
 def element(row: bytes) -> tuple[int, Quad]:

@@ -10,6 +10,7 @@ import httpx
 import uvicorn
 
 from freshkeeper.maintenance.serve.app import application
+from freshkeeper.maintenance.serve.doors.doors import Doors
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.server import Server, bound_to, opened
@@ -60,13 +61,16 @@ def served(
     config: ServeConfig, guard: Guard | None = None, segment: int | None = None, port: int = 0
 ) -> Iterator[Client]:
     """Until the end of the block; with `segment`, a new one begins after so many bytes of the log."""
-    door, bound = opened(config, guard or Guard(None, None)), bound_to("127.0.0.1", port)
+    door = opened(config, guard or Guard(None, None))
     service = door.service
     service.segment = segment or service.segment
+    doors = Doors.of(config, door, lambda _: None)
+    bound = bound_to("127.0.0.1", port)
     plain = uvicorn.Config(application(door), lifespan="off", log_config=None, timeout_graceful_shutdown=5)
     server = Server(plain, door.end)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
+    doors.start()
     try:
         with Client(base_url=f"http://127.0.0.1:{bound.getsockname()[1]}", timeout=60) as client:
             yield client
@@ -74,4 +78,4 @@ def served(
         server.handle_exit(0, None)
         thread.join()
         bound.close()
-        service.close()
+        doors.close()

@@ -19,10 +19,12 @@ async def alive(door: Door, request: Request, given: Nothing) -> Response:
 
 @operation("GET", "/readyz", Role.ANYBODY)
 async def ready(door: Door, request: Request, given: Nothing) -> Response:
-    """Whether it takes elements, and answers."""
+    """Whether it takes elements, answers, and is connected to the streams that it reads."""
     del request, given
-    up = door.service.alive
-    return json_response({"ready": up, "failed": dict(door.service.failures)}, 200 if up else 503)
+    service = door.service
+    away = {name: link.failure or "not connected yet" for name, link in service.links.items() if not link.connected}
+    up = service.alive and not away
+    return json_response({"ready": up, "failed": dict(service.failures), "away": away}, 200 if up else 503)
 
 
 @operation("GET", "/metrics", gives={"text/plain": None})

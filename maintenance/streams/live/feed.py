@@ -119,6 +119,8 @@ class Feed:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     status: LinkStatus = field(default_factory=LinkStatus)
+    missed: Callable[[str], None] = field(default=lambda _: None)
+    """is told of a gap, and why it is one"""
     stopped: bool = False
     _connection: Connection | None = None
     _left: float | None = None
@@ -193,7 +195,9 @@ class Feed:
             self.tell(f"{self.name} is back after {away:.1f} s: {gap or 'it goes on where it was'}")
         elif gap:
             self.tell(f"{self.name}: {gap}")
-        status.gaps += bool(gap)
+        if gap:
+            status.gaps += 1
+            self.missed(gap)
         self._known = True
 
     def _lost(self, why: str) -> None:

@@ -190,7 +190,7 @@ def test_a_live_stream_that_is_silent_holds_the_others_back_only_for_so_long(pla
         talking = threading.Thread(target=talk)
         talking.start()
         streams = {f"{E}stream": str(place / "posts.nq"), f"{E}live": f"tcp://127.0.0.1:{server.getsockname()[1]}"}
-        session = Session(config_of({"query": text, "streams": streams, "idle": 300}), parse(text))
+        session = Session(config_of({"query": text, "streams": streams, "idle": 300, "on_loss": "end"}), parse(text))
         for result in session.results():
             answered.append((result.t, len(result.answers)))
             say.set()

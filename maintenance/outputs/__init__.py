@@ -1,0 +1,1 @@
+"""Where answers go beside standard output: topics, webhooks, files that rotate."""

@@ -1,0 +1,79 @@
+"""A file that begins anew when it has its size: answers.ndjson, before it answers.ndjson.1, and so on.
+
+After a kill a line may be torn: it is cut away, and what it said comes again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from freshkeeper.maintenance.files import writing
+from freshkeeper.maintenance.outputs.output import Answer
+
+BLOCK = 1 << 16
+
+
+@dataclass(eq=False)
+class RotatingFile:
+    """Lines of answers."""
+
+    path: Path
+    largest: int
+    """bytes of one"""
+    keep: int
+    """how many older ones there are at most"""
+
+    def __post_init__(self) -> None:
+        with writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists():
+                with self.path.open("rb+") as file:
+                    file.truncate(_whole(file.read()) if self.path.stat().st_size <= BLOCK else _end(self.path))
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    def put(self, answers: Sequence[Answer]) -> None:
+        """All of them."""
+        with writing(self.path):
+            for one in answers:
+                with self.path.open("ab", buffering=0) as file:
+                    file.write(one.line)
+                    size = file.tell()
+                if size >= self.largest:
+                    self._rotate()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _rotate(self) -> None:
+        self._older(self.keep).unlink(missing_ok=True)
+        for number in range(self.keep - 1, 0, -1):
+            if self._older(number).exists():
+                self._older(number).replace(self._older(number + 1))
+        if self.keep:
+            self.path.replace(self._older(1))
+        else:
+            self.path.unlink()
+
+    def _older(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}")
+
+
+def _whole(text: bytes) -> int:
+    return text.rfind(b"\n") + 1
+
+
+def _end(path: Path) -> int:
+    """Where the last whole line of a large file ends."""
+    with path.open("rb") as file:
+        end = file.seek(0, 2)
+        while end > 0:
+            begin = max(0, end - BLOCK)
+            file.seek(begin)
+            if found := _whole(file.read(end - begin)):
+                return begin + found
+            end = begin
+    return 0

@@ -1,0 +1,70 @@
+"""The lines of an answer file that come, however often it is begun anew."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from freshkeeper.maintenance.serve.answer_log import instant
+
+
+@dataclass(eq=False)
+class AnswerTail:
+    """Those after an instant."""
+
+    path: Path
+    before: Path
+    """what it was called until it was full"""
+    after: int
+    _file: BinaryIO | None = None
+
+    def read(self, most: int) -> list[tuple[int, bytes]]:
+        """The next lines, at most so many; those that are whole."""
+        found: list[tuple[int, bytes]] = []
+        while len(found) < most:
+            if self._file is None and not self._open(self.before if self.before.exists() else self.path):
+                break
+            if (line := self._line()) is not None:
+                if (t := instant(line)) > self.after:
+                    found.append((t, line))
+                    self.after = t
+            elif not self._next():
+                break
+        return found
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _line(self) -> bytes | None:
+        assert self._file is not None
+        at = self._file.tell()
+        line = self._file.readline()
+        if line.endswith(b"\n"):
+            return line
+        self._file.seek(at)
+        return None
+
+    def _next(self) -> bool:
+        """Go on with the file that follows this one, if there is one."""
+        mine, full = self._inode(self._file), self._inode(self.before)
+        if mine == self._inode(self.path) or not self.path.exists():
+            return False
+        return self._open(self.path if mine == full or full is None else self.before)
+
+    def _open(self, path: Path) -> bool:
+        self.close()
+        try:
+            self._file = path.open("rb")
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _inode(self, file: BinaryIO | Path | None) -> int | None:
+        try:
+            found = file.stat() if isinstance(file, Path) else os.fstat(file.fileno()) if file else None
+        except FileNotFoundError:
+            return None
+        return found.st_ino if found else None
