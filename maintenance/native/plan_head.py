@@ -25,8 +25,7 @@ class NotNativeError(Exception):
 
     def within(self, query: Query) -> str:
         """The reason with its place in the text of the query."""
-        found = None if self.element is None else query.place(self.element)
-        return str(self) if found is None else f"line {found[0]}, column {found[1]}: {self}"
+        return query.said_of(self.element, str(self))
 
 
 @dataclass(frozen=True)

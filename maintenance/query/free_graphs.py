@@ -4,8 +4,9 @@ To SPARQL the variable joins what the block gives, to the library it is a part o
 the same where a triple pattern comes before all that looks at the solutions before it, and no sub-query hides it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.syntax.tree import (
     Element,
     Graph,
@@ -21,18 +22,25 @@ from freshkeeper.maintenance.query.syntax.tree import (
 from freshkeeper.policies.errors import ConfigError
 
 
-def check_free_graphs(group: Sequence[Element]) -> None:
+def check_free_graphs(query: Query) -> None:
     """An error where such a block would be misread; what stands in a SERVICE is the source's business."""
+    for element, found in _misread(query.group):
+        said = (
+            f"the graph of {element.flat} is a variable, and {found.flat} does not know it: begin the block "
+            "with a triple pattern and put no sub-query into it, or name the window or graph"
+        )
+        raise ConfigError(query.said_of(element, said))
+
+
+def _misread(group: Sequence[Element]) -> Iterator[tuple[Element, Element]]:
+    """Such blocks, each with what is to blame."""
     for element in group:
         free = isinstance(element, Graph) and element.iri is None
         if free and (found := _early(element.inner) or (None if _asks(element.inner) else element)):
-            raise ConfigError(
-                f"the graph of {element.flat} is a variable, and {found.flat} does not know it: begin the block "
-                "with a triple pattern and put no sub-query into it, or name the window or graph"
-            )
+            yield element, found
         if not isinstance(element, Service):
             for part in element.parts:
-                check_free_graphs(part)
+                yield from _misread(part)
 
 
 def _early(group: Sequence[Element]) -> Element | None:

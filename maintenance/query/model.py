@@ -170,6 +170,11 @@ class Query:
         text, source_map = self.written
         return place(text, source_map.origin(element.start))
 
+    def said_of(self, element: Element | Token | None, said: str) -> str:
+        """What is said of an element, behind its place where that is known."""
+        found = None if element is None else self.place(element)
+        return said if found is None else f"line {found[0]}, column {found[1]}: {said}"
+
     def rewrite(self, *edits: Edit) -> SourceMap:
         """The SPARQL 1.1 text with some edits made in its source, traced to that."""
         weaver = Weaver(self.expression.source.tokens.text)

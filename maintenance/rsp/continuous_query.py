@@ -84,7 +84,7 @@ class ContinuousQuery:
                 "COMPUTED EVERY needs a window: time passes with the elements of a stream, and this query reads none; "
                 "declare FROM WINDOW ON <stream> [RANGE ...], or leave the period out to evaluate it once"
             )
-        check_free_graphs(self.query.group)
+        check_free_graphs(self.query)
         self._evaluator: Evaluator = Snapshot()
         self._changes: deque[Callable[[], None]] = deque()
         self._follow = self.follow or self._lay_dataset().apply

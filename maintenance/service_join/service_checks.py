@@ -42,9 +42,9 @@ def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetc
                 f"{' '.join(pattern.text.split())}; name the predicates"
             )
         return with_validity(parts, source.volatile, source.told) if source else parts
-    except SplitError:
+    except SplitError as error:
         if fetch is Fetch.VIEW:
-            raise
+            raise SplitError(query.said_of(pattern.block, str(error))) from None
         return None
 
 
@@ -54,7 +54,7 @@ def _check_exists(query: Query, pattern: ServicePattern) -> None:
     for element in (inner for outer in pattern.elements for inner in outer.walk()):
         if isinstance(element, Filter | Bind | Minus | Optional) and (names := element.variables & given):
             said = ", ".join(f"?{name}" for name in sorted(names))
-            raise SplitError(
-                f"SERVICE {pattern.where}: {element.flat} uses {said}, which EXISTS gives it and the source does not "
-                "know: put it outside SERVICE { ... }"
+            problem = (
+                f"SERVICE {pattern.where}: {element.flat} uses {said}, which EXISTS gives it and the source does not"
             )
+            raise SplitError(query.said_of(element, f"{problem} know: put it outside SERVICE {{ ... }}"))
