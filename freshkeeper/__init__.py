@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Round, Selection
     from freshkeeper.policies.contract import check as check_policy
     from freshkeeper.policies.errors import FreshkeeperError
+    from freshkeeper.policies.ranked import Ranked
     from freshkeeper.policies.registry import make as policy
     from freshkeeper.policies.rounds_by_hand import round_of
 
@@ -95,6 +96,7 @@ __all__ = [
     "Policy",
     "Price",
     "Published",
+    "Ranked",
     "Record",
     "RecordedChanges",
     "RedisLookup",

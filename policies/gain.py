@@ -5,13 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import Budget, LooksAhead, Round, Selection
+from freshkeeper.policies.base import LooksAhead, Round
+from freshkeeper.policies.ranked import NO, Ranked
 
 
 @dataclass(frozen=True)
-class Gain(LooksAhead):
+class Gain(LooksAhead, Ranked):
     """score_j = Σ_m w̄_j(m)·(fresh_if_refreshed − fresh_if_kept), over `windows` windows ahead.
 
     w̄ is what is in the window plus expected arrivals (`expect`). With `expect` off, one window and exact knowledge, a
@@ -21,11 +21,12 @@ class Gain(LooksAhead):
     """
 
     name: ClassVar[str] = "gain"
+    reason: ClassVar[str] = "most answers gained"
 
-    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Choose by gain."""
+    def score(self, round: Round) -> Floats:
+        """The gain, of what gains anything."""
         scores = expected_gain(round, round.expected_demand if self.expect else round.demand)
-        return choose.best(scores, scores > 0, round.cost, budget.available, rng, "most answers gained")
+        return np.where(scores > 0, scores, NO)
 
 
 def expected_gain(round: Round, demand: Floats) -> Floats:

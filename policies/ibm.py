@@ -5,14 +5,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
+from freshkeeper.policies.base import Budget, Case, Round, Selection
+from freshkeeper.policies.ranked import NO, Ranked
 from freshkeeper.policies.sbm import cheapest_first
 
 
 @dataclass(frozen=True)
-class Ibm(BasePolicy):
+class Ibm(Ranked):
     """Case 1: score_j = P(j is stale now) · Σ_m w_j(m)·fresh_if_refreshed(j, m), formulas (12)-(15).
 
     002 ranks stale entries only. Where staleness is known the probability is 1 for those, and this is its formula;
@@ -23,15 +23,18 @@ class Ibm(BasePolicy):
     """
 
     name: ClassVar[str] = "ibm"
+    reason: ClassVar[str] = "longest impact in the window"
     scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     weighted: bool = False
+
+    def score(self, round: Round) -> Floats:
+        """The impact, of stale entries."""
+        return np.where(round.stale_candidates, impact(round), NO)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by impact."""
         if round.case is Case.BGP:
-            return choose.best(
-                impact(round), round.stale_candidates, round.cost, budget.available, rng, "longest impact in the window"
-            )
+            return super().select(round, budget, rng)
         return cheapest_first(round, budget, rng, -impact_of_sn(round), self.weighted)
 
 

@@ -5,21 +5,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import NEVER, BasePolicy, Budget, Round, Selection
+from freshkeeper.policies.base import NEVER, Round
+from freshkeeper.policies.ranked import NO, Ranked
 
 
 @dataclass(frozen=True)
-class Lru(BasePolicy):
+class Lru(Ranked):
     """The stale candidates with the oldest copies first, those without a copy before all others."""
 
     name: ClassVar[str] = "lru"
+    reason: ClassVar[str] = "oldest copies first"
     reach = 0
 
-    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Score every SR by the age of its copy."""
-        return choose.best(age(round), round.stale_candidates, round.cost, budget.available, rng, "oldest copies first")
+    def score(self, round: Round) -> Floats:
+        """The age of its copy."""
+        return np.where(round.stale_candidates, age(round), NO)
 
 
 def age(round: Round) -> Floats:

@@ -7,17 +7,18 @@ import numpy as np
 
 from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import Budget, LooksAhead, Round, Selection
+from freshkeeper.policies.base import Budget, Knowledge, LooksAhead, Round, Selection
 from freshkeeper.policies.gain import expected_gain
 from freshkeeper.policies.now_or_later import NowOrLater
 from freshkeeper.policies.outlook import Outlook, outlook, price_of
+from freshkeeper.policies.ranked import NO, Ranked
 
 TRIFLE = 1e-9
 """Less than this is rounding, not gain."""
 
 
 @dataclass(frozen=True)
-class Plan(LooksAhead):
+class Plan(LooksAhead, Ranked):
     """Known staleness: refresh j now iff G_j(0) − λ > s_j·(G_j(1) − λ)⁺, best first.
 
     G_j(0) is the gain of refreshing now and G_j(1) of doing so one evaluation later, both over H = `windows` windows
@@ -34,6 +35,15 @@ class Plan(LooksAhead):
     """
 
     name: ClassVar[str] = "plan"
+    ranks_under: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.RATES, Knowledge.LEARNED})
+
+    def score(self, round: Round) -> Floats:
+        """Where staleness is not known: the index; behind all that have one, by gain, what has none."""
+        choice = NowOrLater(round, round.expected_demand if self.expect else round.demand)
+        gain, more_than_all = choice.gain(), 1.0 + 2.0 * float(round.cost.sum())
+        index = choice.indices(gain, round.candidates & (gain > TRIFLE), more_than_all)
+        rest = np.where(gain > TRIFLE, TRIFLE * gain / (1.0 + gain), NO)
+        return np.where(index > TRIFLE, index, rest)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Refresh what is worth more now than later."""

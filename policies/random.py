@@ -5,18 +5,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper.policies import choose
-from freshkeeper.policies.base import BasePolicy, Budget, Round, Selection, Trait
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import Round, Trait
+from freshkeeper.policies.ranked import NO, Ranked
 
 
 @dataclass(frozen=True)
-class Random(BasePolicy):
+class Random(Ranked):
     """Any stale candidates, each equally likely; in `learned`, where staleness is not known, any candidates."""
 
     name: ClassVar[str] = "random"
     waives: ClassVar[frozenset[Trait]] = frozenset({Trait.STALER_FIRST})
+    reason: ClassVar[str] = "drawn at random"
     reach = 0
 
-    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Draw without replacement."""
-        return choose.at_random(round.stale_candidates, round.cost, budget.available, rng, "drawn at random")
+    def score(self, round: Round) -> Floats:
+        """All alike."""
+        return np.where(round.stale_candidates, 0.0, NO)

@@ -7,12 +7,13 @@ import numpy as np
 
 from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
+from freshkeeper.policies.base import Budget, Case, Round, Selection
 from freshkeeper.policies.completion import complete, start
+from freshkeeper.policies.ranked import NO, Ranked
 
 
 @dataclass(frozen=True)
-class Sbm(BasePolicy):
+class Sbm(Ranked):
     """Case 1: score_j = P(j is stale now)·w_j(0), formula (11). Case 2: repeatedly the SN with fewest missing inputs.
 
     Departures in case 2: an input that is already fresh is not missing; where staleness is not known the SN that comes
@@ -21,17 +22,19 @@ class Sbm(BasePolicy):
     """
 
     name: ClassVar[str] = "sbm"
+    reason: ClassVar[str] = "most answers of this evaluation"
     scores_answers: ClassVar[frozenset[Case]] = frozenset({Case.BGP})
     reach = 0
     weighted: bool = False
 
+    def score(self, round: Round) -> Floats:
+        """Formula (11), times the probability that the copy is stale."""
+        return np.where(round.stale_candidates, round.demand[:, 0] * round.staleness, NO)
+
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by selectivity."""
         if round.case is Case.BGP:
-            scores = round.demand[:, 0] * round.staleness
-            return choose.best(
-                scores, round.stale_candidates, round.cost, budget.available, rng, "most answers of this evaluation"
-            )
+            return super().select(round, budget, rng)
         return cheapest_first(round, budget, rng, np.zeros(round.graph.sns), self.weighted)
 
 

@@ -1,20 +1,24 @@
 """Evaluations on Spark: window, edges and copies are tables of the cluster; the driver holds what was refreshed.
 
-The window is files that the whole cluster sees: the counts of each micro-batch, for as long as they are needed. An SR
-that was never refreshed is as the warm start left it, so the driver's part of the view grows with what was spent, not
-with the graph. Case 1, with a view that starts warm; keys that have no edge have no answers.
+The window is files that the whole cluster sees: the counts of each micro-batch, for as long as they are needed. An
+evaluation is one job: window ⋈ edges → demand, with the copies a Round for each partition, which the policy scores.
+An SR that was never refreshed is as the warm start left it, so the driver's part of the view grows with what was
+spent, not with the graph. Case 1, with a view that starts warm; keys that have no edge have no answers.
 """
 
 import copy
 import math
+import pickle
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
@@ -23,7 +27,6 @@ from freshkeeper.maintenance.budget.selection import check_handles, whole_reques
 from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Record, Refreshes
-from freshkeeper.maintenance.pipeline.enrichment import impact
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
     COUNT,
     EARLIEST,
@@ -37,13 +40,16 @@ from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Due, State, Step, Write
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
+from freshkeeper.maintenance.pipeline.enrichment.scored_parts import Best, Scoring, columns_of, together
 from freshkeeper.maintenance.pipeline.enrichment.touched import Touched
+from freshkeeper.maintenance.pipeline.ship import ship
 from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Endpoint, Order, Remote
 from freshkeeper.policies import choose
 from freshkeeper.policies.arrays import Floats, Ints
-from freshkeeper.policies.base import Case, Policy, Selection
+from freshkeeper.policies.base import Case
 from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.errors import ConfigError
+from freshkeeper.policies.ranked import Ranked
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +117,10 @@ class Tables:
 
 @dataclass(eq=False)
 class OnSpark:
-    """One evaluation as a few Spark jobs."""
+    """One evaluation as a Spark job."""
 
     window: WindowSpec
-    policy: Policy
+    policy: Ranked
     ledger: Ledger
     touched: Touched
     tables: Tables
@@ -145,7 +151,7 @@ class OnSpark:
         return lambda: parts.remove(over)
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step[DataFrame]:
-        """Choose by the plan, fetch, and join; the new elements are in the window's tables already."""
+        """Choose, fetch, and join; the new elements are in the window's tables already."""
         del arrivals
         self.k = k
         self.touched.believe()
@@ -153,29 +159,32 @@ class OnSpark:
         joined = self._joined(k).persist(StorageLevel.MEMORY_AND_DISK)
         self.held.append(joined)
         available = min(self.ledger.open().available, self.source.room(now))
-        scored = self._scored(joined, now).persist()
-        sums = _sums(scored)
-        rows, scores = self._choose(scored, available)
-        scored.unpersist()
+        best = self._best(joined, now, available)
+        rows, scores = self._choose(best.rows, available)
         mappings = sum(span.mappings(k) for span in self.needed.values())
         decided = time.perf_counter_ns()
         refreshes, better = self._refresh(rows, scores, now, decided)
         record = Record(
-            k, now, sums["results"], sums["expected"] + better, mappings, int(sums["candidates"]),
-            int(sums["stale"]), available, refreshes.spent, float(self.ledger.available),
-            (decided - began) / 1e3, refreshes.fetch_ms, refreshes.failed, refreshes.requests,
+            k, now, best.results, best.expected + better, mappings, best.candidates, best.stale, available,
+            refreshes.spent, float(self.ledger.available), (decided - began) / 1e3, refreshes.fetch_ms,
+            refreshes.failed, refreshes.requests,
         )  # fmt: skip
         return Step(record, refreshes, self._answers(joined, k, now))
 
     def _joined(self, k: int) -> DataFrame:
         """Window ⋈ edges, the one join that is as large as the answers: demand and answers both come from it."""
-        window = impact.profile(self.tables.parts.read(sorted(self.needed)), self.tables.on, k, self.horizon)
+        window = profile(self.tables.parts.read(sorted(self.needed)), self.tables.on, k, self.horizon)
         return window.join(self.tables.edges, list(self.tables.on))
 
-    def _scored(self, joined: DataFrame, now: int) -> DataFrame:
+    def _best(self, joined: DataFrame, now: int, available: float) -> Best:
+        """The candidates' sums, and the best of every partition, scored where they are."""
+        price = self.source.price.each
+        most, model = int((available + SLACK) // price), self.touched.model
         instants = [now + m * self.window.step for m in range(self.horizon)]
-        needs = impact.demand(joined, self.horizon)
-        return impact.scored(needs, self._copies(), self.policy, impact.columns_of(self.touched.model), instants)
+        scoring = Scoring(self.policy, columns_of(model), model.knowledge, instants, price, most)
+        candidates = demand(joined, self.horizon).join(self._copies(), "sr")
+        parts = [pickle.loads(row["best"]) for row in candidates.mapInArrow(scoring, "best binary").collect()]
+        return together(parts, most, self.touched.nothing())
 
     def _copies(self) -> DataFrame:
         """The copies as they are now: those of the warm start, with what was fetched since."""
@@ -188,25 +197,15 @@ class OnSpark:
         names = ("value", "refreshed_ms", "rate")
         return both.withColumns({name: F.when(touched, F.col(f"new_{name}")).otherwise(F.col(name)) for name in names})
 
-    def _choose(self, scored: DataFrame, available: float) -> tuple[list[Row], Floats]:
-        """The best rows, and those equal to the last of them, come to the driver; the choice is made among these."""
-        price = self.source.price.each
-        most = int((available + SLACK) // price)
-        if most < 1:
-            return [], np.empty(0)
-        eligible = scored.filter("eligible")
-        best = eligible.orderBy(F.desc("score"), "sr").limit(most).collect()
-        if len(best) == most:
-            cut = F.col("score") >= best[-1]["score"]
-            best = eligible.filter(cut).collect()
-        best.sort(key=lambda row: row["sr"])
-        scores = np.array([row["score"] for row in best], np.float64)
-        size = scores.size
-        chosen = choose.best(scores, np.ones(size, bool), np.full(size, price), available, self.rng)
-        paid: Selection = whole_requests(chosen, np.zeros(len(chosen.chosen), bool), self.source.price, available)
-        return [best[n] for n in paid.chosen.tolist()], np.asarray(paid.scores, np.float64)
+    def _choose(self, best: pa.Table, available: float) -> tuple[list[dict[str, Any]], Floats]:
+        """Of what came to the driver, as everywhere."""
+        size, price = best.num_rows, self.source.price
+        scores = np.asarray(best["score"].to_numpy(), np.float64)
+        chosen = choose.best(scores, np.ones(size, bool), np.full(size, price.each), available, self.rng)
+        paid = whole_requests(chosen, np.zeros(len(chosen.chosen), bool), price, available)
+        return best.take(paid.chosen).to_pylist(), np.asarray(paid.scores, np.float64)
 
-    def _refresh(self, rows: list[Row], scores: Floats, now: int, began: int) -> tuple[Refreshes, float]:
+    def _refresh(self, rows: list[dict[str, Any]], scores: Floats, now: int, began: int) -> tuple[Refreshes, float]:
         """Fetch what was chosen; and how many answers more are expected to be fresh for it."""
         keys = [row["sr"] for row in rows]
         self.touched.admit(keys, [row["value"] for row in rows], [row["refreshed_ms"] for row in rows])
@@ -238,22 +237,23 @@ class OnSpark:
         return Refreshes.of_late(came, slots, changed, [self.window.index(late.read_at) for late in came])
 
     def _answers(self, joined: DataFrame, k: int, now: int) -> DataFrame:
-        _, kept = impact.columns_of(self.touched.model).beliefs([now])
-        fresh: Column = F.when(F.col("refreshed_ms") >= now, 1.0).otherwise(kept[0])
-        found = impact.answers(joined, self._copies(), self.tables.on, fresh)
-        return found.select(F.lit(k).cast("bigint").alias("k"), F.lit(now).cast("bigint").alias("t_ms"), "*")
+        fresh = F.when(F.col("refreshed_ms") >= now, 1.0).otherwise(columns_of(self.touched.model).fresh(now))
+        instant = [F.lit(k).cast("bigint").alias("k"), F.lit(now).cast("bigint").alias("t_ms")]
+        entry = [F.col("sr").cast("string").alias("sr"), F.col("value"), F.col("c0").alias("weight")]
+        columns = [*instant, *map(F.col, self.tables.on), *entry, F.col("refreshed_ms"), fresh.alias("fresh")]
+        return joined.join(self._copies(), "sr").select(columns)
 
 
-def _sums(scored: DataFrame) -> dict[str, float]:
-    """What the record of an evaluation tells of all candidates."""
-    found = scored.agg(
-        F.count("*").alias("candidates"),
-        F.sum((F.col("kept") < 1).cast("int")).alias("stale"),
-        F.sum("w0").alias("results"),
-        F.sum(F.col("w0") * F.col("kept")).alias("expected"),
-    )
-    (row,) = found.collect()
-    return {name: float(value or 0) for name, value in row.asDict().items()}
+def profile(parts: DataFrame, on: Sequence[str], k: int, horizon: int) -> DataFrame:
+    """C, the window at evaluation k: how many mappings of each key are still there m evaluations from now."""
+    inside = parts.filter((F.col(FIRST) <= k) & (F.col(LAST) >= k))
+    still = [F.sum(F.when(F.col(LAST) >= k + m, F.col(COUNT)).otherwise(0)).alias(f"c{m}") for m in range(horizon)]
+    return inside.groupBy(*on).agg(*still)
+
+
+def demand(joined: DataFrame, horizon: int) -> DataFrame:
+    """W, from window ⋈ edges: in how many answers each SR takes part, m evaluations from now."""
+    return joined.groupBy("sr").agg(*(F.sum(f"c{m}").alias(f"w{m}") for m in range(horizon)))
 
 
 def on_the_cluster(
@@ -266,15 +266,16 @@ def on_the_cluster(
     parts: WindowParts,
 ) -> Batches[DataFrame]:
     """Evaluations as Spark plans; the driver's state in `place`, the window's in `parts`."""
-    impact.scoring(settings.policy)
+    ranked = _ranked(settings)
     check_handles(settings.policy, settings.case, settings.model.knowledge)
     tables = _tables(settings, shape, parts)
+    ship(parts.spark, {"freshkeeper", type(ranked).__module__.partition(".")[0]})
     once, journal = Once(source, reached), settings.journal(place)
     horizon = max(1, min(LONGEST_HORIZON, settings.window.span * settings.policy.reach))
     key = to_arrow_type(tables.edges.schema["sr"].dataType)
 
     def begin() -> State[DataFrame]:
-        policy, model = copy.deepcopy((settings.policy, settings.model))
+        policy, model = copy.deepcopy((ranked, settings.model))
         ledger = Ledger(settings.budget, overdraft=not policy.keeps_budget)
         touched, rng = Touched(model, key, shape.value), np.random.default_rng(settings.seed)
         keeper = OnSpark(settings.window, policy, ledger, touched, tables, once, horizon, rng)
@@ -287,10 +288,23 @@ def on_the_cluster(
     return Batches(Store(place, {"source": once, "tables": tables}), once, begin, both, reached)
 
 
+def _ranked(settings: Settings) -> Ranked:
+    """The policy, if it scores each SR by itself and what is asked for is known on the cluster."""
+    policy, knowledge = settings.policy, settings.model.knowledge
+    if not isinstance(policy, Ranked) or knowledge not in policy.ranks_under:
+        raise ConfigError(
+            f"the policy {policy.name!r} is no score of each entry by itself under {knowledge} knowledge, as a "
+            "graph on Spark needs (docs/writing-a-policy.md)"
+        )
+    if getattr(policy, "expect", False):
+        raise ConfigError(f"a graph on Spark knows nothing of arrivals to come: {policy.name} with expect=False")
+    return policy
+
+
 def _tables(settings: Settings, shape: Shape, parts: WindowParts) -> Tables:
     if settings.case is not Case.BGP or settings.warm is None:
         raise ConfigError("a graph on Spark needs a warm start, and case bgp")
-    knowledge = impact.columns_of(settings.model)
+    knowledge = columns_of(settings.model)
     edges, copies = settings.warm.frames(parts.spark, shape.on, knowledge.needs)
     written = copies.withColumn("value", F.col("value").cast(from_arrow_type(shape.value)))
     return Tables(shape.on, edges, written, settings.warm.at, parts)

@@ -72,3 +72,8 @@ class Touched:
         }
         schema = pa.schema([(name, column.type) for name, column in columns.items()])
         return pa.Table.from_arrays(list(columns.values()), schema=schema)
+
+    def nothing(self) -> pa.Table:
+        """No candidates, with the columns that they would have."""
+        kinds = {"sr": self.key, "value": self.value, "refreshed_ms": pa.int64()}
+        return pa.schema(kinds | dict.fromkeys(("w0", "kept", "score", "tie"), pa.float64())).empty_table()
