@@ -329,6 +329,12 @@ class Manager:
         decision = Decision(self._k, now, round, srs, present, weights, Draws(), none, budget, self.content.size, 0.0)
         return self.conclude(decision, Refreshes.none(spent), again=True)
 
+    def move_to(self, window: WindowSpec, now: int) -> None:
+        """Demand is counted in another window from now on; of what came so far, as much as both reach."""
+        self.content = self.content.moved(window, LONGEST_HORIZON, now)
+        self.graph.follow(self.content)
+        self.window, self.rounds = window, RoundBuilder(window, self.view, self.model, self.policy, self.case)
+
     def dump(self) -> dict[str, Any]:
         """What must survive a restart beside the view, as JSON: the ledger, the lots, the audits, the policy."""
         found: dict[str, Any] = {"ledger": self.ledger.dump(), "lots": self.rng.bit_generator.state}

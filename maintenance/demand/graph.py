@@ -63,10 +63,13 @@ class MaintenanceGraph:
         self.tallies.clear()
         self._snapshot = None
         self.extend(sns, srs)
-        self._touch(*self.window.held(), 1)
-        self.tallies.total[:] = self.tallies.rows.sum(axis=0)
-        arrived = self.window.tallies.rates.counts[:sns]
-        self.tallies.rates.counts[:srs] = np.asarray(self.snapshot().transposed @ arrived)
+        self._count()
+
+    def follow(self, window: Window) -> None:
+        """Take another window, with what it holds."""
+        self.window, self.tallies = window, WindowCounts(window.ring)
+        self.extend(self.sns, self.srs)
+        self._count()
 
     def dump(self, sns: Iterable[int]) -> list[list[int]]:
         """The SRs that each of these SNs needs, in their order."""
@@ -78,7 +81,6 @@ class MaintenanceGraph:
         sr = np.array([sr for each in edges for sr in each], np.int32)
         self.lay(np.repeat(np.arange(lengths.size), lengths), sr, lengths.size, srs)
         self.by_sn = Rows.from_csr(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), sr)
-        self.tallies.rates.evaluations = self.window.tallies.rates.evaluations
 
     def add_edge(self, sn: int, sr: int) -> bool:
         """Connect; False where they are connected."""
@@ -143,6 +145,14 @@ class MaintenanceGraph:
         """The edges of some SNs, as two columns."""
         lengths = self.degrees(sns)
         return np.repeat(sns, lengths), self.by_sn.neighbours[spread(self.by_sn.start[sns], lengths)]
+
+    def _count(self) -> None:
+        """What the window holds and expects, into tallies that are empty."""
+        self._touch(*self.window.held(), 1)
+        self.tallies.total[:] = self.tallies.rows.sum(axis=0)
+        theirs, mine = self.window.tallies.rates, self.tallies.rates
+        mine.counts[: self.srs] = np.asarray(self.snapshot().transposed @ theirs.counts[: self.sns])
+        mine.evaluations = theirs.evaluations
 
     def _follow(self, movement: Movement) -> None:
         self._touch(movement.left_sn, movement.left_row, -1)

@@ -257,6 +257,27 @@ class Window:
         counts = self.tallies.rows[rows, sns]
         return np.repeat(sns, counts), np.repeat(rows, counts)
 
+    def moved(self, spec: WindowSpec, ring: int, now: int) -> "Window":
+        """Another window over the same arrivals, as far as this one holds them.
+
+        An arrival is placed where its row may have it at the latest. Expected arrivals are counted on in other steps.
+        For mappings without identity, in a window without a grid.
+        """
+        found = Window(spec, ring)
+        if self.k is not None:
+            sns, rows = self.held()
+            near = rows < self.far
+            lasts = [self.k + (rows[near] - self.k) % self.ring]
+            lasts += [np.full(part.size, due) for due, parts in self._beyond.items() for part in parts]
+            sns = np.concatenate([sns[near], *(part for parts in self._beyond.values() for part in parts)])
+            last = np.concatenate(lasts)
+            at = self.spec.start + (last + 1) * self.spec.step - self.spec.range
+            found.insert(np.minimum(at, now), sns)
+            found.advance(spec.index(now))
+        found.tallies.rates = self.tallies.rates.in_steps(self.spec.step / spec.step)
+        found.tallies.extend(self.tallies.total.size)
+        return found
+
     def dump(self, sns: Iterable[int]) -> dict[str, Any]:
         """What is known of arrivals: until which evaluation, in how many, and of some SNs; no mapping is in it."""
         rates = self.tallies.rates

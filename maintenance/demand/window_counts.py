@@ -40,6 +40,12 @@ class ArrivalRates:
         self.evaluations = evaluations
         self.counts[: len(counts)] = [count * fade**ago for count, ago in zip(counts, age, strict=True)]
 
+    def in_steps(self, share: float) -> "ArrivalRates":
+        """The same in evaluations of which so many, or such a share of one, come in an evaluation of these."""
+        evaluations = max(1.0, self.evaluations * share)
+        known = self.evaluations * share
+        return ArrivalRates(self.memory, self.counts * (evaluations / known if known else 1.0), evaluations)
+
     def per_evaluation(self, width: int) -> Floats:
         """Expected new ones of each per evaluation."""
         return self.counts[:width] / max(self.evaluations, 1.0)

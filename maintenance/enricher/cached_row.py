@@ -38,8 +38,8 @@ UNSURE = nothing("no budget is left for it now")
 class Cell:
     """One row in the cache: what `get` reads, and how often it was asked for since the last round."""
 
-    __slots__ = ("asked", "copy", "key", "round", "slot", "sn")
+    __slots__ = ("asked", "copy", "key", "round", "seen", "slot", "sn")
 
     def __init__(self, key: Hashable, value: object, fetched: int) -> None:
         self.key, self.copy = key, (value, fetched)
-        self.sn, self.slot, self.round, self.asked = HELD, HELD, -1, 0
+        self.sn, self.slot, self.round, self.asked, self.seen = HELD, HELD, -1, 0, fetched

@@ -57,7 +57,7 @@ class Enrichment(EnricherSettings, ABC):
         self._thread: Thread | None = None
         self._metrics: Metrics | None = None
         self._at_once: Caller = Here()
-        source = LookupSource(self.lookup, self._caller(), self.pricing, self.parallel, self.identity)
+        source = LookupSource(self.lookup, self._caller(), self.pricing, self.parallel)
         kept = self._kept_rows()
         now = self._now()
         try:

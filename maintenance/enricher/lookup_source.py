@@ -73,9 +73,8 @@ class LookupSource:
     caller: Caller
     price: Price = field(default_factory=Price)
     parallel: int = 8
-    identity: str = ""
-    """what makes a view another one, for a state"""
-    differs: ClassVar[str] = "its name or its horizon has changed"
+    identity: ClassVar[str] = "rows"
+    differs: ClassVar[str] = "its name has changed"
     edges: dict[Any, Any] = field(default_factory=dict)
     """none: a key is its own entry"""
     limiter: RateLimiter = field(default_factory=RateLimiter)

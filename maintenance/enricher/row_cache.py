@@ -18,11 +18,14 @@ from freshkeeper.maintenance.enricher.callers import Here
 from freshkeeper.maintenance.enricher.counts import Counts
 from freshkeeper.maintenance.enricher.lookup_source import Caller, LookupSource, Sent
 from freshkeeper.maintenance.enricher.reserve import Reserve
+from freshkeeper.maintenance.enricher.reuse_gaps import ReuseGaps
 from freshkeeper.maintenance.enricher.settings import EnricherSettings
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.service.asking import Waiting, finished
 from freshkeeper.maintenance.service.endpoint import Copy, Expanded
+from freshkeeper.maintenance.settings.durations import to_unit
 from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.base import NEVER, Kind
 
@@ -33,6 +36,8 @@ Beliefs: TypeAlias = "tuple[int, memoryview, memoryview]"
 """Since when, how likely each slot's copy is fresh then, and how much more a millisecond later; new ones come last."""
 NEW_KEYS = 4
 """Keys that are not there enter a round up to so many times as many as its budget fetches: the most asked for."""
+STEPS, LONGEST = 8, 7 * 86_400_000
+"""A horizon that is learned has at least so many steps, and is no longer than this, in ms."""
 SPARE = 20
 """A full cache lets go of a part of so many more than it must, so that it does not have to in every round."""
 
@@ -49,6 +54,7 @@ class RowCache:
     manager: Manager = field(init=False)
     counts: Counts = field(default_factory=Counts)
     cells: dict[Hashable, Cell] = field(default_factory=dict)
+    reuse: ReuseGaps = field(default_factory=ReuseGaps)
     last: int | None = None
     """the last round"""
     _round: int = 0
@@ -70,9 +76,10 @@ class RowCache:
 
     def __post_init__(self) -> None:
         given, known = self.settings, self.settings.believed()
+        first = given.first_horizon if self.kept is None else self.kept.horizon(given.first_horizon)
         self.ledger = given.ledger()
         self.manager = Manager(
-            given.window(self.start), self.source, given.planned(), self.ledger,
+            given.window(self.start, first), self.source, given.planned(), self.ledger,
             known if self.kept is None else self.kept.recording(known),
             seed=given.seed, answers=False, audit=given.audit,
         )  # fmt: skip
@@ -154,7 +161,7 @@ class RowCache:
     def turn(self, now: int) -> Waiting[Evaluation]:
         """One round, pausing while its requests are on their way."""
         self._take_in()
-        sns = self._arrived()
+        sns = self._arrived(now)
         decision = self.manager.decide(now, np.full(sns.size, now), sns)
         if self.kept is not None:
             self.kept.intend(decision)
@@ -163,6 +170,7 @@ class RowCache:
         self._lay_out(evaluation)
         self._evict()
         self._believe(now)
+        self._look_ahead(now)
         if self.kept is not None:
             self.kept.commit(evaluation, sns)
         self.last = now
@@ -180,6 +188,7 @@ class RowCache:
         for key, slot in view.srs.numbers.items():
             if view.last_refresh[slot] != NEVER:
                 self.cells[key] = Cell(key, view.values[slot], int(view.last_refresh[slot]))
+                self.cells[key].seen = HELD
                 self._place(self.cells[key])
         if last is not None:
             self._believe(last)
@@ -203,17 +212,31 @@ class RowCache:
                 if (cell := self.cells.get(key)) is not None:
                     self._place(cell)
 
-    def _arrived(self) -> Ints:
+    def _look_ahead(self, now: int) -> None:
+        """Demand is counted within the horizon that is said, or else within the one that was learned."""
+        given, held = self.settings, self.manager.window.range
+        wanted = given.first_horizon
+        if given.horizon is None:
+            wanted = self.reuse.horizon(held, STEPS * given.every, LONGEST)
+        if wanted != held:
+            self.manager.move_to(given.window(self.start, wanted), now)
+            LOGGER.info("%s: keys that were asked for count as needed for %s", given.name, to_unit(wanted))
+
+    def _arrived(self, now: int) -> Ints:
         """The SNs that were asked for since the last round, each as often as it was."""
         self._round += 1
-        sns, counts = [], []
+        sns, counts, gaps = [], [], []
         for _ in range(len(self._touched)):
             cell = self._touched.popleft()
             asked, cell.asked = cell.asked, 0
             self.counts.hits += asked
+            if cell.seen != HELD:
+                gaps.append(now - cell.seen)
+            cell.seen = now
             if cell.sn != HELD:
                 sns.append(cell.sn)
                 counts.append(asked)
+        self.reuse.note(gaps)
         new = self._most_wanted()
         sns += self.manager.view.sn_slots(new).tolist()
         counts += new.values()

@@ -1,7 +1,6 @@
 """What can be said of an enricher, checked when it is said."""
 
 import inspect
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -26,6 +25,7 @@ from freshkeeper.policies.registry import make
 Missing: TypeAlias = Literal["fetch", "wait", "without"]
 AHEAD = 32
 """Into so many parts the horizon is cut for planning."""
+UNTOLD = 600_000
 SHORTEST_STEP = 1000
 """Milliseconds between rounds, where the budget pays for a request in each."""
 KNOWLEDGE: dict[str, Callable[[], ChangeModel]] = {"learned": Learned, "published": Published}
@@ -45,8 +45,9 @@ class EnricherSettings:
     """the share of answers that is to be fresh, as 0.95: the budget is then the most that is paid for it"""
     batch: int = 1
     """how many keys a request may have"""
-    horizon: str | int = "10m"
-    """for how long a key that was asked for counts as needed, and how far a refresh is to pay"""
+    horizon: str | int | None = None
+    """for how long a key that was asked for counts as needed, and how far a refresh is to pay; None: as long as keys
+    take to come again, which is learned, from 10 minutes"""
     step: str | int | None = None
     """time between rounds of maintenance; as a rule 1 s, or as long as it takes until a request is paid"""
     missing: Missing = "fetch"
@@ -94,7 +95,7 @@ class EnricherSettings:
         if self.price is not None and self.batch not in (1, self.price.batch):
             raise ConfigError(f"batch={self.batch} and a price for batches of {self.price.batch}: say it once")
         self.ledger()
-        self.window(0)
+        self.window(0, self.first_horizon)
 
     def rate(self) -> Fraction:
         """The budget in cost units per millisecond."""
@@ -141,9 +142,13 @@ class EnricherSettings:
         share = exact(self.reserve) * self.rate() * self.every
         return max(1, math.ceil(share / request)) * request if request else share
 
-    def window(self, start: int) -> WindowSpec:
+    @property
+    def first_horizon(self) -> int:
+        """The one that is said, or until one is learned, in ms."""
+        return UNTOLD if self.horizon is None else duration("horizon", self.horizon)
+
+    def window(self, start: int, horizon: int) -> WindowSpec:
         """What was asked for within the horizon, planned ahead in parts of it; rounds come between its instants too."""
-        horizon = duration("horizon", self.horizon)
         return WindowSpec(horizon, max(1, -(-horizon // AHEAD)), start, grid=False)
 
     def planned(self) -> Policy:
@@ -159,11 +164,6 @@ class EnricherSettings:
         if self.knowledge not in KNOWLEDGE:
             raise ConfigError(f"knowledge={self.knowledge!r}: {nearest(self.knowledge, list(KNOWLEDGE))}")
         return KNOWLEDGE[self.knowledge]()
-
-    @property
-    def identity(self) -> str:
-        """With another one a state is of no use."""
-        return json.dumps({"horizon": duration("horizon", self.horizon)})
 
     def given(self) -> dict[str, Any]:
         """The settings alone, to make another one of them."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from freshkeeper.maintenance.enricher.lookup_source import LookupSource
 from freshkeeper.maintenance.evaluation import Decision, Evaluation
 from freshkeeper.maintenance.manager import Manager
@@ -12,7 +14,7 @@ from freshkeeper.maintenance.state.stored_view import StoredView
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.policies.arrays import Ints
 
-BEGAN = "enricher began"
+BEGAN, HORIZON = "enricher began", "enricher's horizon"
 
 
 @dataclass(eq=False)
@@ -34,6 +36,12 @@ class StoredRows:
         self.base.note({BEGAN: found})
         return found
 
+    def horizon(self, first: int) -> int:
+        """The one in which arrivals are written, in ms."""
+        found: int = self.base.facts.setdefault(HORIZON, first)
+        self.base.note({HORIZON: found})
+        return found
+
     def recording(self, model: ChangeModel) -> ChangeModel:
         """The model, with a list of what it is told."""
         self._recorded = EvidenceLog(model)
@@ -53,11 +61,13 @@ class StoredRows:
         self._view.intend(decision)
 
     def commit(self, evaluation: Evaluation, arrived: Ints) -> None:
-        """What a round did."""
+        """What a round did; arrivals of all keys where they are counted in another horizon."""
         assert self._view is not None
-        known = arrived[arrived < self._view.manager.view.sns.width]
-        with self._view.commit(evaluation, known):
-            pass
+        manager, base = self._view.manager, self.base
+        known = arrived[arrived < manager.view.sns.width]
+        moved = base.facts[HORIZON] != manager.window.range
+        with self._view.commit(evaluation, np.arange(manager.view.sns.width) if moved else known):
+            base.note({HORIZON: manager.window.range} if moved else {})
 
     def close(self) -> None:
         """Let others have the directory."""

@@ -52,6 +52,18 @@ class GraphMachine(RuleBasedStateMachine):
         sn, sr = np.array(sorted(self.edges), dtype=np.int32).T
         self.graph.lay(sn, sr, SNS, SRS)
 
+    @rule(step=st.integers(1, 3))
+    def move(self, step):
+        self.spec = WindowSpec(range=3 * step, step=step)
+        self.k = int(self.spec.first(np.array([self.k * self.window.spec.step]))[0])
+        moved = Window(self.spec, ring=3)
+        moved.tallies.rates = self.window.tallies.rates.in_steps(self.window.spec.step / step)
+        sns, _ = self.window.held()
+        moved.insert(np.full(sns.size, self.spec.instant(self.k)), sns)
+        moved.advance(self.k)
+        self.window = moved
+        self.graph.follow(moved)
+
     @rule()
     def look(self):
         snapshot = self.graph.snapshot()

@@ -173,3 +173,31 @@ def test_without_a_grid_every_instant_is_exact_and_the_future_is_seen_in_steps(s
             until = now if m == 0 else (k + m) * step
             there = [sn for sn, t in arrived.values() if t + span > until]
             assert window.profile(4, 8)[:, m].tolist() == [there.count(n) for n in range(4)]
+
+
+@given(
+    st.tuples(st.integers(8, 40), st.integers(1, 5)),
+    st.tuples(st.integers(2, 80), st.integers(1, 9)),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=30),
+)
+def test_another_window_takes_over_what_both_reach(old, new, steps):
+    """Each pair is the time since the evaluation before and an SN that arrives at it."""
+    before, after = WindowSpec(*old, grid=False), WindowSpec(*new, grid=False)
+    window, now, arrived = Window(before, ring=64), 0, []
+    for pause, sn in steps:
+        now += pause
+        arrived.append((now, sn))
+        window.insert(at(now), at(sn))
+        window.advance(before.index(now))
+    moved = window.moved(after, 64, now)
+    moved.tallies.extend(3)
+    window.tallies.extend(3)
+    for sn in range(3):
+        surely = sum(t > now - min(before.range, after.range) for t, each in arrived if each == sn)
+        maybe = sum(t > now - min(before.range, after.range) - before.step - after.step for t, n in arrived if n == sn)
+        assert surely <= moved.counts(3)[sn] <= maybe
+    assert moved.size == moved.counts(3).sum()
+    rates = window.tallies.rates
+    if rates.evaluations * before.step >= after.step:
+        expected = rates.per_evaluation(3) / before.step * max(rates.evaluations, 1.0) / rates.evaluations
+        assert moved.tallies.rates.per_evaluation(3) / after.step == pytest.approx(expected)

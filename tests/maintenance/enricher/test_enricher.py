@@ -208,6 +208,22 @@ def test_never_more_requests_than_were_paid(per_second, batch, reserve, asked, m
         enricher.close()
 
 
+@pytest.mark.parametrize("gap", [2, 5, 60, 1800])
+def test_for_how_long_a_key_counts_is_learned_from_when_keys_come_again(make, gap):
+    enricher = make(budget="1/s", step="1s" if gap < 60 else f"{gap // 60}s")
+    now = START
+    for _ in range(40):
+        now += 1000 * gap
+        enricher.tick(now)
+        enricher.get_many("abcdefghij")
+    window = enricher.cache.manager.window
+    assert 4 * gap <= window.range / 1000 <= 6 * gap
+    assert enricher.cache.manager.content.counts(10).sum() == 10 * -(-window.range // (1000 * gap))
+    said = make(horizon="10m")
+    said.get_many("abc")
+    assert said.cache.manager.window.range == 600_000
+
+
 def test_what_is_held_stays_when_it_is_closed(make):
     enricher = make()
     enricher.get("a")

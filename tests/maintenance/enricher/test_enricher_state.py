@@ -74,13 +74,34 @@ def test_a_clock_that_was_set_back_goes_on_from_the_last_round(tmp_path, caplog)
         assert second.tick() is not None
 
 
-def test_a_state_is_of_one_name_and_one_horizon_and_one_process(tmp_path):
+def test_a_state_is_of_one_name_and_one_process(tmp_path):
     with opened(Table(), tmp_path) as first:
         first.tick(START)
         with pytest.raises(ConfigError, match="is in use"):
             opened(Table(), tmp_path)
-    with pytest.raises(ConfigError, match="its name or its horizon has changed"):
-        opened(Table(), tmp_path, horizon="1h")
+    with pytest.raises(ConfigError, match="its name has changed"):
+        opened(Table(), tmp_path, name="lines")
+
+
+@pytest.mark.parametrize("said", ["1h", "20s", None])
+def test_a_horizon_is_learned_over_restarts_and_may_be_another_one_then(tmp_path, said):
+    table, clock = Table(), [START]
+
+    def live(rounds, **more):
+        with opened(table, tmp_path, lambda: clock[0], **more) as enricher:
+            for _ in range(rounds):
+                enricher.get_many("abcd")
+                enricher.tick()
+                clock[0] += 1000
+            manager = enricher.cache.manager
+            return manager.window.range, manager.content.tallies.rates.per_evaluation(4) / manager.window.step
+
+    learned, rates = live(40)
+    assert learned == 8000
+    again, same = live(3, horizon=said)
+    assert again == {"1h": 3_600_000, "20s": 20_000, None: 8000}[said]
+    assert same == pytest.approx(rates, rel=0.1)
+    assert live(3)[0] == again  # too few gaps to learn another
 
 
 VALUES = st.recursive(
