@@ -49,9 +49,10 @@ class Answer:
 
     @property
     def best(self) -> Needed | None:
-        """The policy that gets there with the fewest requests."""
+        """The policy that gets there with the fewest requests, to three digits; of several the freshest."""
         there = [one for one in self.needed if one.budgeted and one.point is not None]
-        return min(there, key=lambda one: one.nearest.requests, default=None)
+        points = ((float(f"{one.nearest.requests:.3g}"), -one.nearest.freshness.mean, one) for one in there)
+        return min(points, key=lambda each: each[:2], default=(0.0, 0.0, None))[2]
 
     def of(self, curve: str) -> Needed:
         """What one of them needs."""

@@ -123,7 +123,10 @@ def frontier(styles: Mapping[str, Style], across: str, title: str) -> dict[str, 
     x: dict[str, Any] = {"title": across, "scale": alt.Scale(type="log", nice=False, padding=12)}
     x["axis"] = alt.Axis(grid=False, format=",~r", tickCount=6)
     y = _value(title, PERCENT)
-    legend = alt.Legend(title=None, orient="bottom", columns=6, labelColor=css("ink"), symbolOpacity=1)
+    fitting = {"expr": "max(2, floor(width / 110))"}
+    legend = alt.Legend(
+        title=None, orient="bottom", columns=fitting, labelColor=css("ink"), labelFontSize=12, symbolOpacity=1
+    )
     colour = alt.Color("policy:N", scale=_scale(styles, [style.paint for style in styles.values()]), legend=legend)
     shape = alt.Shape("policy:N", scale=_scale(styles, [style.shape for style in styles.values()]), legend=legend)
     rows = alt.Chart(alt.NamedData("rows")).encode(x=alt.X("x:Q", **x), color=colour)
