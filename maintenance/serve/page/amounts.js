@@ -28,10 +28,16 @@ export const duration = (ms) => {
   return `${(ms / 86400e3).toFixed(1)} days`;
 };
 
+// The same where there is little room.
+export const brief = (ms) =>
+  ms === null || ms === undefined || ms < 60e3 ? duration(ms) : ms < 3600e3 ? `${(ms / 60e3).toFixed(1)} min` : ms < 86400e3 ? `${(ms / 3600e3).toFixed(1)} h` : duration(ms);
+
+export const isClock = (ms) => ms !== null && ms >= EPOCH;
+
 // Event time is a clock's where it is one, else so long after the beginning.
 export const instant = (ms) => {
   if (ms === null || ms === undefined) return "–";
-  if (ms < EPOCH) return `${(ms / 1000).toLocaleString("en", {maximumFractionDigits: 1})} s`;
+  if (!isClock(ms)) return `${(ms / 1000).toLocaleString("en", {maximumFractionDigits: 1})} s`;
   return new Date(ms).toLocaleTimeString("en-GB");
 };
 

@@ -1,6 +1,6 @@
 // The answers of one query as they come: the last evaluation whole, and how fresh each of its rows is.
 import {element, table, write} from "./elements.js";
-import {duration, instant, share, short} from "./amounts.js";
+import {brief, instant, share, short} from "./amounts.js";
 import {follow} from "./connection.js";
 
 const SHOWN = 50;
@@ -20,7 +20,7 @@ const rowsOf = (answers) => {
   };
   const heads = names.length || answers.every((answer) => answer.bindings) ? names : [answers.some((answer) => "triple" in answer) ? "triple" : "answer"];
   if (answers.every((answer) => answer.fresh === 1 && answer.age_ms === undefined)) return [heads, answers.map(cells)];
-  return [["fresh", "age", ...heads], answers.map((answer) => [share(answer.fresh), duration(answer.age_ms), ...cells(answer)])];
+  return [["fresh", "age", ...heads], answers.map((answer) => [share(answer.fresh), brief(answer.age_ms), ...cells(answer)])];
 };
 
 const SAID = {

@@ -3,7 +3,7 @@ import {drawn, element} from "./elements.js";
 import {amount, count, duration, instant, share} from "./amounts.js";
 
 const LEAST_SPAN = 0.1;
-const ENOUGH = 10;  // audits from which on they say how far down the axis goes
+export const ENOUGH = 10;  // audits from which on a share says something
 const IN_SMALL = 0.05;  // the share of values that a small drawing may cut off
 
 const lineOf = (points, read, x, y, gaps) => {

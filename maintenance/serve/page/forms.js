@@ -115,6 +115,12 @@ export const looking = (form) => {
       tell(error, place);
     }
   });
+  return (of, wanted) => {
+    source.value = of;
+    key.value = wanted;
+    form.requestSubmit();
+    form.scrollIntoView({block: "nearest"});
+  };
 };
 
 const held = (entry) =>

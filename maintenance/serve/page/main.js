@@ -3,10 +3,11 @@ import {byId, write} from "./elements.js";
 import {instant} from "./amounts.js";
 import {follow} from "./connection.js";
 import {Queries} from "./queries.js";
-import {showFacts, showSources, showStalest, showStreams} from "./sources.js";
+import {showFacts, showGaps, showSources, showStalest, showStreams} from "./sources.js";
 import {askToken, deleting, looking, pausing, registering, showChoices} from "./forms.js";
 import {HISTORY, Reader, statusNow} from "./status.js";
 
+const look = looking(byId("look"));
 let model = {queries: [], streams: [], sources: []}, since = null, wanted = null;
 
 const say = (message) => write(byId("verdict"), message);
@@ -28,8 +29,10 @@ const show = (told) => {
   showFacts(byId("facts"), model);
   queries.show(model.queries);
   showSources(byId("source-list"), model.sources);
-  showStalest(byId("stalest"), model.stalest);
+  showStalest(byId("stalest"), model.stalest, look);
   showStreams(byId("streams"), model.streams);
+  showGaps(byId("gaps"), told.gaps);
+  byId("look-section").hidden = !model.sources.length;
   showChoices(byId("look-source"), model.sources.map((source) => source.name));
   const troubled = model.queries.filter((query) => ["bad", "warn"].includes(query.level)).length;
   document.title = troubled ? `(${troubled}) freshkeeper` : "freshkeeper";
@@ -52,7 +55,6 @@ registering(() => model, async (name) => {
   await again();
   queries.turnTo(name);
 });
-looking(byId("look"));
 // Nobody looks at a page that is hidden: what it has missed it asks for when it is seen again.
 follow(`status?history=${HISTORY}`, {onEvent: (event) => document.hidden || show(JSON.parse(event.data)), onState: connected});
 document.addEventListener("visibilitychange", () => document.hidden || again());

@@ -3,7 +3,7 @@ import {drawn, element, keyed, table, write} from "./elements.js";
 import {amount, count, duration, instant, rate, share, short} from "./amounts.js";
 import {Answers} from "./answers.js";
 import {request} from "./connection.js";
-import {Chart, sparkline} from "./chart.js";
+import {Chart, ENOUGH, sparkline} from "./chart.js";
 
 const SHAPES = {
   ok: "M6 1.5a4.5 4.5 0 1 1 0 9a4.5 4.5 0 1 1 0-9Z",
@@ -27,6 +27,9 @@ const numbersOf = (points, name) =>
       instant(point.t), share(point.believed), share(point.audited?.share),
       point.audited ? `${share(point.audited.low)} – ${share(point.audited.high)}` : "–",
       count(point.answers), amount(point.spent), amount(point.budget)]), `The last evaluations of ${name}`);
+
+// Few checks are told as what they are: a share would look like more than is known.
+const auditedOf = (audited) => (!audited ? "–" : audited.checked < ENOUGH ? `${Math.round(audited.share * audited.checked)} of ${audited.checked}` : share(audited.share));
 
 class Bar {
   constructor() {
@@ -68,7 +71,7 @@ class QueryRow {
     write(this.state, `${query.words}: `);
     write(this.note, query.note);
     write(this.numbers.believed, share(query.believed));
-    write(this.numbers.audited, query.audited ? share(query.audited.share) : "–");
+    write(this.numbers.audited, auditedOf(query.audited));
     this.numbers.audited.title = query.audited ? `between ${share(query.audited.low)} and ${share(query.audited.high)}, of ${count(query.audited.checked)} checked` : "nothing was checked yet";
     write(this.numbers.spent, query.budget === null ? "–" : `${amount(query.spent)} of ${amount(query.budget)}`);
     write(this.numbers.rate, rate(query.rate));

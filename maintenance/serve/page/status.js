@@ -1,10 +1,11 @@
 // What GET /status tells, as the page shows it: a point for each evaluation, and for each thing how bad it is.
-import {amount, count, duration, share, short} from "./amounts.js";
+import {amount, count, duration, isClock, share, short} from "./amounts.js";
 import {request} from "./connection.js";
 
 export const HISTORY = 720;
 const LATELY = 60;  // evaluations over which audits are counted together
 const RATES_OVER = 10e3;
+const SILENCE = 60e3;
 const Z = 1.96;
 
 const rowsOf = (columns) => {
@@ -67,8 +68,8 @@ const WIDEST = 3;  // steps between evaluations that follow on each other
 // Stretches of which nothing is known: streams were away, no evaluation was due, or none had an answer to be fresh.
 const gapsOf = (points, told, has) => {
   const steps = points.slice(1).map((point, n) => point.t - points[n].t), usual = [...steps].sort((a, b) => a - b)[steps.length >> 1];
-  const found = told.filter((gap) => points.length && gap.until !== null && gap.until > points[0].t)
-    .map((gap) => ({from: Math.max(points[0].t, gap.since ?? points[0].t), to: Math.min(gap.until, points[points.length - 1].t), why: gap.why}));
+  const [first, last] = [points[0]?.t, points[points.length - 1]?.t];
+  const found = told.map((gap) => ({from: Math.max(first, gap.since ?? first), to: Math.min(last, gap.until ?? last), why: gap.why})).filter((gap) => gap.from < gap.to);
   steps.forEach((step, n) => step > WIDEST * usual && found.push({from: points[n].t, to: points[n + 1].t, why: "no evaluation"}));
   let since = null;
   for (const [n, point] of points.entries()) {
@@ -80,7 +81,7 @@ const gapsOf = (points, told, has) => {
 };
 
 const queryLevel = (query, views, sources) => {
-  if (query.state === "failed") return ["bad", "failed", ""];
+  if (query.state === "failed") return ["bad", "failed", "failed"];
   if (query.state === "paused") return ["paused", "paused", "paused"];
   const broken = views.map((view) => sources.get(view.source)).find((source) => source?.level === "bad");
   if (broken) return ["bad", "its source does not answer", `${short(broken.name)} does not answer`];
@@ -149,13 +150,16 @@ class Rates {
   }
 }
 
-const verdictOf = (queries, sources, streams, watermark) => {
+// How long event time has stood still, where it is a clock's; null where it goes on.
+const silentFor = ({watermark, wall_ms: now}) => (isClock(watermark) && now - watermark > SILENCE ? now - watermark : null);
+
+const verdictOf = (queries, sources, streams, told) => {
   if (!queries.length) return sources.length ? "Nothing runs yet: no query is registered." : "Nothing runs yet: no query is registered, and no source is configured.";
   const silent = streams.filter((stream) => !stream.elements && !stream.idle).map((stream) => short(stream.name));
-  if (watermark === null) return silent.length === streams.length ? "No element has come yet." : `Nothing is evaluated before ${silent.join(" and ")} ${silent.length === 1 ? "has" : "have"} an element, too.`;
-  const said = [], of = (level) => queries.filter((query) => query.level === level);
+  if (told.watermark === null) return silent.length === streams.length ? "No element has come yet." : `Nothing is evaluated before ${silent.join(" and ")} ${silent.length === 1 ? "has" : "have"} an element, too.`;
+  const quiet = silentFor(told), said = quiet ? [`Event time is ${Math.floor(quiet / 60e3)} min behind the clock.`] : [], of = (level) => queries.filter((query) => query.level === level);
   const names = (list) => (list.length > 3 ? `${list.slice(0, 3).join(", ")} and ${list.length - 3} more` : list.join(", "));
-  for (const source of sources.filter((one) => one.level === "bad")) said.push(`${short(source.name)} does not answer.`);
+  for (const source of sources.filter((one) => one.level === "bad")) said.push(`The source ${short(source.name)} does not answer.`);
   for (const source of sources.filter((one) => one.level === "warn")) said.push(`Fetches from ${short(source.name)} fail.`);
   const failed = queries.filter((query) => query.state === "failed").map((query) => query.name);
   if (failed.length) said.push(`${failed.length === 1 ? "The query" : `${failed.length} queries have failed:`} ${names(failed)}${failed.length === 1 ? " has failed" : ""}.`);
@@ -164,7 +168,7 @@ const verdictOf = (queries, sources, streams, watermark) => {
   const paused = of("paused").length, running = queries.length - paused - failed.length;
   const all = queries.length === 1 ? (running ? "The query runs" : "") : running === queries.length ? `All ${running} queries run` : `${running} of ${queries.length} queries run`;
   const idle = paused ? `${paused === 1 && queries.length === 1 ? "The query" : paused} ${paused === 1 ? "is" : "are"} paused.` : "";
-  const well = said.length || !running ? "" : queries.some((query) => query.target !== null) ? `, ${queries.length > 1 ? "each " : ""}as fresh as it should be` : ", and every source answers";
+  const well = said.length > (quiet ? 1 : 0) || !running ? "" : queries.some((query) => query.target !== null) ? `, ${queries.length > 1 ? "each " : ""}as fresh as it should be` : ", and every source answers";
   return [...said, all && running ? `${all}${well}.` : "", idle].filter(Boolean).join(" ");
 };
 
@@ -202,7 +206,7 @@ export class Reader {
     return {
       watermark: told.watermark, late: told.late, waiting: told.waiting_bytes,
       rate: streams.reduce((all, stream) => all + (stream.rate ?? 0), 0), streams, queries,
-      sources, stalest: stalestOf(views), verdict: verdictOf(queries, sources, streams, told.watermark),
+      sources, stalest: stalestOf(views), silent: silentFor(told), verdict: verdictOf(queries, sources, streams, told),
     };
   }
 
@@ -215,7 +219,7 @@ export class Reader {
       name: told.name, state: told.state, failure: told.failure, level, words, note, points, kept: has,
       gaps,
       evaluator: told.evaluator, streams: told.streams, sources: [...new Set(views.map((view) => view.source))],
-      answered: told.answered, behind: told.lag_ms, rate: told.answers_per_s,
+      answered: told.answered ?? points.at(-1)?.t ?? null, behind: told.lag_ms, rate: told.state === "running" ? told.answers_per_s : null,
       believed: believedOf(views), audited: auditedOf(views), target: targetOf(views),
       budget: total((view) => view.budget.per_evaluation), spent: total((view) => view.last?.spent ?? 0),
       entries: total((view) => view.entries), misses: total((view) => view.missing), evaluations: told.evaluations,

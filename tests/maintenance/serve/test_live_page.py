@@ -162,6 +162,19 @@ def test_a_key_is_looked_up(seen, tmp_path):
         assert seen.console == []
 
 
+def test_what_was_not_measured_is_a_gap_and_a_stale_key_is_looked_up(seen, tmp_path):
+    with served(configured(tmp_path, budget=0)) as client:
+        client.register("reach", REACH)
+        client.push(posts(*range(500, 9_500, 500)) + posts(*range(40_000, 49_500, 500), topic="rock"))
+        seen.open(f"{client.base_url}/")
+        assert seen.eventually("document.querySelectorAll('.chart rect.gap').length === 2")
+        assert seen.eventually("document.querySelector('.chart path.believed').getAttribute('d').split('M').length > 2")
+        assert "1 gap" in seen.tell("document.querySelector('.chart').getAttribute('aria-label')")
+        assert seen.shows("#stalest td", "lacking")
+        seen.click("#stalest button", "jazz")
+        assert seen.shows("#looked pre", f"{E}jazz")
+
+
 def test_what_comes_from_elsewhere_is_text(seen, tmp_path):
     hostile = f'500\t<{E}p> <{E}topic> {json.dumps(HOSTILE)} .\n1500\t<{E}p> <{E}topic> "x" .\n'
     with served(configured(tmp_path)) as client:
