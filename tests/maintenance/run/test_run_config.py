@@ -2,15 +2,14 @@
 
 import json
 import re
-import resource
 import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
+from commands import freshkeeper
 
 from freshkeeper.maintenance.run.run_config import RunConfig, config_of, read_config, run_reference
 from freshkeeper.policies.errors import ConfigError
@@ -45,13 +44,6 @@ def place(tmp_path):
     }
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
     return tmp_path
-
-
-def freshkeeper(place, *arguments, longest=resource.RLIM_INFINITY):
-    """Run the command; `longest` bytes are all that a file may have, as on a disk that gets full."""
-    command = [sys.executable, "-m", "freshkeeper", *arguments]
-    full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (longest, longest))
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=240, check=False, preexec_fn=full)
 
 
 def spent(journal):

@@ -3,12 +3,11 @@
 import io
 import json
 import socket
-import subprocess
-import sys
 import threading
 
 import pyoxigraph as ox
 import pytest
+from commands import freshkeeper
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,12 +43,6 @@ def place(tmp_path):
     (tmp_path / "reach.rspql").write_text(REACH)
     (tmp_path / "plain.rspql").write_text(PLAIN)
     return tmp_path
-
-
-def freshkeeper(place, *arguments, stdin=""):
-    """Run the command."""
-    command = [sys.executable, "-m", "freshkeeper", *arguments]
-    return subprocess.run(command, cwd=place, input=stdin, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_run_writes_a_line_of_json_per_evaluation_with_freshness_and_a_journal(place):

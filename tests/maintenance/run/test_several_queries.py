@@ -1,10 +1,9 @@
 """Several queries in one run: by files, directories, configs and templates; those that fail are left out and named."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+from commands import freshkeeper
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.run.query_set import named_texts, read_queries, term_of
@@ -36,10 +35,9 @@ def place(tmp_path):
     return tmp_path
 
 
-def freshkeeper(place, *arguments):
+def ran(place, *arguments):
     inputs = ("--stream", f"{E}s=posts.nq", "--source", f"{E}blog=blog.yaml")
-    command = [sys.executable, "-m", "freshkeeper", "run", *arguments, *inputs]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=240, check=False)
+    return freshkeeper(place, "run", *arguments, *inputs)
 
 
 def session(place, queries, **more):
@@ -57,7 +55,7 @@ def answers(results):
 
 @pytest.mark.slow
 def test_a_directory_of_queries_runs_together_and_each_line_says_whose_it_is(place):
-    done = freshkeeper(place, "queries")
+    done = ran(place, "queries")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(line["t"], line["query"]) for line in lines] == [
@@ -65,7 +63,7 @@ def test_a_directory_of_queries_runs_together_and_each_line_says_whose_it_is(pla
         (3000, "topics"),
     ]  # fmt: skip
     assert done.stderr == ""
-    everything = freshkeeper(place, "queries", "--empty").stdout
+    everything = ran(place, "queries", "--empty").stdout
     assert [json.loads(line)["query"] for line in everything.splitlines()] == ["reach", "rock", "topics"] * 3
 
 
@@ -74,7 +72,7 @@ def test_a_query_that_is_none_is_named_with_line_and_column_and_the_others_run(p
     bad, lost = TOPICS.replace("?topic }", "}"), TOPICS.replace("ON :s", "ON :t")
     (place / "queries" / "bad.rspql").write_text(bad)
     (place / "queries" / "lost.rspql").write_text(lost)
-    done = freshkeeper(place, "queries")
+    done = ran(place, "queries")
     assert done.returncode == 1
     said = done.stderr
     at = bad.index("} }") + 1, lost.index(":t ") + 1
@@ -88,7 +86,7 @@ def test_a_query_that_is_none_is_named_with_line_and_column_and_the_others_run(p
 def test_none_that_can_run_is_an_error(place):
     (place / "one.rq").write_text("SELECT")
     (place / "two.rq").write_text("ASK")
-    done = freshkeeper(place, "one.rq", "two.rq")
+    done = ran(place, "one.rq", "two.rq")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1] == "freshkeeper: none of the 2 queries can run"
 
@@ -113,13 +111,13 @@ def test_none_that_can_run_is_an_error(place):
 )
 def test_what_cannot_be_meant_is_one_line_before_anything_runs(place, arguments, says):
     (place / "blank").mkdir()
-    done = freshkeeper(place, *arguments)
+    done = ran(place, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"freshkeeper: {says}\n")
 
 
 @pytest.mark.slow
 def test_each_query_may_have_a_file_of_its_own(place):
-    done = freshkeeper(place, "queries", "--out", "answers", "--format", "csv")
+    done = ran(place, "queries", "--out", "answers", "--format", "csv")
     assert (done.returncode, done.stdout) == (0, "")
     assert {file.name: len(file.read_text().splitlines()) for file in (place / "answers").iterdir()} == {
         "reach.csv": 1 + 2 + 3 + 3, "rock.csv": 1 + 1, "topics.csv": 1 + 1 + 2 + 2,

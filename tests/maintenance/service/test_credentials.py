@@ -1,10 +1,9 @@
 """Credentials come from the environment, reach the source, and are shown nowhere."""
 
 import base64
-import subprocess
-import sys
 
 import pytest
+from commands import freshkeeper
 from pyarrow import parquet
 
 from freshkeeper.maintenance.run.run_config import config_of as run_config_of
@@ -30,10 +29,10 @@ def test_a_run_shows_its_credentials_to_the_source_alone(fault, auth, proxied, t
     (tmp_path / "blog.yaml").write_text(f"sparql: {proxy.url}\nvolatile: {E}followers\nauth: {auth}\nretries: 0\n")
     (tmp_path / "s.nq").write_text(STREAM)
     (tmp_path / "q.rspql").write_text(QUERY)
-    command = [sys.executable, "-m", "freshkeeper", "run", "q.rspql", "--stream", f"{E}s=s.nq"]
-    command += ["--source", f"{E}blog=blog.yaml", "--journal", "journal", "--state", "state", "--log", "debug"]
+    words = ["--stream", f"{E}s=s.nq", "--source", f"{E}blog=blog.yaml"]
+    words += ["--journal", "journal", "--state", "state", "--log", "debug"]
     environment = {"PATH": "", "BLOG_TOKEN": TOKEN, "BLOG_USER": "ann", "BLOG_PASSWORD": PASSWORD}
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    ran = freshkeeper(tmp_path, "run", "q.rspql", *words, environment=environment)
     assert ran.returncode == 0, ran.stderr
     both = base64.b64encode(f"ann:{PASSWORD}".encode()).decode()
     expected = f"Authorization: Bearer {TOKEN}" if "bearer" in auth else f"Authorization: Basic {both}"

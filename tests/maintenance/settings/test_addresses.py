@@ -1,13 +1,12 @@
 """What addresses have of secrets is shown nowhere, and reaches those whom it is for."""
 
 import base64
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote
 
 import pytest
+from commands import freshkeeper
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -101,13 +100,12 @@ def test_a_run_shows_no_key_of_its_addresses(site, tmp_path):
     source, asked = site(tell)
     (tmp_path / "q.rspql").write_text(QUERY)
     blog = f"{E}blog=http://{source}/query?apikey=S3CRET-k&x=1"
-    command = [sys.executable, "-m", "freshkeeper", "run", "q.rspql", "--volatile", f"{E}blog={E}followers"]
-    command += ["--stream", f"{E}s=http://ann:p%40ss@{stream}/s?token=S3CRET-t", "--source", blog]
-    command += ["--journal", "journal", "--state", "state", "--log", "debug"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    words = ["--volatile", f"{E}blog={E}followers", "--source", blog]
+    words += ["--stream", f"{E}s=http://ann:p%40ss@{stream}/s?token=S3CRET-t"]
+    words += ["--journal", "journal", "--state", "state", "--log", "debug"]
+    ran = freshkeeper(tmp_path, "run", "q.rspql", *words)
     assert ran.returncode == 0, ran.stderr
-    report = [sys.executable, "-m", "freshkeeper", "report", "journal"]
-    told = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = freshkeeper(tmp_path, "report", "journal")
     assert told.returncode == 0, told.stderr
     assert (tmp_path / "journal" / "report.html").exists()
     assert asked
@@ -152,7 +150,6 @@ def test_a_stream_that_cannot_be_reached_is_an_error_without_its_password(addres
 @pytest.mark.parametrize("option", ["--source", "--stream"])
 def test_a_mistake_on_the_command_line_shows_no_password(option, tmp_path):
     wrong = f"{E}blog=http://ann:s3cret@host:x/?apikey=s3cret"
-    command = [sys.executable, "-m", "freshkeeper", "run", QUERY, option, wrong]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    ran = freshkeeper(tmp_path, "run", QUERY, option, wrong)
     assert ran.returncode == 2
     assert "s3cret" not in ran.stdout + ran.stderr
