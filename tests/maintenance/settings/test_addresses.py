@@ -101,7 +101,7 @@ def test_a_run_shows_no_key_of_its_addresses(site, tmp_path):
     (tmp_path / "q.rspql").write_text(QUERY)
     blog = f"{E}blog=http://{source}/query?apikey=S3CRET-k&x=1"
     words = ["--volatile", f"{E}blog={E}followers", "--source", blog]
-    words += ["--stream", f"{E}s=http://ann:p%40ss@{stream}/s?token=S3CRET-t"]
+    words += ["--stream", f"{E}s=http://ann:p%40ss@{stream}/s?token=S3CRET-t", "--on-loss", "end"]
     words += ["--journal", "journal", "--state", "state", "--log", "debug"]
     ran = freshkeeper(tmp_path, "run", "q.rspql", *words)
     assert ran.returncode == 0, ran.stderr
