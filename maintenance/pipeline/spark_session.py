@@ -21,7 +21,7 @@ HOW_TO_GET_JAVA = (
     f"Spark needs Java {LEAST_JAVA} or newer: install it (openjdk-17-jre-headless on Debian and Ubuntu) "
     "or set JAVA_HOME"
 )
-QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+QUIET = f"-Dlog4j2.configurationFile={Path(__file__).resolve().with_name('log4j2.properties').as_uri()}"
 SETTINGS = {
     "spark.driver.extraJavaOptions": f"-Xss16m {QUIET}",
     "spark.sql.session.timeZone": "UTC",

@@ -1,0 +1,166 @@
+"""A standalone Spark cluster: a master and workers, each a process of its own, on loopback; and the jobs done on it.
+
+python spark_cluster.py jobs PLACE MASTER            simulate, analyse and enrich, a worker killed in each
+python spark_cluster.py enrich PLACE MASTER STEP N   enrich; kills itself at a STEP reached for the Nth time
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import enriched
+import pyspark
+
+from freshkeeper.maintenance.pipeline.analysis import analyse, answer_pieces
+from freshkeeper.maintenance.pipeline.enrich import OnCluster
+from freshkeeper.maintenance.pipeline.spark_session import spark_session
+from freshkeeper.policies.gain import Gain
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import resolve
+
+HOST = "127.0.0.1"
+START, PATIENCE = Path(pyspark.__file__).parent / "bin" / "spark-class", 60
+SETTINGS = enriched.SETTINGS | {
+    "spark.driver.host": HOST, "spark.driver.bindAddress": HOST, "spark.driver.memory": "512m",
+    "spark.executor.memory": "480m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "2", "spark.task.maxFailures": "8",
+}  # fmt: skip
+EXPERIMENT = {
+    "workload": {"sns": 12, "srs": 10, "edges": 40}, "policies": "random,gain", "budget": [2, 3], "evaluations": 12,
+    "seeds": 3, "answers": True, "bound": "never",
+}  # fmt: skip
+POLICY = Gain(expect=False, windows=1)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`place` has a log and a file named after its pid for every process, so whoever started it, all can be ended."""
+
+    place: Path
+    master: str = ""
+    children: list[subprocess.Popen] = field(default_factory=list)
+    """those of this process"""
+
+    @classmethod
+    def started(cls, place: Path) -> "Cluster":
+        """A master and two workers that it knows."""
+        with socket.socket() as free:
+            free.bind((HOST, 0))
+            port = free.getsockname()[1]
+        cluster = cls(place, f"spark://{HOST}:{port}")
+        cluster._run("master.Master", "--host", HOST, "--port", str(port), "--webui-port", "0")
+        cluster.worker()
+        cluster.worker()
+        return cluster
+
+    def worker(self) -> int:
+        """One more, of one core; its pid, when the master knows it."""
+        before = self._log("master").count("Registering worker")
+        wanted = ("--host", HOST, "--cores", "1", "--memory", "480m", "--work-dir", str(self.place / "work"))
+        pid = self._run("worker.Worker", *wanted, self.master)
+        until = time.monotonic() + PATIENCE
+        while self._log("master").count("Registering worker") == before:
+            assert time.monotonic() < until, f"no worker after {PATIENCE} s: {self._log('worker')}"
+            time.sleep(0.05)
+        return pid
+
+    def workers(self) -> list[int]:
+        """The pids of those that live."""
+        return [int(path.suffix[1:]) for path in sorted(self.place.glob("worker.*")) if _lives(path)]
+
+    def stop(self) -> None:
+        """End them all."""
+        for path in self.place.glob("[mw]*.[0-9]*"):
+            if _lives(path):
+                os.kill(int(path.suffix[1:]), signal.SIGKILL)
+        for child in self.children:
+            child.wait()
+
+    def _run(self, name: str, *words: str) -> int:
+        kind = name.partition(".")[0]
+        more = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
+        with (self.place / f"{kind}.log").open("ab") as log:
+            command = [str(START), f"org.apache.spark.deploy.{name}", *words]
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | more, start_new_session=True)
+        self.children.append(process)
+        (self.place / f"{kind}.{process.pid}").touch()
+        return process.pid
+
+    def _log(self, kind: str) -> str:
+        path = self.place / f"{kind}.log"
+        return path.read_text() if path.exists() else ""
+
+
+def _lives(path: Path) -> bool:
+    """Whether the process is there, and still one of Spark's."""
+    try:
+        return b"org.apache.spark.deploy" in Path(f"/proc/{path.suffix[1:]}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+class Killer:
+    """Kills a worker once, and starts another in its place."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.left = cluster, 1
+
+    def __call__(self, *_: object) -> None:
+        if self.left:
+            self.left = 0
+            os.kill(self.cluster.workers()[0], signal.SIGKILL)
+            self.cluster.worker()
+
+    def when_busy(self, spark) -> threading.Thread:
+        """As soon as some task of a stage is done and others are not."""
+
+        def wait() -> None:
+            tracker = spark.sparkContext.statusTracker()
+            while self.left:
+                infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                if any(info and 0 < info.numCompletedTasks < info.numTasks for info in infos):
+                    self()
+                time.sleep(0.005)
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        return thread
+
+
+def jobs(place: Path, cluster: Cluster) -> None:
+    """All three, with a worker killed in the middle of each."""
+    from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
+    from freshkeeper.simulator.experiment.spark_tasks import OnSpark
+
+    spark = spark_session(cluster.master, SETTINGS)
+    simulate(resolve(EXPERIMENT), place / "run", performed=OnSpark(spark), progress=Killer(cluster))
+    answer_pieces.BATCH = 500
+    killer = Killer(cluster)
+    thread = killer.when_busy(spark)
+    analyse(Spark(spark), str(place / "run"), str(place / "told"))
+    assert not killer.left, "the analysis was over before a worker was killed"
+    thread.join()
+    killer = Killer(cluster)
+    enrich(place, spark, lambda step: killer() if step == "recorded" else None)
+    assert not killer.left
+    spark.stop()
+
+
+def enrich(place: Path, spark, reached) -> None:
+    """Scored on the cluster, answers as files."""
+    graph = OnCluster(str(place / "window"))
+    enriched.finish(enriched.query(spark, place, policy=POLICY, graph=graph, reached=reached))
+
+
+if __name__ == "__main__":
+    what, here, master = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+    if what == "jobs":
+        jobs(here, Cluster(Path(sys.argv[4]), master))
+    else:
+        enrich(here, spark_session(master, SETTINGS), enriched.kill_at(sys.argv[4], int(sys.argv[5])))
