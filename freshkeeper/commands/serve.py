@@ -26,7 +26,12 @@ def options() -> "Iterator[Parameter]":
 
 def serve(
     ctx: typer.Context,
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="a YAML file: streams, sources, queries, budgets")],
+    config: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CONFIG", help="a YAML file, or a directory of them: streams, sources, queries, budgets"
+        ),
+    ],
     **options: Any,
 ) -> None:
     """Run a service: queries are registered, elements pushed and answers listened to over HTTP, and nothing is lost.
@@ -38,8 +43,9 @@ def serve(
     from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
     from freshkeeper.maintenance.serve.server import serve
 
-    found = read_config(config, said(ctx, ServeConfig, options))
+    given = said(ctx, ServeConfig, options)
+    found = read_config(config, given)
     if found.log:
         logs.start(found.log)
     tell_when_compiling(say)
-    serve(found, say)
+    serve(found, say, config, given)

@@ -44,6 +44,8 @@ class SharedBudget:
     """milliseconds"""
     members: list["Member"] = field(default_factory=list)
     _whole: Ledger = field(init=False)
+    overlapping: bool = False
+    """whether an evaluation may begin while others of its thread wait for what they have chosen"""
     lock: Lock = field(default_factory=Lock)
     _now: int | None = None
     _reserved: Fraction = Fraction(0)
@@ -78,6 +80,16 @@ class SharedBudget:
             self._minimum += share
             self.members.append(added)
         return added
+
+    def leave(self, member: "Member") -> None:
+        """A view is no more: what it held is there for the others."""
+        with self.lock:
+            self._give_back(member)
+            self._bids.pop(member, None)
+            if member in self.members:
+                self.members.remove(member)
+                self._minimum -= member.minimum
+            self._reserve()
 
     def open(self, member: "Member", now: int) -> Fraction:
         """What a member may spend: nobody else can until it has spent, or its thread begins another evaluation."""
@@ -144,7 +156,11 @@ class SharedBudget:
 
     def _begin(self, member: "Member", now: int) -> None:
         """An evaluation begins: what earlier ones of its thread hold is back, and a new period is paid for."""
-        for one in [one for one, held in self._holding.items() if one is member or held.ends(now)]:
+        for one in [
+            one
+            for one, held in self._holding.items()
+            if one is member or (held.ends(now) and not (self.overlapping and held.kept))
+        ]:
             self._give_back(one)
         self._move(now)
 

@@ -120,7 +120,7 @@ class LookupSource:
         sent, spent = self._send(wanted, order)
         self.under_way += sent
         if sent:
-            yield
+            yield None
         here = {one for one in sent if one.answer.done()}
         self.under_way = [one for one in self.under_way if one not in here]
         outcome: dict[Asked, Copy | Expanded] = {}

@@ -93,8 +93,7 @@ class Engine:
             self._begin(query, watermark)
             self._of(query, query.reach, watermark)
         yield from self._together(lambda query: query.due(), watermark)
-        for dictionary in self._dictionaries():
-            dictionary.sweep()
+        yield from self._sweep()
 
     def finish(self) -> Iterator[Result]:
         """The streams have ended: evaluations up to the last element's time, or until nothing is left."""
@@ -110,6 +109,12 @@ class Engine:
     def late(self) -> int:
         """How many elements came too late, over all streams."""
         return self.inputs.late
+
+    def _sweep(self) -> Iterator[Result]:
+        """Free ids that nobody has."""
+        for dictionary in self._dictionaries():
+            dictionary.sweep()
+        yield from ()
 
     def _hand_on(self, name: str, batch: Timed) -> None:
         if not len(batch):

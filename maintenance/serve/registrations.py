@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from freshkeeper.maintenance.budget.shared_budget import Member
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.explain_plan import explain_plan
@@ -39,6 +40,8 @@ class Registered:
     """the number of its first view in the state"""
     views: int
     """how many it may have"""
+    configured: bool = False
+    """whether it is from the config, and goes with it"""
 
     def written(self) -> dict[str, Any]:
         """As the log has it."""
@@ -47,7 +50,8 @@ class Registered:
     @classmethod
     def read(cls, head: Mapping[str, Any]) -> "Registered":
         """From the log."""
-        return cls(*(head[name] for name in ("number", "name", "text", "dialect", "first", "views")))
+        names = ("number", "name", "text", "dialect", "first", "views")
+        return cls(**{name: head[name] for name in names}, configured=head.get("configured", False))
 
 
 @dataclass(eq=False)
@@ -63,6 +67,8 @@ class Registrations:
     dialect: str = ""
     """of queries that do not say theirs; empty: as they look"""
     most: int = 1_000
+    longest: int = 100_000
+    """characters of a query"""
     all: dict[str, Registered] = field(default_factory=dict)
     running: dict[str, ContinuousQuery] = field(default_factory=dict)
     _used: dict[str, list[tuple[str, ServiceView]]] = field(default_factory=dict)
@@ -75,7 +81,7 @@ class Registrations:
         """Of all queries."""
         return self.graphs.dictionary
 
-    def new(self, name: str, text: str, dialect: str) -> Registered:
+    def new(self, name: str, text: str, dialect: str, configured: bool = False) -> Registered:
         """One that is not there yet."""
         if not NAME.fullmatch(name):
             raise ConfigError(f"a query is called {name!r}: take letters, digits, '_', '-' and '.'")
@@ -83,23 +89,31 @@ class Registrations:
             raise TakenError(f"there is a query {name} already: delete it first, or take another name")
         if len(self.all) >= self.most:
             raise FullError(f"there are {self.most} queries, which is as many as may be: delete one first")
-        patterns = len(self._parsed(text, dialect).outer_services)
-        return self.known(Registered(self._count, name, text, dialect, self._views, patterns))
+        patterns = len(self.checked(text, dialect).outer_services)
+        return self.known(Registered(self._count, name, text, dialect, self._views, patterns, configured))
 
     def known(self, one: Registered) -> Registered:
         """One that has its number; later ones have larger ones."""
         self._count, self._views = max(self._count, one.number + 1), max(self._views, one.first + one.views)
         return one
 
-    def build(self, one: Registered) -> ContinuousQuery:
-        """Make it run; what is wrong with it is told."""
-        query = self._parsed(one.text, one.dialect)
-        check_inputs(one.text, query, dict.fromkeys(self.streams, ""), dict.fromkeys(self.graphs, ""), self.sources)
+    def checked(self, text: str, dialect: str) -> Query:
+        """What a text means; whether a service can run it."""
+        if len(text) > self.longest:
+            raise ConfigError(f"a query has at most {self.longest:,} characters, and this one has {len(text):,}")
+        query = self._parsed(text, dialect)
+        check_inputs(text, query, dict.fromkeys(self.streams, ""), dict.fromkeys(self.graphs, ""), self.sources)
         if not query.windows:
             raise ConfigError(
                 "a query of a service needs a window: this one would be evaluated once (`freshkeeper follow` asks one "
                 "again whenever what it used is over)"
             )
+        return query
+
+    def build(self, one: Registered) -> ContinuousQuery:
+        """Make it run; what is wrong with it is told."""
+        query = self.checked(one.text, one.dialect)
+        self.release(one.name)
         had = len(self.state.views)
         views = Views(self.sources, patterns=one.first)
         (built,) = build_all(
@@ -175,10 +189,18 @@ class Registrations:
         query = self.running[name]
         return None if query.query.operator is Operator.RSTREAM else query.streamer.before
 
+    def release(self, name: str) -> None:
+        """A query does not run: its views are no more but in the state, and their budget is the others'."""
+        managers = [view.manager for _, view in self._used.pop(name, ())]
+        self.state.views = [one for one in self.state.views if one.manager not in managers]
+        for manager in managers:
+            if isinstance(manager.ledger, Member):
+                manager.ledger.shared.leave(manager.ledger)
+
     def forget(self, one: Registered) -> None:
         """It is no more, and the state forgets its views."""
         self.all.pop(one.name, None)
-        self._used.pop(one.name, None)
+        self.release(one.name)
         self.state.forget(one.name, range(one.first, one.first + one.views))
 
     def _answered(self, query: Query, progress: Progress) -> int | None:

@@ -75,13 +75,20 @@ def _parts(address: str) -> SplitResult:
         return urlsplit("")
 
 
-def _word(path: Path) -> bytes:
+def check_private(path: Path, what: str) -> None:
+    """Whether its owner alone can read a file."""
     try:
-        mode, word = path.stat().st_mode, path.read_bytes().strip()
+        with path.open("rb"):
+            mode = path.stat().st_mode
     except OSError as error:
-        raise ConfigError(f"the token file {path} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{what} {path} cannot be read: {error.strerror}") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"others can read the token file {path}: chmod 600 {path}")
+        raise ConfigError(f"others can read {what} {path}: chmod 600 {path}")
+
+
+def _word(path: Path) -> bytes:
+    check_private(path, "the token file")
+    word = path.read_bytes().strip()
     if len(word) < SHORTEST:
         raise ConfigError(
             f"the word in {path} has {len(word)} bytes: give at least {SHORTEST}, as of openssl rand -hex 32"

@@ -1,6 +1,6 @@
 """What a service is: the keys of a run that make sense for one that goes on, where it listens and who may ask."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -12,13 +12,14 @@ from freshkeeper.maintenance.run.run_config import (
     Amount,
     Directory,
     Duration,
-    QueryConfig,
     RunConfig,
     Words,
     beside,
     by_name,
+    check_dialect,
 )
 from freshkeeper.maintenance.service.source_config import SourceConfig
+from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
@@ -26,14 +27,29 @@ from freshkeeper.maintenance.streams.live.addresses import address_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.maintenance.streams.timed_rows import RowReader
+from freshkeeper.policies.errors import ConfigError
 
-PATHS, TABLES = ("default", "state", "journal", "token", "read_token"), ("graphs", "sources")
+PATHS, TABLES = ("default", "state", "journal", "token", "read_token", "certificate", "key"), ("graphs", "sources")
 """Keys whose values are files beside the config, and such files by IRI."""
 
 
 def _as_run(name: str) -> Any:
     """A key that a run has, too."""
     return copy(RunConfig.model_fields[name])
+
+
+class ServedQuery(BaseModel):
+    """A query that is there from the beginning."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    query: str = Field(default="", description="a file with the query, or the query itself")
+    dialect: str = Field(default="", description="as that of the service")
+
+    @model_validator(mode="after")
+    def _speaks(self) -> Self:
+        check_dialect(self.dialect)
+        return self
 
 
 class StreamConfig(BaseModel):
@@ -97,6 +113,15 @@ class ServeConfig(BaseModel):
         "alone; needed where other machines may ask",
     )
     read_token: Path | None = Field(default=None, description="the same for those who may only read")
+    certificate: Directory = Field(
+        default=None, description="a file with the certificate, for https without a proxy; key is its private key"
+    )
+    key: Directory = Field(default=None, description="the private key of certificate, readable by its owner alone")
+    watch: Duration | None = Field(
+        default=None,
+        description="how often to look whether this file, or what it names, has changed; a directory of configs is "
+        "looked at every 2s; SIGHUP looks at once",
+    )
     state: Path = Field(
         default=Path("state"), description="a directory that keeps queries, elements, answers, views and budgets"
     )
@@ -109,7 +134,7 @@ class ServeConfig(BaseModel):
             '  triples: [{subject: "ex:ride/{id}", predicate: ex:to, iri: "ex:place/{to}"}]',
         ],
     )
-    queries: Annotated[dict[str, QueryConfig], BeforeValidator(by_name)] = Field(
+    queries: Annotated[dict[str, ServedQuery], BeforeValidator(by_name)] = Field(
         default={},
         description="queries that are there from the beginning: a directory of files, or by name a file or a text; "
         "others are registered while it runs",
@@ -122,6 +147,13 @@ class ServeConfig(BaseModel):
     gap: Duration = _as_run("gap")
     policy: str = _as_run("policy")
     budget: Amount = _as_run("budget")
+    shared: bool = Field(
+        default=False, description="whether all queries share the budget, which is then paid once every period"
+    )
+    period: Annotated[int, BeforeValidator(as_ms), Field(ge=1)] = Field(
+        default=1000, description="shared: how often it is paid, in event time"
+    )
+    weights: dict[str, Amount] = _as_run("weights")
     bank: Amount = _as_run("bank")
     target: Annotated[float, Field(gt=0, lt=1)] | None = _as_run("target")
     audit: Annotated[float, Field(ge=0, lt=1)] = _as_run("audit")
@@ -138,8 +170,19 @@ class ServeConfig(BaseModel):
     )
     log: str = _as_run("log")
     largest_body: Annotated[int, Field(ge=1)] = Field(default=1 << 25, description="bytes of one request at most")
+    longest_query: Annotated[int, Field(ge=1)] = Field(default=100_000, description="characters of a query at most")
     most_queries: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many queries may be registered")
     most_listeners: Annotated[int, Field(ge=1)] = Field(default=1000, description="how many may listen to answers")
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key are given together")
+        if self.weights and not self.shared:
+            raise ValueError("weights are for a shared budget: say shared: true")
+        if self.shared and self.target is not None:
+            raise ValueError("target: it sets a budget for each SERVICE pattern: leave out shared")
+        return self
 
     @property
     def graph_files(self) -> dict[str, str]:
@@ -158,9 +201,43 @@ def serve_reference() -> str:
 
 
 def read_config(path: Path, changes: Mapping[str, Any]) -> ServeConfig:
-    """A service from its YAML file, with the keys that were given beside it."""
-    found = beside(path.parent, {"state": "state", **read_yaml(path)}, PATHS, TABLES)
+    """A service from its YAML file or from those of a directory, with the keys that were given beside it."""
+    place = path if path.is_dir() else path.parent
+    found = {"state": str(place / "state")} | _merged(files_of(path))
+    return validated(ServeConfig, found | dict(changes), f"{path}: ")
+
+
+def files_of(path: Path) -> list[Path]:
+    """A config, or those of a directory."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.iterdir() if file.suffix.lower() in (".yaml", ".yml"))
+    if not found:
+        raise ConfigError(f"the directory {path} holds no config: its files end in .yaml")
+    return found
+
+
+def _merged(files: Sequence[Path]) -> dict[str, Any]:
+    """Several files as one: what is by name is put together, everything stands once."""
+    found: dict[str, Any] = {}
+    for file in files:
+        for key, value in _read(file).items():
+            before = found.get(key)
+            if key not in found:
+                found[key] = value
+                continue
+            if not (isinstance(value, dict) and isinstance(before, dict)):
+                raise ConfigError(f"{file}: {key} stands in another file, too")
+            if both := value.keys() & before.keys():
+                raise ConfigError(f"{file}: {key}.{min(both)} stands in another file, too")
+            found[key] = before | value
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The keys of one file, its paths from where it is."""
+    found = beside(file.parent, read_yaml(file), PATHS, TABLES)
     outputs = found.get("outputs")
     if isinstance(outputs, dict):
-        found["outputs"] = {name: placed(path.parent, output_of(one)) for name, one in outputs.items()}
-    return validated(ServeConfig, found | dict(changes), f"{path}: ")
+        found["outputs"] = {name: placed(file.parent, output_of(one)) for name, one in outputs.items()}
+    return found

@@ -1,10 +1,15 @@
 """A service on its port until it is told to stop: what is being answered is answered, and what was taken is kept."""
 
 import os
+import signal
 import socket
-from collections.abc import Callable, Sequence
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
@@ -15,7 +20,8 @@ from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.doors.doors import Doors
 from freshkeeper.maintenance.serve.look_up import LookUps
-from freshkeeper.maintenance.serve.security import LOOPBACK, Guard
+from freshkeeper.maintenance.serve.reloading import Reloading
+from freshkeeper.maintenance.serve.security import LOOPBACK, Guard, check_private
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service_numbers import ServiceNumbers
 from freshkeeper.maintenance.serve.starting import start
@@ -46,15 +52,19 @@ def opened(config: ServeConfig, guard: Guard, observers: Sequence[Observer] = ()
     """A service, and what its addresses are answered with."""
     metrics, status, look_ups = Metrics(), Status(), LookUps()
     service = start(config, [metrics.observe, status.observe, look_ups.observe, *observers])
-    service.answered = status.answered
+    service.answered, service.deleted = status.answered, status.forget
     metrics.registry.register(ServiceNumbers(service, status))
     return Door(service, guard, metrics, status, look_ups, config.streams, config.largest_body, config.most_listeners)
 
 
-def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:
-    """Until SIGTERM or SIGINT."""
+def serve(
+    config: ServeConfig, tell: Callable[[str], None], path: Path | None = None, said: Mapping[str, Any] | None = None
+) -> None:
+    """Until SIGTERM or SIGINT; the config is read again from its file on SIGHUP, as far as it can be."""
     host, port = _address(config.listen)
     guard = Guard.of(host, config.token, config.read_token)
+    https, hung_up = _https(config), threading.Event()
+    _on_hangup(hung_up.set)
     views = ViewFragments()
     with ExitStack() as held:
         bound = held.enter_context(closing(bound_to(host, port)))
@@ -68,16 +78,16 @@ def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:
         try:
             doors.start()
             told = f"[{host}]" if ":" in host else host
-            tell(
-                f"serving at http://{told}:{bound.getsockname()[1]} with {len(service.queries.all)} queries; "
-                "stop it with Ctrl-C"
-            )
+            address = f"{'https' if https else 'http'}://{told}:{bound.getsockname()[1]}"
+            tell(f"serving at {address} with {len(service.queries.all)} queries; stop it with Ctrl-C")
             plain = uvicorn.Config(
                 application(door), lifespan="off", access_log=False, log_config=None, server_header=False,
-                timeout_graceful_shutdown=PATIENCE,
+                timeout_graceful_shutdown=PATIENCE, **https,
             )  # fmt: skip
             server = Server(plain, door.end)
             service.when_broken = lambda: server.handle_exit(0, None)
+            if path is not None:
+                held.callback(Reloading(path, said or {}, config, door, host, tell, hung_up).close)
             server.run(sockets=[bound])
             tell("stopping: what is being evaluated is finished, and its answers go out")
         finally:
@@ -85,6 +95,25 @@ def serve(config: ServeConfig, tell: Callable[[str], None]) -> None:
         if service.broken is not None:
             raise service.broken
     tell("stopped: what was acknowledged is kept")
+
+
+def _on_hangup(ask: Callable[[], None]) -> None:
+    """SIGHUP asks, where signals can be taken: in the first thread of a process."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, lambda *_: ask())
+
+
+def _https(config: ServeConfig) -> dict[str, Any]:
+    """What makes it speak TLS, where it does."""
+    if config.certificate is None or config.key is None:
+        return {}
+    check_private(config.key, "the private key")
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(config.certificate, config.key)
+    except OSError as error:
+        why = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigError(f"{config.certificate} and {config.key} are no certificate with its key: {why}") from None
+    return {"ssl_certfile": str(config.certificate), "ssl_keyfile": str(config.key)}
 
 
 def _address(written: str) -> tuple[str, int]:

@@ -19,9 +19,9 @@ from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.columns import Columns
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.engine import Engine
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.serve.history import History
+from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registered, Registrations
 from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
 from freshkeeper.maintenance.service.endpoint import error_text
@@ -35,6 +35,8 @@ from freshkeeper.policies.errors import FreshkeeperError, InputError, UnknownNam
 
 T = TypeVar("T")
 SEGMENT = 1 << 26
+OFTEN = 0.005
+"""Seconds between two looks at whether sources have answered, where nothing else happens."""
 MOST_WAITING = 1 << 26
 """Bytes of elements that may wait to be evaluated; more are refused until some are."""
 
@@ -45,6 +47,22 @@ class BusyError(FreshkeeperError):
 
 class ClosedError(FreshkeeperError):
     """The service has ended."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What somebody wants the thread to do, and for which query's sources that has to wait: "" none, None all."""
+
+    what: Callable[[], Any]
+    future: "Future[Any]"
+    waits_for: str | None
+
+    def carry_out(self) -> None:
+        """Do it, and say what came of it."""
+        try:
+            self.future.set_result(self.what())
+        except Exception as error:
+            self.future.set_exception(error)
 
 
 @dataclass(eq=False)
@@ -64,12 +82,14 @@ class Service:
     when_broken: Callable[[], None] = field(default=lambda: None)
     failures: dict[str, str] = field(default_factory=dict)
     """queries that ended, and why"""
+    deleted: Callable[[str], None] = field(default=lambda _: None)
+    """is told of every query that is no more"""
     answered: Callable[[Result, float], None] = field(default=lambda *_: None)
     """is told of every result that is out, and how many seconds it took"""
     links: Mapping[str, LinkStatus] = field(default_factory=dict)
     """how the connections are of streams that it reads"""
     _todo: deque[tuple[str, Columns, int]] = field(default_factory=deque)
-    _asked: deque[tuple[Callable[[], Any], "Future[Any]"]] = field(default_factory=deque)
+    _asked: deque["Asked"] = field(default_factory=deque)
     _waiting: int = 0
     """bytes in the queue"""
     _stopped: bool = False
@@ -77,7 +97,7 @@ class Service:
     def __post_init__(self) -> None:
         self._intake = threading.RLock()
         self._news = threading.Condition(self._intake)
-        self._engine = Engine([], False, Inputs(self.gap), self._failed)
+        self._engine = OverlappingEngine([], False, Inputs(self.gap), self._failed)
         self._history = History()
         self._readers: dict[str, ColumnLines] = {}
         for name, delay in self.streams.items():
@@ -121,17 +141,21 @@ class Service:
             self._news.notify()
         return len(batch)
 
-    def register(self, name: str, text: str, dialect: str = "") -> Registered:
-        """One more query, from the elements on that come from now on."""
-        return self._ask(lambda: self._register(self.queries.new(name, text, dialect)))
+    def register(self, name: str, text: str, dialect: str = "", configured: bool = False) -> Registered:
+        """One more query, from the elements on that come from now on; if `configured`, it goes with the config."""
+        return self._ask(lambda: self._register(self.queries.new(name, text, dialect, configured)))
+
+    def check(self, text: str, dialect: str = "") -> None:
+        """Whether a query could be registered."""
+        self.queries.checked(text, dialect)
 
     def delete(self, name: str) -> None:
         """A query is no more, nor is what its views hold."""
-        self._ask(lambda: self._delete(self.queries.named(name)))
+        self._ask(lambda: self._delete(self.queries.named(name)), name)
 
     def pause(self, name: str) -> None:
         """A query sees no elements until it is resumed; its views stay."""
-        self._ask(lambda: self._pause(self.queries.named(name)))
+        self._ask(lambda: self._pause(self.queries.named(name)), name)
 
     def resume(self, name: str) -> None:
         """A paused query goes on with windows that are empty."""
@@ -174,7 +198,7 @@ class Service:
 
     def settled(self) -> int | None:
         """Wait until everything that was pushed before is evaluated; the watermark then."""
-        return self._ask(lambda: self.watermark)
+        return self._ask(lambda: self.watermark, None)
 
     def close(self) -> None:
         """Finish what is being evaluated; what waits is in the log."""
@@ -194,16 +218,18 @@ class Service:
             self.broken = error
         with self._intake:
             self._stopped = True
-            for _, future in self._asked:
-                future.set_exception(ClosedError("the service is closed"))
+            for one in self._asked:
+                one.future.set_exception(ClosedError("the service is closed"))
         if self.broken is not None:
             self.when_broken()
 
     def _work(self) -> None:
         while True:
             with self._intake:
-                while not (self._todo or self._asked or self._stopped):
+                while not (self._todo or self._can_be_done or self._stopped or self._engine.waits()):
                     self._news.wait()
+                if self._engine.waits() and not (self._todo or self._can_be_done or self._stopped):
+                    self._news.wait(OFTEN)
                 if self._stopped:
                     break
                 pushed = self._todo.popleft() if self._todo else None
@@ -211,20 +237,35 @@ class Service:
                     self._carry_out()
             if pushed is not None:
                 self._take(*pushed)
+            elif self._engine.waits():
+                self._deliver(self._engine.land())
+        self._deliver(self._engine.settle())
+
+    @property
+    def _can_be_done(self) -> bool:
+        """Whether somebody asked for something that need not wait for a source."""
+        return any(not self._must_wait(one) for one in self._asked)
+
+    def _must_wait(self, asked: Asked) -> bool:
+        if asked.waits_for is None:
+            return self._engine.waits()
+        query = self.queries.running.get(asked.waits_for)
+        return query is not None and self._engine.waits(query)
 
     def _carry_out(self) -> None:
         """What somebody asked for, when all that was pushed before has been evaluated; nothing is pushed meanwhile."""
-        asked, future = self._asked.popleft()
-        try:
-            future.set_result(asked())
-        except Exception as error:
-            future.set_exception(error)
+        for asked in self._asked:
+            if not self._must_wait(asked):
+                self._asked.remove(asked)
+                asked.carry_out()
+                return
 
-    def _ask(self, what: Callable[[], T]) -> T:
+    def _ask(self, what: Callable[[], T], waits_for: str | None = "") -> T:
+        """Have the thread do something that needs no query to have landed, or one, or None for all."""
         future: Future[T] = Future()
         with self._intake:
             self._check_open()
-            self._asked.append((what, future))
+            self._asked.append(Asked(what, future, waits_for))
             self._news.notify()
         return future.result()
 
@@ -274,6 +315,7 @@ class Service:
         self.queries.forget(one)
         self.failures.pop(one.name, None)
         self.queries.answers.forget(one.name)
+        self.deleted(one.name)
 
     def _pause(self, one: Registered, logged: bool = False) -> None:
         if not logged:
@@ -293,11 +335,13 @@ class Service:
         if query is not None:
             self._engine.queries.remove(query)
             query.leave()
+            self.queries.release(one.name)
 
     def _failed(self, query: ContinuousQuery, error: Exception) -> None:
         """A query that fails is paused, and says why."""
         for name in query.names:
             self.queries.running.pop(name, None)
+            self.queries.release(name)
             self.failures[name] = str(error) if isinstance(error, FreshkeeperError) else error_text(error)
             LOGGER.warning("the query %s has failed: %s", name, self.failures[name])
 
@@ -321,6 +365,7 @@ class Service:
                 if one.number not in gone:
                     self._register(one, logged=True)
             elif head["number"] not in gone:
+                self._deliver(self._engine.settle())
                 one = self.queries.numbered(head["number"])
                 {"pause": self._pause, "resume": self._resume}[head["do"]](one, logged=True)
             begun = True

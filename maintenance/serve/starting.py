@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About
@@ -21,9 +22,10 @@ from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.maintenance.serve.service_log import ServiceLog
 from freshkeeper.maintenance.service.source_config import SourceConfig
 from freshkeeper.maintenance.service.sources import Source, load_source, source_of
-from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Observer, PolicyName
+from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Observer, PolicyName, Shares
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.run_state import State
+from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 
 def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
@@ -37,7 +39,8 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
         journal = QueryJournal(config.seed, config.journal, state, about)
         settings = MaintenanceSettings(
             PolicyName(config.policy),
-            BudgetRule.of(config.budget, config.bank),
+            _budget(config, state),
+            shares=Shares(config.weights) if config.shared else None,
             capacity=config.capacity,
             seed=config.seed,
             edges=config.edges == "refreshed",
@@ -48,26 +51,52 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
         )
         queries = Registrations(
             settings, _sources(config), graphs, delays, state, AnswerLog(config.state / "answers"),
-            config.dialect, config.most_queries,
+            config.dialect, config.most_queries, config.longest_query,
         )  # fmt: skip
         service = Service(queries, delays, ServiceLog(config.state / "log"), config.gap, journal)
     except BaseException:
         state.close()
         raise
-    _register(service, config)
+    try:
+        take_queries(service, config)
+    except BaseException:
+        service.close()
+        raise
     return service
 
 
-def _register(service: Service, config: ServeConfig) -> None:
-    """The config's queries; one whose text has changed takes the place of the one that was."""
-    for name, one in config.queries.items():
-        text = read_text(one.query)
-        known = service.queries.all.get(name)
-        if known is not None and (known.text, known.dialect) != (text, one.dialect):
-            service.delete(name)
-            known = None
-        if known is None:
-            service.register(name, text, one.dialect)
+def take_queries(service: Service, config: ServeConfig) -> list[str]:
+    """The config's queries: new ones are registered, changed ones replaced, those that are gone deleted; what was done.
+
+    Nothing is done if any of them is wrong.
+    """
+    wanted = {name: (read_text(one.query), one.dialect) for name, one in config.queries.items()}
+    known = service.queries.all
+    gone = [name for name, one in known.items() if one.configured and name not in wanted]
+    changed = [name for name in wanted if name in known and (known[name].text, known[name].dialect) != wanted[name]]
+    new = [name for name in wanted if name not in known]
+    for name in [*changed, *new]:
+        try:
+            service.check(*wanted[name])
+        except FreshkeeperError as error:
+            raise ConfigError(f"queries.{name}: {error}") from None
+    for name in [*gone, *changed]:
+        service.delete(name)
+    for name in [*changed, *new]:
+        service.register(name, *wanted[name], configured=True)
+    done = {"new": new, "replaced": changed, "deleted": gone}
+    return [f"{what}: {', '.join(names)}" for what, names in done.items() if names]
+
+
+def _budget(config: ServeConfig, state: State) -> BudgetRule | SharedBudget:
+    """Of every view, or of all together, as an earlier service left it."""
+    rule = BudgetRule.of(config.budget, config.bank)
+    if not config.shared:
+        return rule
+    shared = SharedBudget(rule, config.period, overlapping=True)
+    if "shared" in state.base.facts:
+        shared.load(state.base.facts["shared"], [])
+    return shared
 
 
 def _sources(config: ServeConfig) -> dict[str, Source]:

@@ -5,10 +5,13 @@ meanwhile because their transports have threads.
 """
 
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
-Waiting: TypeAlias = Generator[None, None, T]
+Ready: TypeAlias = Callable[[], bool]
+Waiting: TypeAlias = Generator[Ready | None, None, T]
+"""It pauses with what tells whether going on would wait no more, where that can be told."""
 
 
 class Asking(Protocol):
@@ -30,8 +33,40 @@ class Asking(Protocol):
         ...
 
 
+@dataclass(eq=False)
+class UnderWay:
+    """What one source was asked and has not answered."""
+
+    asking: Asking
+    work: Waiting[None]
+    ready: Ready | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether going on would wait, as far as that is known."""
+        return self.ready is not None and not self.ready()
+
+    def goes_on(self) -> bool:
+        """Go on, and wait if need be; tells whether there is more to come."""
+        try:
+            self.ready = next(self.work)
+        except StopIteration:
+            return False
+        except Exception as error:
+            self.asking.failure = error
+            return False
+        return True
+
+
 def ask(wanted: Iterable[Asking], now: int) -> None:
     """All of one instant: looked at and decided one after the other, then sent, then waited for together."""
+    begun = begin(wanted, now)
+    while begun:
+        begun = [one for one in begun if one.goes_on()]
+
+
+def begin(wanted: Iterable[Asking], now: int) -> "list[UnderWay]":
+    """All of one instant: looked at and decided one after the other, then sent; what is to be waited for."""
     each_once = list(dict.fromkeys(wanted))
     for each in each_once:
         each.failure = None
@@ -39,9 +74,8 @@ def ask(wanted: Iterable[Asking], now: int) -> None:
     for each in each_once:
         if each.failure is None:
             _tried(each, each.decide, now)
-    begun = [(each, each.asking(now)) for each in each_once if each.failure is None]
-    while begun:
-        begun = [(each, work) for each, work in begun if _goes_on(each, work)]
+    begun = [UnderWay(each, each.asking(now)) for each in each_once if each.failure is None]
+    return [one for one in begun if one.goes_on()]
 
 
 def _tried(each: Asking, step: Callable[[int], None], now: int) -> None:
@@ -49,17 +83,6 @@ def _tried(each: Asking, step: Callable[[int], None], now: int) -> None:
         step(now)
     except Exception as error:
         each.failure = error
-
-
-def _goes_on(each: Asking, work: Waiting[None]) -> bool:
-    try:
-        next(work)
-    except StopIteration:
-        return False
-    except Exception as error:
-        each.failure = error
-        return False
-    return True
 
 
 def finished(work: Waiting[T]) -> T:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from functools import partial
 from random import Random
 from threading import Event, Lock
 from typing import Any, Protocol
@@ -104,9 +103,10 @@ class Dispatcher:
         for job in jobs:
             if job is not None:
                 job.future = self._threads.submit(job.run)
-        return partial(self._wait, jobs, until, owner)
+        return _Waiter(self, jobs, until, owner)
 
-    def _wait(self, jobs: Sequence["_Job | None"], until: float, owner: object) -> Sent:
+    def wait(self, jobs: Sequence["_Job | None"], until: float, owner: object) -> Sent:
+        """What has come of them when all are back or time is up."""
         started = [job.future for job in jobs if job is not None]
         wait(started, None if until == math.inf else max(0.0, until - self.clock()))
         replies = [NOT_SENT if job is None else self._settled(job) for job in jobs]
@@ -152,6 +152,23 @@ class Dispatcher:
             here = [job for job in self._late if job.future.done() and (job.owner is owner or not job.awaited)]
             self._late = [job for job in self._late if job not in here]
         return [LateReply(job.request, job.future.result(), job.now) for job in here if job.awaited]
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiter:
+    """Waits for the requests of one order."""
+
+    dispatcher: Dispatcher
+    jobs: Sequence["_Job | None"]
+    until: float
+    owner: object
+
+    def __call__(self) -> Sent:
+        return self.dispatcher.wait(self.jobs, self.until, self.owner)
+
+    def ready(self) -> bool:
+        """Whether all are back, or time is up."""
+        return self.dispatcher.clock() >= self.until or all(job is None or job.future.done() for job in self.jobs)
 
 
 @dataclass(eq=False)

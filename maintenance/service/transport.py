@@ -93,7 +93,10 @@ class Overlapping(Protocol):
     def begin(
         self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
     ) -> Callable[[], Sent]:
-        """As `send`, which comes back at once; what it gives waits, and says what came."""
+        """As `send`, which comes back at once; what it gives waits, and says what came.
+
+        Where it has `ready()`, that says whether it would wait no more.
+        """
         ...
 
     def book(self, requests: int) -> None:
@@ -108,7 +111,7 @@ def sending(
     if not isinstance(transport, Overlapping):
         return transport.send(requests, now, allowance, owner, within)
     wait = transport.begin(requests, now, allowance, owner, within)
-    yield
+    yield getattr(wait, "ready", None)
     return wait()
 
 

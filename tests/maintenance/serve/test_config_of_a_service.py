@@ -1,0 +1,213 @@
+"""Configs of services: directories, reloading, TLS, what is refused before anything listens."""
+
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from servers import eventually
+from serving import POSTS, REACH, TOPICS, Client, E, posts
+
+from freshkeeper.maintenance.serve.reloading import Reloading
+from freshkeeper.maintenance.serve.security import Guard
+from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
+from freshkeeper.maintenance.serve.server import opened, serve
+from freshkeeper.policies.errors import ConfigError
+
+MAIN = f"streams: [{POSTS}]\nlisten: 127.0.0.1:0\nsources:\n  {E}blog: {{data: blog.ttl, volatile: '{E}followers'}}\n"
+BLOG = f"@prefix : <{E}> . :jazz :discussedBy :ann . :ann :followers 10 ."
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory of configs with one query."""
+    (tmp_path / "blog.ttl").write_text(BLOG)
+    (tmp_path / "main.yaml").write_text(MAIN)
+    (tmp_path / "queries.yaml").write_text("queries: {topics: topics.rspql}\n")
+    (tmp_path / "topics.rspql").write_text(TOPICS)
+    return tmp_path
+
+
+def test_the_files_of_a_directory_are_one_config(place):
+    (place / "more.yml").write_text(f"streams: {{{E}more: 5s}}\n")
+    with pytest.raises(ConfigError, match=r"more.yml: streams stands in another file, too"):
+        read_config(place, {})
+    (place / "main.yaml").write_text(MAIN.replace(f"[{POSTS}]", f"{{{POSTS}: 0}}"))
+    config = read_config(place, {"budget": 3})
+    assert {name: one.delay for name, one in config.streams.items()} == {POSTS: 0, f"{E}more": 5000}
+    assert (config.queries["topics"].query, config.state, config.budget) == (
+        str(place / "topics.rspql"), place / "state", 3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("queries: {topics: {query: topics.rspql, policy: lru}}", "there is no key 'queries.topics.policy'"),
+        ("certificate: a.pem", "certificate and key are given together"),
+        (f"weights: {{{E}blog: 2}}", "weights are for a shared budget"),
+        ("watch: often", "watch"),
+        ("strems: []", "did you mean 'streams'?"),
+    ],
+)
+def test_what_a_config_cannot_say(place, more, said):
+    (place / "wrong.yaml").write_text(more)
+    (place / "queries.yaml").unlink()
+    with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
+        read_config(place, {})
+
+
+def test_a_directory_without_configs_is_said(tmp_path):
+    with pytest.raises(ConfigError, match="holds no config"):
+        read_config(tmp_path, {})
+
+
+@pytest.fixture
+def reloaded(place: Path):
+    """Reads the config again, and gives what is told and the queries that there are."""
+    config, told = read_config(place, {}), []
+    door = opened(config, Guard(None, None))
+    reloading = Reloading(place, {}, config, door, "127.0.0.1", told.append)
+
+    def again() -> tuple[str, dict[str, str]]:
+        reloading.read()
+        return told[-1], {name: one.text for name, one in door.service.queries.all.items()}
+
+    yield again, door
+    reloading.close()
+    door.service.close()
+
+
+def test_queries_of_a_config_come_change_and_go(place, reloaded):
+    again, door = reloaded
+    door.service.register("mine", TOPICS)
+    (place / "queries.yaml").write_text("queries: {topics: topics.rspql, reach: reach.rspql}\nlargest_body: 5\n")
+    (place / "reach.rspql").write_text(REACH)
+    assert again() == ("reloaded; new: reach", {"topics": TOPICS, "mine": TOPICS, "reach": REACH})
+    assert door.largest_body == 5
+    (place / "reach.rspql").write_text(changed := REACH.replace("PT4S", "PT6S"))
+    assert again() == ("reloaded; replaced: reach", {"topics": TOPICS, "mine": TOPICS, "reach": changed})
+    (place / "queries.yaml").write_text("budget: 99\n")
+    assert again() == ("reloaded; deleted: topics, reach; after a restart: budget", {"mine": TOPICS})
+
+
+def test_a_mistake_leaves_everything_as_it_is(place, reloaded):
+    again, _ = reloaded
+    (place / "topics.rspql").write_text("SELECT * { ?s")
+    said, queries = again()
+    assert said.startswith("nothing is reloaded: queries.topics: line 1")
+    assert queries == {"topics": TOPICS}
+    (place / "main.yaml").write_text("budget: [")
+    assert again()[0].startswith(f"nothing is reloaded: {place}/main.yaml is no YAML")
+
+
+def test_a_directory_is_watched(place, reloaded):
+    _, door = reloaded
+    (place / "reach.rspql").write_text(REACH)
+    (place / "queries.yaml").write_text("queries: {reach: reach.rspql}")
+    assert eventually(lambda: list(door.service.queries.all) == ["reach"], within=15)
+
+
+def serving(path: Path) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-m", "freshkeeper", "serve", str(path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = next(line for line in process.stderr if "serving at" in line)
+    return process, line.split()[2]
+
+
+@pytest.mark.slow
+def test_a_hangup_reads_the_config_again_and_a_state_has_one_service(place):
+    process, url = serving(place / "main.yaml")
+    try:
+        (place / "main.yaml").write_text(MAIN + "queries: {topics: topics.rspql}\n")
+        process.send_signal(signal.SIGHUP)
+        with Client(base_url=url, timeout=60) as client:
+            assert eventually(lambda: client.get("/queries/topics").status_code == 200)
+            assert client.push(posts(500)).status_code == 202
+        again = subprocess.run(
+            [sys.executable, "-m", "freshkeeper", "serve", str(place / "main.yaml")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert again.returncode != 0
+        assert again.stderr.count("\n") == 1
+        assert "state" in again.stderr
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+def test_a_port_that_is_taken_is_said(place):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = read_config(place, {"listen": f"127.0.0.1:{taken.getsockname()[1]}"})
+        with pytest.raises(ConfigError, match="cannot be had: Address already in use"):
+            serve(config, lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of this machine, and its key."""
+    place = tmp_path_factory.mktemp("tls")
+    key, certificate = place / "key.pem", place / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    return certificate, key
+
+
+def test_it_speaks_tls(place, pair):
+    certificate, key = pair
+    told: list[str] = []
+    config = read_config(place, {"certificate": str(certificate), "key": str(key)})
+    servers: list[Callable[[], None]] = []
+    thread = threading.Thread(target=stoppable, args=(config, told, servers))
+    thread.start()
+    try:
+        assert eventually(lambda: told)
+        with httpx.Client(verify=ssl.create_default_context(cafile=str(certificate))) as client:
+            assert client.get(f"{told[0].split()[2]}/healthz").json() == {"alive": True}
+    finally:
+        servers[0]()
+        thread.join(30)
+
+
+def stoppable(config: ServeConfig, told: list[str], servers: list[Callable[[], None]]) -> None:
+    import freshkeeper.maintenance.serve.server as module
+
+    class Kept(module.Server):
+        def __init__(self, *given: object) -> None:
+            super().__init__(*given)  # type: ignore[arg-type]
+            servers.append(lambda: self.handle_exit(0, None))
+
+    known, module.Server = module.Server, Kept  # type: ignore[misc]
+    try:
+        module.serve(config, told.append)
+    finally:
+        module.Server = known  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("mode", [0o644, None])
+def test_keys_that_others_can_read_or_that_are_none_are_refused(place, pair, tmp_path, mode):
+    certificate, key = pair
+    other = tmp_path / "key.pem"
+    other.write_text(key.read_text() if mode else "nonsense")
+    other.chmod(mode or 0o600)
+    config = read_config(place, {"certificate": str(certificate), "key": str(other)})
+    with pytest.raises(ConfigError, match="others can read the private key" if mode else "are no certificate"):
+        serve(config, lambda _: None)
+
+
+def test_a_query_has_a_longest_length(place):
+    config = read_config(place, {"longest_query": 10})
+    with pytest.raises(ConfigError, match=f"has at most 10 characters, and this one has {len(TOPICS)}"):
+        opened(config, Guard(None, None))
+    opened(read_config(place, {}), Guard(None, None)).service.close()
