@@ -13,6 +13,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 Bytes: TypeAlias = NDArray[np.uint8]
 Words: TypeAlias = NDArray[np.uint64]
 Scalar = TypeVar("Scalar", bound=np.generic)
+NO_INTS: Ints = np.empty(0, np.int64)
 
 
 def spread(start: Ints, lengths: Ints) -> Ints:

@@ -17,7 +17,7 @@ from freshkeeper.maintenance.demand import kernels
 from freshkeeper.maintenance.demand.window_counts import Selected, WindowCounts
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.maintenance.settings.durations import to_ms
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.policies.arrays import NO_INTS, Bools, Floats, Ids, Ints
 from freshkeeper.policies.errors import ConfigError, TimeError
 
 
@@ -99,7 +99,6 @@ def _written(name: str, value: str) -> int:
         raise ConfigError(f"a window's {name}: {error}") from None
 
 
-NO_INTS: Ints = np.empty(0, np.int64)
 Moves: TypeAlias = list[tuple[Ints, Ints]]
 """SNs and the rows that they leave or enter, in parts"""
 

@@ -79,6 +79,11 @@ class Dictionary:
         """The id of one term."""
         return int(self.encode([term])[0])
 
+    def pattern(self, terms: tuple[Term | str, Term | str, Term | str]) -> tuple[int | str, int | str, int | str]:
+        """A triple pattern over ids; variables keep their names."""
+        s, p, o = (term if isinstance(term, str) else self.id(term) for term in terms)
+        return s, p, o
+
     def encode_spans(self, words: Words, starts: Ints, sizes: Ints) -> Ints:
         """The ids of terms as a text spells them; negative where it spells none."""
         with self.lock:

@@ -74,6 +74,11 @@ class IdRows(IdAnswers[Row]):
         return [tuple(terms[n] for n in row) for row in places.reshape(self.ids.shape).T]
 
 
+def stacked(columns: Sequence[Ints], size: int) -> Ints:
+    """A matrix of columns, of so many rows also where there are none."""
+    return np.stack(columns) if columns else np.empty((0, size), np.int64)
+
+
 def numbered(rows: Ints) -> tuple[Ints, int]:
     """A number for each column of a matrix, equal ones having the same; and how many there are."""
     found, most = np.zeros(rows.shape[1], np.int64), 1

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from freshkeeper.maintenance.native.group_index import GroupIndex
-from freshkeeper.policies.arrays import Bools, Ints, grown
-
-NONE: Ints = np.empty(0, np.int64)
+from freshkeeper.policies.arrays import NO_INTS, Bools, Ints, grown
 
 
 @dataclass(eq=False)
@@ -24,7 +22,7 @@ class IndexedRows:
     """by number: whether there is such a row"""
     size: int = 0
     """how many numbers are or were in use"""
-    _free: Ints = field(default_factory=lambda: NONE)
+    _free: Ints = field(default_factory=lambda: NO_INTS)
 
     def __post_init__(self) -> None:
         """No rows."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from freshkeeper.maintenance.native import slot_kernels
 from freshkeeper.maintenance.native.columns import Columns
-from freshkeeper.maintenance.native.triple_slots import NONE, TripleSlots, column
-from freshkeeper.policies.arrays import Bools, Ints, grown
+from freshkeeper.maintenance.native.triple_slots import TripleSlots, column
+from freshkeeper.policies.arrays import NO_INTS, Bools, Ints, grown
 
 FAR = 2**62
 """Beyond the last evaluation of the batch."""
@@ -23,7 +23,7 @@ class IntervalRows(TripleSlots):
 
     since: Ints = field(default_factory=column)
     until: Ints = field(default_factory=column)
-    held: Ints = field(default_factory=lambda: NONE)
+    held: Ints = field(default_factory=lambda: NO_INTS)
     """all rows, once the batch is in"""
 
     @property

@@ -116,6 +116,10 @@ class WindowInput:
         same = self._same(slots, list(self.places))
         return slots[found if same is None else found & same]
 
+    def mark(self, live: Bools) -> None:
+        """Its own ids are kept."""
+        live[[term for term in self.terms if not isinstance(term, str)]] = True
+
     def _same(self, members: Ints, names: Sequence[str]) -> Bools | None:
         found = None
         for name in names:

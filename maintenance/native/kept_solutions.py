@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from freshkeeper.maintenance.native.indexed_rows import NONE, IndexedRows
+from freshkeeper.maintenance.native.indexed_rows import IndexedRows
 from freshkeeper.maintenance.native.solution_table import SolutionTable
 from freshkeeper.maintenance.native.window_slots import HeldSlots
-from freshkeeper.policies.arrays import Bools, Ints
+from freshkeeper.policies.arrays import NO_INTS, Bools, Ints
 
 
 @dataclass(eq=False)
@@ -70,4 +70,4 @@ class KeptSolutions(SolutionTable):
         """Numbers of the solutions with one of these slots."""
         first = len(self.variables)
         own = [first + n for n, holder in enumerate(self.holders) if holder is held]
-        return np.unique(np.concatenate([NONE, *(self.rows.having(column, slots) for column in own)]))
+        return np.unique(np.concatenate([NO_INTS, *(self.rows.having(column, slots) for column in own)]))

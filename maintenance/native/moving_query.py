@@ -15,13 +15,13 @@ from freshkeeper.maintenance.native.batched_query import BatchedQuery
 from freshkeeper.maintenance.native.columns import columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.expressions import Asked, LiteralIds, tested
-from freshkeeper.maintenance.native.id_rows import IdRows
+from freshkeeper.maintenance.native.id_rows import IdRows, stacked
 from freshkeeper.maintenance.native.interval_groups import grouped
 from freshkeeper.maintenance.native.interval_join import SINCE, UNTIL, IntervalInput, IntervalJoin
 from freshkeeper.maintenance.native.interval_rows import FAR
 from freshkeeper.maintenance.native.join_inputs import Relation
 from freshkeeper.maintenance.native.moving_window import EMPTY, MovingWindow
-from freshkeeper.maintenance.native.plan import Plan
+from freshkeeper.maintenance.native.plan import Plan, Terms
 from freshkeeper.maintenance.native.plan_head import Grouping
 from freshkeeper.maintenance.native.segments import Intervals, changed, present
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
@@ -127,7 +127,7 @@ class MovingAnswers:
         until = [np.zeros(self._members.shape[1], np.int64) if again else self._join.until(self._members)]
         for solutions in self._join.batch():
             kept = tested(solutions, self._expressions)
-            values.append(np.stack([kept.bound[name] for name in self.kept]) if self.kept else _none(kept.size))
+            values.append(stacked([kept.bound[name] for name in self.kept], kept.size))
             members.append(kept.members[: len(self._members)])
             since.append(kept.bound[SINCE])
             until.append(kept.bound[UNTIL])
@@ -136,21 +136,15 @@ class MovingAnswers:
         self._values, self._members = found.rows[:, last], np.concatenate(members, axis=1)[:, last]
         return found
 
-    def _input(self, window: int, terms: tuple[object, object, object]) -> IntervalInput:
-        s, p, o = (t if isinstance(t, str) else self.dictionary.id(t) for t in terms)  # type: ignore[arg-type]
+    def _input(self, window: int, terms: Terms) -> IntervalInput:
         rows = self.windows[window].rows
-        return IntervalInput(rows, (s, p, o), rows)
+        return IntervalInput(rows, self.dictionary.pattern(terms), rows)
 
     def _mark(self, live: Bools) -> None:
         live[self._values[self._values >= 0]] = True
-        for relation in (*self.relations, *(self._swapped or ())):
-            relation.mark(live)
-        for one in self._join.windows:
-            live[[term for term in one.terms if not isinstance(term, str)]] = True
-
-
-def _none(size: int) -> Ints:
-    return np.empty((0, size), np.int64)
+        inputs: Sequence[Relation | IntervalInput] = [*self.relations, *(self._swapped or ()), *self._join.windows]
+        for one in inputs:
+            one.mark(live)
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from freshkeeper.maintenance.native.answer_columns import Groups, Triples
 from freshkeeper.maintenance.native.delta_join import DeltaJoin, Solutions
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.expressions import Asked, LiteralIds, tested
-from freshkeeper.maintenance.native.id_rows import IdRows, firsts, without
+from freshkeeper.maintenance.native.id_rows import IdRows, firsts, stacked, without
 from freshkeeper.maintenance.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.native.join_inputs import Relation, WindowInput
 from freshkeeper.maintenance.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
@@ -102,7 +102,7 @@ class NativeAnswers:
     def _gain(self, found: Iterable[Solutions]) -> None:
         for solutions in found:
             kept = tested(solutions, self._expressions)
-            values = _stacked([kept.bound[name] for name in self.table.variables], kept.size)
+            values = stacked([kept.bound[name] for name in self.table.variables], kept.size)
             self.table.add(values, kept.members[: len(self.table.holders)])
             self._remember(self._gained, values)
 
@@ -173,18 +173,15 @@ class NativeAnswers:
             where.append(values)
 
     def _input(self, pattern: WindowPattern, held: Sequence[HeldSlots]) -> WindowInput:
-        s, p, o = (t if isinstance(t, str) else self.dictionary.id(t) for t in pattern.terms)
-        return WindowInput(held[pattern.window], (s, p, o))
+        return WindowInput(held[pattern.window], self.dictionary.pattern(pattern.terms))
 
     def _mark(self, live: Bools) -> None:
         self.table.mark(live)
         for ids in (*self._gained, *self._lost, *([] if self._before is None else [self._before])):
             live[ids[ids >= 0]] = True
         for one in (*self._join.inputs, *(self._swapped or ())):
-            if isinstance(one, Relation):
+            if isinstance(one, Relation | WindowInput):
                 one.mark(live)
-            elif isinstance(one, WindowInput):
-                live[[term for term in one.terms if not isinstance(term, str)]] = True
 
 
 def native_query(
@@ -231,10 +228,6 @@ def slots_of(content: Content) -> HeldSlots:
     """The triples of a window that a native query has."""
     assert isinstance(content.held, HeldSlots)
     return content.held
-
-
-def _stacked(columns: Sequence[Ints], size: int) -> Ints:
-    return np.stack(columns) if columns else np.empty((0, size), np.int64)
 
 
 def shown(query: Query) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.native.group_index import GroupIndex
-from freshkeeper.maintenance.native.id_rows import IdRows, firsts, numbered
+from freshkeeper.maintenance.native.id_rows import IdRows, firsts, numbered, stacked
 from freshkeeper.maintenance.native.native_query import NativeAnswers
 from freshkeeper.maintenance.native.solution_table import SolutionTable
 from freshkeeper.maintenance.native.view_columns import Expansion, ViewColumns
@@ -254,8 +254,7 @@ class NativeServiceAnswers(NativeAnswers):
                 kept = condition.holds([bound[name] for name in names], solutions.size)
                 bound = {name: ids[kept] for name, ids in bound.items()}
                 srs, solutions = srs[:, kept], solutions[kept]
-        none = np.empty((0, solutions.size), np.int64)
-        shown = np.stack([bound[name] for name in self._kept]) if self._kept else none
+        shown = stacked([bound[name] for name in self._kept], solutions.size)
         return Joined(shown if self._groups else self._with_blanks(shown), srs, solutions)
 
     def _with_blanks(self, shown: Ints) -> Ints:

@@ -13,7 +13,7 @@ import numpy as np
 from freshkeeper.maintenance.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.native.group_index import GroupIndex
 from freshkeeper.maintenance.native.id_rows import IdRows, without
-from freshkeeper.maintenance.native.indexed_rows import NONE, IndexedRows
+from freshkeeper.maintenance.native.indexed_rows import IndexedRows
 from freshkeeper.maintenance.native.kept_solutions import KeptSolutions
 from freshkeeper.maintenance.native.native_query import slots_of
 from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers, ages
@@ -23,7 +23,7 @@ from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.rsp.held_triples import Move
 from freshkeeper.maintenance.rsp.r2s import Answers
 from freshkeeper.maintenance.rsp.window_content import FOREVER, Content
-from freshkeeper.policies.arrays import Bools, Floats, Ints, spread
+from freshkeeper.policies.arrays import NO_INTS, Bools, Floats, Ints, spread
 
 SPREAD = np.int64(-7046029254386353131)
 
@@ -68,7 +68,7 @@ class ServiceChanges(NativeServiceAnswers):
         if all(content.expiry(0) == FOREVER for content in self.contents):
             return self.kept.rows.numbers
         overdue = self._overdue.at(now, self.kept.rows.there)
-        touched: Ints = np.unique(np.concatenate([NONE, *self.kept.touched, overdue]))
+        touched: Ints = np.unique(np.concatenate([NO_INTS, *self.kept.touched, overdue]))
         self.kept.touched.clear()
         touched = touched[self.kept.rows.there[touched]]
         self._overdue.add(self._until(touched), touched)
@@ -106,7 +106,7 @@ class ServiceChanges(NativeServiceAnswers):
 
     def _were_sure(self, srs: Ints) -> tuple[Floats, Ints]:
         """What `_sure` said at the last evaluation."""
-        now, views = self._last or (0, [(np.empty(0), NONE)] * len(self.services))
+        now, views = self._last or (0, [(np.empty(0), NO_INTS)] * len(self.services))
         sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], -FOREVER)
         for (copies, refreshed), each in zip(views, srs, strict=True):
             sure, age = sure * copies[each], np.maximum(age, ages(now, refreshed[each]))
@@ -114,7 +114,7 @@ class ServiceChanges(NativeServiceAnswers):
 
     def _changed(self) -> Ints:
         """The solutions that came, and those whose copies or edges are others."""
-        found = [NONE, *self.kept.came]
+        found = [NO_INTS, *self.kept.came]
         self.kept.came.clear()
         for service, changes in zip(self.services, self._changes, strict=True):
             sns, srs = changes.take()
@@ -144,7 +144,7 @@ class Overdue:
 
     _waiting: list[tuple[int, int, Ints, Ints]] = field(default_factory=list)
     """a heap by the first of their instants; beside it which came first, the instants, and the solutions"""
-    _over: Ints = field(default_factory=lambda: NONE)
+    _over: Ints = field(default_factory=lambda: NO_INTS)
     _added: int = 0
 
     def add(self, until: Ints, numbers: Ints) -> None:

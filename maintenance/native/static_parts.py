@@ -5,10 +5,11 @@ from functools import cache
 
 import numpy as np
 
-from freshkeeper.maintenance.native.delta_join import DeltaJoin, Solutions
+from freshkeeper.maintenance.native.delta_join import DeltaJoin
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.expressions import Asked, LiteralIds, tested
 from freshkeeper.maintenance.native.graph_columns import GraphColumns, StaticPattern
+from freshkeeper.maintenance.native.id_rows import stacked
 from freshkeeper.maintenance.native.join_inputs import JoinInput, Relation
 from freshkeeper.maintenance.native.plan import StaticJoin, StaticPart, Terms
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
@@ -41,18 +42,16 @@ def joined(query: Query, join: StaticJoin, graphs: StaticGraphs, more: Sequence[
     inputs = [_input(terms, name or default, name, query, graphs) for name, terms in join.patterns]
     prologue, dictionary = query.expression.prologue.text, graphs.dictionary
     filters = [Asked(each, prologue, dictionary, LiteralIds(dictionary)) for each in join.expressions]
-    rows = [_rows(tested(solutions, filters), join.variables) for solutions in DeltaJoin([*more, *inputs]).all()]
+    found = [tested(solutions, filters) for solutions in DeltaJoin([*more, *inputs]).all()]
+    rows = [stacked([each.bound[name] for name in join.variables], each.size) for each in found]
     return Relation(join.variables, np.concatenate([np.empty((len(join.variables), 0), np.int64), *rows], axis=1))
 
 
-def _rows(solutions: Solutions, names: Sequence[str]) -> Ints:
-    return np.stack([solutions.bound[name] for name in names]) if names else np.empty((0, solutions.size), np.int64)
-
-
 def _input(terms: Terms, name: str, named: str, query: Query, graphs: StaticGraphs) -> StaticPattern:
-    s, p, o = (term if isinstance(term, str) else graphs.dictionary.id(term) for term in terms)
     there = named in query.dataset.named_graphs if named else bool(query.dataset.default_graphs) or "" in graphs
-    return StaticPattern(graphs.columns(checked(name, graphs)) if there else GraphColumns.of([]), (s, p, o))
+    return StaticPattern(
+        graphs.columns(checked(name, graphs)) if there else GraphColumns.of([]), graphs.dictionary.pattern(terms)
+    )
 
 
 def _relation(part: StaticPart, text: str, evaluator: Snapshot, dictionary: Dictionary) -> Relation:
@@ -62,7 +61,7 @@ def _relation(part: StaticPart, text: str, evaluator: Snapshot, dictionary: Dict
     columns = [[row[found.variables.index(name)] for row in rows] for name in part.variables]
     with dictionary.lock:
         ids = [_ids(column, dictionary) for column in columns]
-        relation = Relation(part.variables, np.stack(ids) if ids else np.empty((0, len(rows)), np.int64))
+        relation = Relation(part.variables, stacked(ids, len(rows)))
         dictionary.keep(relation)
     return relation
 

@@ -8,9 +8,8 @@ import numpy as np
 from freshkeeper.maintenance.native import slot_kernels
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.group_index import SMALLEST, GroupIndex
-from freshkeeper.policies.arrays import Bools, Ints, grown
+from freshkeeper.policies.arrays import NO_INTS, Bools, Ints, grown
 
-NONE: Ints = np.empty(0, np.int64)
 Positions = tuple[int, ...]
 """Of subject (0), predicate (1) and object (2)"""
 
@@ -32,12 +31,12 @@ class TripleSlots(ABC):
     """by slot: the time, or the number, of the last arrival"""
     width: int = 0
     """how many slots there are, free ones included"""
-    added: Ints = field(default_factory=lambda: NONE)
+    added: Ints = field(default_factory=lambda: NO_INTS)
     """the slots that the last move, or batch, filled"""
     indexes: dict[Positions, GroupIndex] = field(default_factory=dict)
     _table: Ints = field(default_factory=lambda: np.full(SMALLEST, -1, np.int64))
     _used: int = 0
-    _free: Ints = field(default_factory=lambda: NONE)
+    _free: Ints = field(default_factory=lambda: NO_INTS)
 
     def __post_init__(self) -> None:
         """What is held keeps its ids."""

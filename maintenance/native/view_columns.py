@@ -17,13 +17,12 @@ from freshkeeper.maintenance.native.group_index import GroupIndex
 from freshkeeper.maintenance.rsp.evaluator import Row
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service_join.values import nameless, skolem
-from freshkeeper.policies.arrays import Bools, Ids, Ints, grown, spread
+from freshkeeper.policies.arrays import NO_INTS, Bools, Ids, Ints, grown, spread
 from freshkeeper.policies.base import NEVER
 
 UNBOUND = -1
 MANY = 1_000
 """Edges that may be held though their SNs are gone."""
-NO_INTS: Ints = np.empty(0, np.int64)
 
 
 @dataclass(eq=False)

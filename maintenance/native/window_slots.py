@@ -8,11 +8,11 @@ from pyoxigraph import Quad
 from freshkeeper.maintenance.native import slot_kernels
 from freshkeeper.maintenance.native.columns import columns_of
 from freshkeeper.maintenance.native.group_index import SMALLEST
-from freshkeeper.maintenance.native.triple_slots import NONE, TripleSlots, column
+from freshkeeper.maintenance.native.triple_slots import TripleSlots, column
 from freshkeeper.maintenance.query.model import WindowKind
 from freshkeeper.maintenance.rsp.held_triples import Move
 from freshkeeper.maintenance.streams.batch import Timed
-from freshkeeper.policies.arrays import Bools, Ints, grown
+from freshkeeper.policies.arrays import NO_INTS, Bools, Ints, grown
 
 
 @dataclass(eq=False)
@@ -55,9 +55,9 @@ class HeldSlots(TripleSlots):
     """What `HeldQuads` is in columns."""
 
     kind: WindowKind = WindowKind.TIME
-    removed: Ints = field(default_factory=lambda: NONE)
+    removed: Ints = field(default_factory=lambda: NO_INTS)
     """the slots that the last move freed; until the next one they still have their terms"""
-    came: Ints = field(default_factory=lambda: NONE)
+    came: Ints = field(default_factory=lambda: NO_INTS)
     """the slots of what arrived in it, also again"""
     _size: int = 0
     _copies: Ints = field(default_factory=column)
@@ -140,7 +140,7 @@ class HeldSlots(TripleSlots):
 
 
 def _all(parts: list[Ints]) -> Ints:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else NONE
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else NO_INTS
 
 
 def _different(slots: Ints, width: int) -> Ints:
