@@ -123,15 +123,15 @@ export const looking = (form) => {
   };
 };
 
-const held = (entry) =>
-  entry.rows.map((row) => Object.entries(row).filter(([, term]) => term.value !== entry.entry).map(([name, term]) => `${name}: ${term.value}`).join(", ")).join("; ");
+const held = (entry, key) =>
+  entry.rows.map((row) => Object.entries(row).filter(([, term]) => ![entry.entry, key].includes(term.value)).map(([name, term]) => `${name}: ${term.value}`).join(", ")).join("; ");
 
 // A table for each view that has the key: several queries may keep a copy each.
 const shown = (found) =>
   found.views.flatMap((view) => [
     element("p", {class: "note"}, `For ${view.queries.join(", ")}`),
     element("div", {class: "table"}, table(["entry", "holds", "age", "fresh"],
-      view.entries.map((entry) => [short(entry.entry), held(entry), `${duration(entry.age_ms)}${entry.refreshing ? ", being fetched" : ""}`, share(entry.freshness)]),
+      view.entries.map((entry) => [short(entry.entry), held(entry, found.key), `${duration(entry.age_ms)}${entry.refreshing ? ", being fetched" : ""}`, share(entry.freshness)]),
       `What is held of ${found.key} for ${view.queries.join(", ")}`)),
   ]);
 

@@ -43,8 +43,11 @@ const SAID = {live: "live", connecting: "connecting", refused: "a token is neede
 
 const connected = (state, why) => {
   if (state === "connecting" && since !== null) return;
-  if (state === "away") since ??= Date.now();
-  else if (state === "live") since = null;
+  if (state === "away" && since === null) {
+    since = Date.now();
+    if (reader.took) say(`This is how it was at ${instant(since)}: nothing is known since then.`);
+  }
+  if (state === "live") since = null;
   byId("connection").dataset.state = state;
   document.body.classList.toggle("away", state === "away");
   write(byId("connection"), state === "away" ? `no connection since ${instant(since)}${why ? `: ${why}` : ""}; trying again` : SAID[state] ?? state);

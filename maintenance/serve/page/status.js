@@ -176,6 +176,7 @@ export class Reader {
   constructor(missed) {
     this.missed = missed;
     this.seen = {queries: new Map(), views: new Map()};
+    this.took = false;
     this.behind = 0;
     this.points = new Map();
     this.used = new Map();  // the views of each query, also while it is paused
@@ -193,6 +194,7 @@ export class Reader {
     this.forget("queries", told.queries.map((query) => query.name));
     for (const name of this.points.keys()) if (!this.seen.queries.has(name)) this.points.delete(name);
     this.forget("views", told.queries.flatMap((query) => this.used.get(query.name) ?? []));
+    this.took = true;
     this.behind = Math.max(0, ...missed);
     if (this.behind) this.missed();
     return this.model(told, views);

@@ -201,6 +201,7 @@ def test_a_service_that_goes_away_is_missed_and_found_again(seen, tmp_path):
         assert seen.shows(".answers td", "jazz")
         port = client.base_url.port
     assert seen.shows("#connection", "no connection since")
+    assert seen.shows("#verdict", "This is how it was at")
     with served(config, port=port) as client:
         assert seen.shows("#connection", "live")
         client.push(posts(2500, topic="rock"))
