@@ -1,6 +1,5 @@
 """`freshkeeper run`."""
 
-import logging
 import shlex
 import sys
 from contextlib import closing
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from freshkeeper.commands.model_options import options_of, said
-from freshkeeper.commands.screen import say
+from freshkeeper.commands.screen import teller
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
@@ -101,10 +100,11 @@ def _carry_out(config: "RunConfig") -> None:
     from freshkeeper.maintenance.native.compiling import tell_when_compiling
     from freshkeeper.maintenance.observe import logs
     from freshkeeper.maintenance.observe.metrics import Metrics, address_of
+    from freshkeeper.maintenance.run.stopping import Stopping
 
     if config.journal and Path(config.journal).is_file():
         raise ConfigError(f"--journal {config.journal} is a file: name a directory")
-    tell = _teller(config.log)
+    tell = teller(config.log)
     tell_when_compiling(tell)
     metrics = Metrics() if config.metrics else None
     views = _fragments() if config.fragments else None
@@ -120,12 +120,13 @@ def _carry_out(config: "RunConfig") -> None:
             tell(f"fragments of what the views hold at {served.address}")
         if metrics is not None:
             host, port = address_of(config.metrics)
-            tell(f"metrics at http://{host}:{metrics.serve(port, host)}/metrics")
+            tell(f"metrics at http://{host}:{metrics.serve(port, host, lambda: session.links)}/metrics")
         results = 0
-        with closing(session.results()) as found:
+        with Stopping(lambda: session.waits).listening() as stopping, closing(session.results()) as found:
             for result in found:
                 results += 1
                 out.put(result)
+                stopping.check()
     finally:
         if metrics is not None:
             metrics.close()
@@ -151,16 +152,6 @@ def _serving(views: "ViewFragments", where: str) -> "ServingThread":
     from freshkeeper.maintenance.observe.metrics import address_of
 
     return ServingThread(views, *address_of(where, "--fragments"))
-
-
-def _teller(log: str | None) -> "Callable[[str], None]":
-    """Sentences for people; beside a log they are lines of it, so that standard error is JSON throughout."""
-    from freshkeeper.maintenance.observe import logs
-
-    if not log:
-        return say
-    logs.start(log)
-    return lambda message: logs.tell(logging.INFO, "news", said=message)
 
 
 def _session(

@@ -1,8 +1,9 @@
 """What a person sees: data on standard output, everything else on standard error, progress only on a terminal."""
 
 import json
+import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,13 +19,27 @@ errors = Console(stderr=True, highlight=False)
 
 
 def complain(message: object) -> None:
-    """One line on standard error."""
+    """One line on standard error; where there is a log, a line of it."""
+    log = logging.getLogger("freshkeeper")
+    if log.handlers:
+        log.error("error", extra={"told": {"said": shown(str(message))}})
+        return
     print(f"freshkeeper: {shown(str(message))}", file=sys.stderr)
 
 
 def say(message: str) -> None:
     """News on standard error."""
     errors.print(shown(message), markup=False, soft_wrap=True)
+
+
+def teller(log: str) -> Callable[[str], None]:
+    """Sentences for people; beside a log they are lines of it, so that standard error is JSON throughout."""
+    if not log:
+        return say
+    from freshkeeper.maintenance.observe import logs
+
+    logs.start(log)
+    return lambda message: logs.tell(logging.INFO, "news", said=message)
 
 
 def print_json(data: Any) -> None:

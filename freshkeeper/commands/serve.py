@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from freshkeeper.commands.model_options import options_of, said
-from freshkeeper.commands.screen import say
+from freshkeeper.commands.screen import teller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,13 +39,11 @@ def serve(
     Examples: `freshkeeper serve serve.yaml`, `freshkeeper serve serve.yaml --listen 8642 --state state`
     """
     from freshkeeper.maintenance.native.compiling import tell_when_compiling
-    from freshkeeper.maintenance.observe import logs
     from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
     from freshkeeper.maintenance.serve.server import serve
 
     given = said(ctx, ServeConfig, options)
     found = read_config(config, given)
-    if found.log:
-        logs.start(found.log)
-    tell_when_compiling(say)
-    serve(found, say, config, given)
+    tell = teller(found.log)
+    tell_when_compiling(tell)
+    serve(found, tell, config, given)

@@ -34,6 +34,7 @@ def start(level: str, stream: TextIO | None = None) -> None:
     LOGGER.handlers = [handler]
     LOGGER.setLevel(LEVELS[level])
     LOGGER.propagate = False
+    logging.getLogger().handlers = [handler]  # what libraries have to say is a line like the others
 
 
 def tell(level: int, event: str, **told: object) -> None:

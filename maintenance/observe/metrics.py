@@ -5,15 +5,15 @@ checked ones is the measured one, and needs no trust in the estimate.
 """
 
 from dataclasses import dataclass, field
-from threading import Thread
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from freshkeeper.maintenance.budget.target_ledger import TargetLedger
 from freshkeeper.maintenance.budget.target_news import daily
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.observe.metrics_server import Links, MetricsServer
+from freshkeeper.maintenance.observe.stream_numbers import StreamNumbers
 from freshkeeper.maintenance.service.fetch_errors import kind_of
 from freshkeeper.policies.errors import ConfigError
 
@@ -30,7 +30,7 @@ class Metrics:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     _seen: dict[str, int] = field(default_factory=dict)
     """evaluations of each source"""
-    _server: tuple[WSGIServer, Thread] | None = None
+    _server: MetricsServer | None = None
 
     def __post_init__(self) -> None:
         self.evaluations = self._counter("evaluations", "evaluations done")
@@ -95,22 +95,19 @@ class Metrics:
         self.lookups.labels(source, "hit").set(hits)
         self.lookups.labels(source, "miss").set(misses)
 
-    def serve(self, port: int, address: str = LOOPBACK) -> int:
-        """Answer at http://ADDRESS:PORT/metrics until `close`; port 0 is any free one. Returns the port."""
-        try:
-            server, thread = start_http_server(port, address, self.registry)
-        except OSError as error:
-            raise ConfigError(f"metrics cannot be served at {address}:{port}: {error.strerror}") from None
-        self._server = server, thread
-        return int(server.server_port)
+    def serve(self, port: int, address: str = LOOPBACK, links: Links = dict) -> int:
+        """Answer at http://ADDRESS:PORT/metrics until `close`; port 0 is any free one. Returns the port.
+
+        `links` says how the streams are connected.
+        """
+        self._server = MetricsServer(self.registry, links, port, address)
+        self.registry.register(StreamNumbers(links))
+        return self._server.port
 
     def close(self) -> None:
         """Stop serving."""
         if self._server is not None:
-            server, thread = self._server
-            server.shutdown()
-            server.server_close()
-            thread.join()
+            self._server.close()
             self._server = None
 
     def _clocks(self, source: str, manager: Manager) -> None:

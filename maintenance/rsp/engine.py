@@ -33,6 +33,8 @@ class Engine:
     inputs: Inputs = field(default_factory=Inputs)
     failed: Callable[[ContinuousQuery, Exception], None] | None = None
     """is told of a query that fails, while the others go on; without it, the first that fails ends the run"""
+    reading: bool = False
+    """whether it waits for elements, and evaluates nothing"""
 
     def register(self, query: ContinuousQuery) -> None:
         """One more query."""
@@ -58,7 +60,9 @@ class Engine:
         lost: InputLostError | None = None
         while lost is None and (behind := self.inputs.next()) is not None:
             try:
+                self.reading = True
                 batch = behind.read()
+                self.reading = False
             except InputLostError as error:
                 if behind.first is None:
                     raise

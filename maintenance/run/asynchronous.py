@@ -1,8 +1,10 @@
 """Queries over async iterables: elements are pushed as they come, results are awaited."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyoxigraph import Quad, Triple
 
@@ -28,6 +30,8 @@ async def run_async(
 ) -> AsyncIterator[Result]:
     """One query or several over streams that come on their own; several streams meet in the order in which they arrive.
 
+    Queries are evaluated in a thread beside the loop, which goes on while sources are asked.
+
     With `idle`, a stream that is silent for so many seconds holds the others back no longer. `gap` is the longest
     plausible step of a stream's time, in milliseconds: an element that is further ahead is an error.
 
@@ -51,26 +55,62 @@ async def run_async(
         engine.listen(name, Elements(()), delay)
     arrivals = _Arrivals(idle)
     pumps = [asyncio.create_task(_pump(name, stream, arrivals, Steps(gap))) for name, stream in streams.items()]
+    aside = _Aside()
     try:
         for name in streams:
             arrivals.expect(name)
         while arrivals.expected:
             for name in await arrivals.wait():
-                for result in engine.silent(name):
+                async for result in aside.of(partial(engine.silent, name)):
                     yield result
-            if arrivals.came is None:
-                continue
-            name, came = arrivals.came
-            if isinstance(came, Exception):
-                raise came
-            for result in engine.end(name) if came is None else engine.push(name, came):
+            async for result in aside.of(partial(_taken, engine, arrivals.came)):
                 yield result
+        async for result in aside.of(engine.finish):
+            yield result
     finally:
         for pump in pumps:
             pump.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
-    for result in engine.finish():
-        yield result
+        await aside.close()
+
+
+def _taken(engine: Engine, came: Sequence[tuple[str, Came]]) -> Iterator[Result]:
+    """What came, one after the other."""
+    for name, each in came:
+        if isinstance(each, Exception):
+            raise each
+        yield from engine.end(name) if each is None else engine.push(name, each)
+
+
+def _read(step: Callable[[], Iterator[Result]], found: list[Result]) -> None:
+    """The results with all their rows: pyoxigraph's may be read by the thread alone that has evaluated."""
+    for result in step():
+        len(result.answers)
+        found.append(result)
+
+
+@dataclass(eq=False)
+class _Aside:
+    """One thread for all that evaluates, so that the loop goes on while a source is asked."""
+
+    _worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "queries"))
+
+    async def of(self, step: Callable[[], Iterator[Result]]) -> AsyncIterator[Result]:
+        """The results of a step; of one that fails, those before."""
+        found: list[Result] = []
+        failure: BaseException | None = None
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._worker, _read, step, found)
+        except Exception as error:
+            failure = error
+        for result in found:
+            yield result
+        if failure is not None:
+            raise failure
+
+    async def close(self) -> None:
+        """When the evaluation that is under way is finished."""
+        await asyncio.get_running_loop().run_in_executor(None, self._worker.shutdown)
 
 
 @dataclass(eq=False)
@@ -80,7 +120,8 @@ class _Arrivals:
     patience: float | None
     expected: dict[str, float] = field(default_factory=dict)
     """open streams, and when they are silent for too long"""
-    came: tuple[str, Came] | None = None
+    came: list[tuple[str, Came]] = field(default_factory=list)
+    """what is there now"""
     queue: asyncio.Queue[tuple[str, Came]] = field(default_factory=lambda: asyncio.Queue(maxsize=1_000))
 
     def expect(self, name: str) -> None:
@@ -89,21 +130,23 @@ class _Arrivals:
 
     async def wait(self) -> list[str]:
         """Until something came or somebody is silent for too long; `came` says what, the result is who."""
-        self.came = None
+        self.came = []
         first = min(self.expected.values())
         timeout = None if first == float("inf") else max(0.0, first - asyncio.get_running_loop().time())
         try:
-            self.came = await asyncio.wait_for(self.queue.get(), timeout)
+            self.came.append(await asyncio.wait_for(self.queue.get(), timeout))
         except TimeoutError:
             now = asyncio.get_running_loop().time()
             silent = [name for name, until in self.expected.items() if until <= now]
             self.expected |= dict.fromkeys(silent, float("inf"))
             return silent
-        name, came = self.came
-        if came is None:
-            del self.expected[name]
-        else:
-            self.expect(name)
+        while not self.queue.empty():
+            self.came.append(self.queue.get_nowait())
+        for name, came in self.came:
+            if came is None:
+                del self.expected[name]
+            else:
+                self.expect(name)
         return []
 
 

@@ -43,6 +43,7 @@ from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.service_join.waiting_answers import WaitingQuery
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.state.run_state import Progress, State
+from freshkeeper.maintenance.streams.live.feed import LinkStatus
 from freshkeeper.maintenance.streams.opening import is_live, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
 from freshkeeper.maintenance.streams.steps import Steps
@@ -153,6 +154,16 @@ class Session:
             self._places.follow(name, stream)
             idle = self.config.idle / 1000 if self.config.idle is not None and is_live(written) else None
             self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.config.delay, idle)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for elements, and evaluates nothing."""
+        return self._engine.reading
+
+    @property
+    def links(self) -> dict[str, LinkStatus]:
+        """How streams over a network are connected."""
+        return self._places.links
 
     def before(self, query: str = "") -> tuple[bool, bool]:
         """Whether an earlier run has answered a query, and whether it may have ended within an answer."""

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from freshkeeper.maintenance.observe.stream_numbers import StreamNumbers
 from freshkeeper.maintenance.outputs.output import Sender
 from freshkeeper.maintenance.serve.door import Door
-from freshkeeper.maintenance.serve.doors.door_numbers import DoorNumbers
 from freshkeeper.maintenance.serve.doors.incoming import Incoming
 from freshkeeper.maintenance.serve.doors.outgoing import Outgoing
+from freshkeeper.maintenance.serve.doors.output_numbers import OutputNumbers
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.policies.errors import UnknownNameError
@@ -48,7 +49,8 @@ class Doors:
             place = config.state / "outputs"
             output = one.opened(place / f"{name}.dead-letters.ndjson")
             outgoing.append(Outgoing(name, service, Sender(output, tell), place, frozenset(one.queries)))
-        door.metrics.registry.register(DoorNumbers(incoming, outgoing))
+        door.metrics.registry.register(StreamNumbers(lambda: incoming.links))
+        door.metrics.registry.register(OutputNumbers(outgoing))
         return cls(service, incoming, outgoing)
 
     def start(self) -> None:

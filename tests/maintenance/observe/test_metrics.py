@@ -5,6 +5,7 @@ import json
 import logging
 from urllib.request import urlopen
 
+import httpx
 import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
@@ -15,6 +16,7 @@ from freshkeeper.maintenance.observe.metrics import Metrics, address_of
 from freshkeeper.maintenance.service.endpoint import Copy, Fetched
 from freshkeeper.maintenance.service.fetch_errors import kind_of
 from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.streams.live.feed import LinkStatus
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.registry import make
@@ -76,6 +78,30 @@ def test_the_numbers_are_those_of_the_ledger_and_the_source(served):
     assert sum(checked) == manager.auditor.measured.checked + manager.auditor.measured.unknown
     assert told[f"freshkeeper_measured_fresh_ratio{own}"] == manager.auditor.measured.share
     assert told[f"freshkeeper_misses{own}"] == len(manager.view.misses)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/metrics", 200), ("/healthz", 200), ("/readyz", 200), ("/", 404), ("/metrics/", 404), ("/favicon.ico", 404)],
+)
+def test_only_what_is_there_answers(served, path, status):
+    with httpx.Client() as client:
+        assert client.get(f"http://127.0.0.1:{served[1]}{path}").status_code == status
+        assert client.post(f"http://127.0.0.1:{served[1]}{path}").status_code == (405 if status == 200 else 404)
+
+
+def test_a_run_is_not_ready_while_a_stream_is_away():
+    links = {"urn:s": LinkStatus(connected=True), "urn:r": LinkStatus(failure="refused", gaps=2)}
+    metrics = Metrics()
+    port = metrics.serve(0, links=lambda: links)
+    try:
+        told = scraped(port)
+        assert told['freshkeeper_stream_connected{stream="urn:s"}'] == 1
+        assert told['freshkeeper_stream_gaps_total{stream="urn:r"}'] == 2
+        away = httpx.get(f"http://127.0.0.1:{port}/readyz")
+        assert (away.status_code, away.json()) == (503, {"ready": False, "away": {"urn:r": "refused"}})
+    finally:
+        metrics.close()
 
 
 def test_a_port_that_is_taken_is_said(served):

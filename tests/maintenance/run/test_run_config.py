@@ -194,14 +194,15 @@ def test_a_full_disk_is_one_line_and_the_state_goes_on_from_there(options, longe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal(by, place):
+@pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal(by, status, place):
     command = [sys.executable, "-m", "freshkeeper", "run", "run.yaml", "--speed", "1x", "--journal", "j"]
     with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert json.loads(running.stdout.readline())["t"] == 1000
         running.send_signal(by)
         _, said = running.communicate(timeout=240)
-    assert (running.returncode, said) == (130, "freshkeeper: stopped; what is finished is kept\n")
+    said_so = f"freshkeeper: stopped by {by.name}; what is finished is kept\n"
+    assert (running.returncode, said) == (status, said_so)
     assert spent(place / "j")[f"{E}blog"][0] == 6
 
 
@@ -219,3 +220,17 @@ def test_an_unknown_key_is_told_whatever_it_is_called(key):
         config_of({"query": QUERY, key: 1})
     with pytest.raises(ConfigError, match=rf"there is no key {re.escape(repr(f'sources.{E}x.{key}'))}"):
         config_of({"query": QUERY, "sources": {f"{E}x": {"sparql": "http://localhost/", key: 1}}})
+
+
+@pytest.mark.slow
+def test_beside_a_log_every_line_of_standard_error_is_json_whatever_happens(place):
+    command = [sys.executable, "-m", "freshkeeper", "run", "run.yaml", "--log", "debug", "--metrics", ":0"]
+    with subprocess.Popen(
+        [*command, "--speed", "1x"], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        running.stdout.readline()
+        running.send_signal(signal.SIGTERM)
+        _, said = running.communicate(timeout=240)
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert {"evaluation", "news", "error"} <= {line["event"] for line in lines}
+    assert lines[-1]["said"] == "stopped by SIGTERM; what is finished is kept"

@@ -1,7 +1,9 @@
 """Sources that one instant needs are asked at the same time, and together they spend what there is and no more."""
 
+import asyncio
+import time
 from fractions import Fraction
-from threading import Barrier
+from threading import Barrier, Event
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
+from freshkeeper.maintenance.run.asynchronous import run_async
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import source_of
@@ -70,6 +73,71 @@ def meeting(proxied):
 def test_one_query_asks_all_its_sources_before_it_waits_for_any(meeting, fetch):
     found = list(run(query(NAMES, meeting, fetch), {f"{E}s": posts(4)}))
     assert [(result.errors, len(result.answers)) for result in found] == [(0, 8), (0, 16), (0, 24)]
+
+
+def test_the_loop_goes_on_while_sources_are_asked_and_all_of_one_instant_are_asked_together(proxied):
+    """No source answers before all were asked and the loop has gone on ten times."""
+    ticks, asked = [0], Barrier(len(NAMES))
+
+    def meet(_):
+        asked.wait(20)
+        began, until = ticks[0], time.monotonic() + 20
+        while ticks[0] < began + 10 and time.monotonic() < until:
+            time.sleep(0.001)
+        return ""
+
+    sources = {f"{E}{name}": remote(proxied(meet)) for name in NAMES}
+
+    async def tick():
+        while True:
+            ticks[0] += 1
+            await asyncio.sleep(0.001)
+
+    async def coming():
+        for element in posts(4):
+            yield element
+
+    async def collect():
+        ticking = asyncio.create_task(tick())
+        results = run_async(query(NAMES, sources), {f"{E}s": coming()})
+        found = [(result.errors, len(result.answers)) async for result in results]
+        ticking.cancel()
+        return found
+
+    began = time.monotonic()
+    assert asyncio.run(collect()) == [(0, 8), (0, 16), (0, 24)]
+    assert time.monotonic() - began < 15  # nobody has waited in vain
+    for source in sources.values():
+        source.transport.close()
+
+
+def test_an_async_run_that_is_left_finishes_its_evaluation_beside_the_loop(proxied):
+    came, go = Event(), Event()
+
+    def wait(_):
+        came.set()
+        go.wait(20)
+        return ""
+
+    source = remote(proxied(wait))
+
+    async def coming():
+        for element in posts(3):
+            yield element
+
+    async def collect():
+        results = run_async(query(["one"], {f"{E}one": source}), {f"{E}s": coming()})
+        first = asyncio.ensure_future(anext(results))
+        while not came.is_set():
+            await asyncio.sleep(0.001)
+        first.cancel()
+        asyncio.get_running_loop().call_later(0.05, go.set)
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        return go.is_set()
+
+    assert asyncio.run(collect())
+    source.transport.close()
 
 
 def test_queries_that_are_due_at_one_instant_ask_their_sources_before_any_is_waited_for(meeting):
