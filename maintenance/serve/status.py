@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from freshkeeper.maintenance.budget.audit import Measured
+from freshkeeper.maintenance.budget.shared_budget import Member
 from freshkeeper.maintenance.budget.target_ledger import TargetLedger
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
@@ -219,6 +220,7 @@ class Status:
         )
         measured = Measured(int(fresh), int(checked))
         target = ledger.controller.target if isinstance(ledger, TargetLedger) else None
+        shared = isinstance(ledger, Member)
         return {
             "source": source,
             "queries": queries,
@@ -232,10 +234,10 @@ class Status:
                 "checked": measured.checked,
                 "target": target,
             },
-            "budget": {"per_evaluation": float(rule.per_evaluation), "bank": float(rule.bank)},
+            "budget": {"per_evaluation": float(rule.per_evaluation), "bank": float(rule.bank), "shared": shared},
             "ledger": {
                 "evaluations": ledger.evaluations, "spent": float(ledger.spent), "left": float(ledger.available),
-                "paid": float(rule.paid(ledger.evaluations)),
+                "paid": None if shared else float(rule.paid(ledger.evaluations)),
             },
             "entries": len(manager.view.srs) - len(manager.view.misses),
             "missing": len(manager.view.misses),

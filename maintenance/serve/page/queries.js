@@ -76,6 +76,7 @@ class QueryRow {
     write(this.numbers.spent, query.budget === null ? "–" : `${amount(query.spent)} of ${amount(query.budget)}`);
     write(this.numbers.rate, rate(query.rate));
     write(this.numbers.behind, duration(query.behind));
+    this.numbers.spent.title = query.shared ? "all queries share one budget" : "in the last evaluation, of what each is paid";
     this.bar.root.toggleAttribute("hidden", query.budget === null);
     this.bar.show(query.spent / query.budget);
     if (query.points !== this.points) sparkline(this.spark, query.points.slice(-IN_ROW), query.target, query.gaps);
@@ -133,7 +134,7 @@ class QueryRow {
     else this.fresh.show(query.points, {target: query.target, gaps: query.gaps, name: `Freshness of ${name}`});
     if (kept) this.money.show(query.points, {budget: query.budget, gaps: query.gaps, name: `Requests of ${name}`});
     const facts = [["evaluated by", query.evaluator], ["streams", query.streams.map(short).join(", ")], ["sources", query.sources.map(short).join(", ")],
-      ["last evaluation", instant(query.answered)], ["answers so far", count(query.answers)], ["entries held", count(query.entries)], ["lacking", count(query.misses)], ["gaps", query.gaps.length ? String(query.gaps.length) : ""]];
+      ["last evaluation", instant(query.answered)], ["budget", query.shared ? `${amount(query.budget)} for all queries together` : ""], ["answers so far", count(query.answers)], ["entries held", count(query.entries)], ["lacking", count(query.misses)], ["gaps", query.gaps.length ? String(query.gaps.length) : ""]];
     const told = facts.filter(([, value]) => value && value !== "–");
     keyed(this.facts, told, ([key]) => key, ([key]) => {
       const value = element("dd", {});

@@ -101,6 +101,11 @@ const targetOf = (views) => {
   const wanted = views.map((view) => view.freshness.target).filter((target) => target !== null);
   return wanted.length ? Math.max(...wanted) : null;
 };
+// What an evaluation is paid; of a budget that is shared, all of it, once.
+const budgetOf = (views) => {
+  const paid = views.map((view) => view.budget.per_evaluation);
+  return !views.length ? null : views.some((view) => view.budget.shared) ? Math.max(...paid) : paid.reduce((all, one) => all + one, 0);
+};
 const auditedOf = (views) => {
   const checked = views.reduce((all, view) => all + view.freshness.checked, 0);
   const fresh = views.reduce((all, view) => all + view.freshness.checked * (view.freshness.audited ?? 0), 0);
@@ -223,7 +228,7 @@ export class Reader {
       evaluator: told.evaluator, streams: told.streams, sources: [...new Set(views.map((view) => view.source))],
       answered: told.answered ?? points.at(-1)?.t ?? null, behind: told.lag_ms, rate: told.state === "running" ? told.answers_per_s : null,
       believed: believedOf(views), audited: auditedOf(views), target: targetOf(views),
-      budget: total((view) => view.budget.per_evaluation), spent: total((view) => view.last?.spent ?? 0),
+      shared: views.some((view) => view.budget.shared), budget: budgetOf(views), spent: total((view) => view.last?.spent ?? 0),
       entries: total((view) => view.entries), misses: total((view) => view.missing), evaluations: told.evaluations,
     };
   }

@@ -44,7 +44,7 @@ def test_status_tells_how_everything_is(client):
     assert view["freshness"] == {
         "over": 2, "believed": 1.0, "audited": None, "interval": None, "checked": 0, "target": None,
     }  # fmt: skip
-    assert view["budget"] == {"per_evaluation": 10.0, "bank": 0.0}
+    assert view["budget"] == {"per_evaluation": 10.0, "bank": 0.0, "shared": False}
     assert view["ledger"]["spent"] == 2.0
     assert view["history"]["t"] == [1000, 2000]
     (stale,) = view["stalest"]
