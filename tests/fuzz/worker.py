@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from threading import Lock
 
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
 from mutations import mutated
 from samples import SAMPLES
 from targets import OWN, TARGETS
