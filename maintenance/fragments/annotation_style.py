@@ -12,7 +12,7 @@ flat            tmp:intervalInitial and tmp:intervalFinal of the mark itself, as
                 one, up to and with the other
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -86,7 +86,7 @@ class Style:
             yield Quad(s, p, o)
         if self.speaking is Speaking.STAR:
             yield Quad(mark, REIFIES, held.triple)
-        yield from self._timed(mark, held)
+        yield from self._timed(mark, held, NamedNode(f"{name}/interval"))
 
     def mark(self, triple: Triple, name: str, address: Callable[[QuadPattern], str]) -> NamedNode:
         """What the time of a triple is said of."""
@@ -94,13 +94,12 @@ class Style:
             return NamedNode(address(QuadPattern(triple.subject, triple.predicate, triple.object)))
         return NamedNode(name)
 
-    def _timed(self, mark: NamedNode, held: Held) -> Iterator[Quad]:
+    def _timed(self, mark: NamedNode, held: Held, interval: NamedNode) -> Iterator[Quad]:
         if self.timing is Timing.EXPIRATION:
             yield Quad(mark, EXPIRATION, date(held.until))
         elif self.timing is Timing.FLAT:
             yield from (Quad(mark, FLAT_INITIAL, date(held.since - 1)), Quad(mark, FLAT_FINAL, date(held.until - 1)))
         else:
-            interval = NamedNode(f"{mark.value}/interval")
             yield Quad(mark, INTERVAL, interval)
             yield from (Quad(interval, INITIAL, date(held.since)), Quad(interval, FINAL, date(held.until)))
 
@@ -149,12 +148,12 @@ def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPa
     spoken = list(_spoken(every, style.speaking, address))
     held, plain, inner = list[Held](), list[Quad](), {triple for _, (triple, _) in spoken}
     for mark, (triple, _) in spoken:
-        span = spans.get(mark)
-        if span is not None and span[0] >= span[1]:
-            odd.append(f"{triple} ends at {span[1]}, before it begins at {span[0]}")
-        elif span is not None:
-            held.append(Held(triple, *span))
-        elif style.speaking is Speaking.GRAPH:
+        for since, until in spans.get(mark, ()):
+            if since >= until:
+                odd.append(f"{triple} ends at {until}, before it begins at {since}")
+            else:
+                held.append(Held(triple, since, until))
+        if mark not in spans and style.speaking is Speaking.GRAPH:
             odd.append(f"{triple} is in the graph {mark}, of which no time is said")
     parts = {id(quad) for _, (_, used) in spoken for quad in used}
     for quad in every:
@@ -222,25 +221,38 @@ def _statements(quads: list[Quad]) -> _Spoken:
                 yield mark, (Triple(subject, predicate, value), list(of.values()))
 
 
-def _spans(quads: list[Quad]) -> tuple[Mapping[object, tuple[int, int]], list[str]]:
-    """When each mark holds."""
-    begins, ends, odd = dict[object, int](), dict[object, int](), list[str]()
-    intervals = {quad.object: quad.subject for quad in quads if quad.predicate == INTERVAL}
+def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], list[str]]:
+    """When each mark holds: once, or in several intervals where values come back and the mark is that of the value.
+
+    An interval is a node of its own, or said flat; then the first beginning goes with the first end, because intervals
+    of one fact do not overlap. An expiration ends all of them.
+    """
+    times, odd = dict[tuple[object, NamedNode], list[int]](), list[str]()
     for quad in quads:
-        if quad.predicate not in _OWN or quad.predicate == INTERVAL:
-            continue
-        mark = intervals.get(quad.subject) if quad.predicate in (INITIAL, FINAL) else quad.subject
-        at = instant_of(quad.object.value) if isinstance(quad.object, Literal) else None
-        if at is None:
-            odd.append(f"{quad.object} is no date and time")
-            ends[mark] = BEGINNING
-            continue
-        at += quad.predicate in (FLAT_INITIAL, FLAT_FINAL)
-        if quad.predicate in (INITIAL, FLAT_INITIAL):
-            begins[mark] = max(begins.get(mark, BEGINNING), at)
-        else:
-            ends[mark] = min(ends.get(mark, END), at)
-    return {mark: (begins.get(mark, BEGINNING), ends.get(mark, END)) for mark in begins.keys() | ends.keys()}, odd
+        if quad.predicate in _OWN and quad.predicate != INTERVAL:
+            at = instant_of(quad.object.value) if isinstance(quad.object, Literal) else None
+            if at is None:
+                odd.append(f"{quad.object} is no date and time")
+            flat = quad.predicate in (FLAT_INITIAL, FLAT_FINAL)
+            never = END if quad.predicate in (INITIAL, FLAT_INITIAL) else BEGINNING
+            times.setdefault((quad.subject, quad.predicate), []).append(never if at is None else at + flat)
+    found = dict[object, list[tuple[int, int]]]()
+    for quad in quads:
+        begins, ends = (times.get((quad.object, each)) for each in (INITIAL, FINAL))
+        if quad.predicate == INTERVAL and (begins or ends):
+            found.setdefault(quad.subject, []).append((max(begins or [BEGINNING]), min(ends or [END])))
+    for mark in dict.fromkeys(mark for mark, each in times if each in (FLAT_INITIAL, FLAT_FINAL)):
+        begins, ends = (sorted(times.get((mark, each), [])) for each in (FLAT_INITIAL, FLAT_FINAL))
+        pairs = zip(begins, ends, strict=True) if len(begins) == len(ends) else [_common(begins, ends)]
+        found.setdefault(mark, []).extend(pairs)
+    for mark, until in ((mark, min(ats)) for (mark, each), ats in times.items() if each == EXPIRATION):
+        found[mark] = [(since, min(until, end)) for since, end in found.get(mark, [(BEGINNING, END)])]
+    return found, odd
+
+
+def _common(begins: Sequence[int], ends: Sequence[int]) -> tuple[int, int]:
+    """What all of them have in common."""
+    return max(begins, default=BEGINNING), min(ends, default=END)
 
 
 def date(at: int) -> Literal:

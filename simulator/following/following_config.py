@@ -48,7 +48,7 @@ class FollowingExperiment(BaseModel):
     clients: Annotated[list[Clients], Listed] = Field(
         default=[1, 10, 50, 100, 200], description="clients at once, with graphs and expirations; empty: none"
     )
-    measured: Duration = Field(default=30_000, description="how long each number of clients is measured")
+    measured: Duration = Field(default=35_000, description="how long each number of clients is measured")
 
 
 def is_following(keys: Mapping[str, Any]) -> bool:

@@ -114,11 +114,11 @@ def loads(experiment: FollowingExperiment, clients: int, cached: bool) -> tuple[
             for thread in threads:
                 thread.start()
             samples = list(_sampled(clients, cached, experiment.measured / 1000))
-            seconds, used = time.monotonic() - began, time.process_time() - before
             crowd.over.set()
-            served = ended()
             for thread in threads:
                 thread.join(30)
+            seconds, used = time.monotonic() - began, time.process_time() - before
+            served = ended()
     per_client = 1000 * seconds * clients
     return Load(
         clients, cached, round(seconds, 2), 100 * served.seconds / seconds, 100 * used / seconds / clients,

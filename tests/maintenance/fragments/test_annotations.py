@@ -78,6 +78,31 @@ def test_a_time_that_is_none_and_a_graph_without_one_are_odd():
     assert "no date and time" in read.odd[0]
 
 
+@pytest.mark.parametrize("timing", [Timing.INTERVAL, Timing.FLAT])
+def test_a_value_that_comes_back_holds_in_each_of_its_intervals(timing):
+    style, spans = Style(Speaking.IMPLICIT, timing), [(1_000, 2_000), (5_000, 6_000), (2_000, 3_000)]
+    read = read_elements(written([Held(triple(1), *span) for span in spans], style), style, address)
+    assert {(held.since, held.until) for held in read.held} == set(spans)
+    assert not read.odd
+
+
+@pytest.mark.parametrize("style", [Style(Speaking.GRAPH, timing) for timing in Timing], ids=str)
+def test_whichever_time_is_none_the_triple_holds_never(style):
+    quads = written([Held(triple(1), 1_000, 2_000)], style)
+    times = [
+        n for n, quad in enumerate(quads) if isinstance(quad.object, Literal) and "date" in quad.object.datatype.value
+    ]
+    assert times
+    for n in times:
+        broken = [
+            Quad(q.subject, q.predicate, Literal("soon") if m == n else q.object, q.graph_name)
+            for m, q in enumerate(quads)
+        ]
+        read = read_elements(broken, style, address)
+        assert not [held for held in read.held if held.until > 0]
+        assert any("no date and time" in odd for odd in read.odd)
+
+
 def test_several_triples_of_one_graph_share_its_time():
     style, graph = Style(), NamedNode("http://e/g")
     quads = [Quad(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal(n), graph) for n in range(3)]
