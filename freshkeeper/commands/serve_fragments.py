@@ -68,6 +68,10 @@ def serve_fragments(
     shift = _now() if from_now else 0
     if elements is not None or live:
         style = Style(one_of(Speaking, "--speaking", speaking), one_of(Timing, "--timing", timing))
+        if history and style.timing is Timing.EXPIRATION:
+            raise ConfigError(
+                "--history keeps what is over, and an expiration does not say since when: --timing interval"
+            )
         base = address or f"http://{host}:{port}{path}"
         if style.speaking is Speaking.IMPLICIT and not address and port == 0:
             raise ConfigError("--speaking implicit speaks of addresses: name a --port, or --address")

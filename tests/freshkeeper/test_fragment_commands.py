@@ -92,6 +92,9 @@ def test_serve_fragments_says_where_it_serves_and_ends_when_it_is_told(tmp_path)
         (["d.nt", "--path", "x"], "begins with a slash"),
         (["d.nt", "--elements", "bad.tsv"], "bad.tsv, line 1"),
         (["d.nt", "--elements", "e.tsv", "--timing", "x"], "--timing x"),
+        (["d.nt", "--elements", "e.tsv", "--history"], "--timing interval"),
+        (["d.nt", "--live", "e.tsv"], "write -, follow:FILE"),
+        (["d.nt", "--live", "-", "--notice", "x"], "--notice"),
         (["d.nt", "--elements", "e.tsv", "--speaking", "implicit", "--port", "0"], "name a --port"),
     ],
 )
