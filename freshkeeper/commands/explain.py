@@ -36,26 +36,29 @@ def explain(
     Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
     `freshkeeper explain runs/demo/demo.yaml`
     """
+    from freshkeeper.maintenance.native.dictionary import Dictionary
     from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
     from freshkeeper.maintenance.native.explain_plan import explain_plan
+    from freshkeeper.maintenance.native.static_graphs import StaticGraphs
     from freshkeeper.maintenance.run.run_config import iris
 
     said = {source: iris(written) for source, written in pairs("volatile", volatile, "IRI=P,P").items()}
     known, streams, texts = said, dict[str, str](), {"": (query, dialect)}
-    graphs, wanted = dict[str, str](), EvaluatorKind.AUTO
+    graphs, wanted = dict[str, Path](), EvaluatorKind.AUTO
     clocks: dict[str, list[Regular]] = {}
     if is_config(query):
         config = configured(query, {"dialect": dialect} if dialect else {})
         streams, known, texts = config.streams, volatile_of(config) | said, _texts(config)
-        graphs, wanted = config.graph_files, config.evaluator
+        graphs, wanted = {name: Path(file) for name, file in config.graph_files.items()}, config.evaluator
         clocks = _clocks(config)
     found = {name: parsed(read_query(text), own, streams) for name, (text, own) in texts.items()}
     asked = [s.endpoint for each in found.values() for s in each.services if s.endpoint is not None]
     for name in said:
         if asked and name not in asked:
             raise ConfigError(f"the query asks for no source <{name}>; {nearest(name, asked)}")
+    there = StaticGraphs(Dictionary(), dict(graphs)) if all(file.exists() for file in graphs.values()) else graphs
     for name, each in found.items():
-        _show(name, each, known, to, as_json, explain_plan(each, graphs, wanted), clocks)
+        _show(name, each, known, to, as_json, explain_plan(each, there, wanted), clocks)
     if not as_json and not to:
         for line in _clock_lines(clocks):
             print(line)

@@ -7,6 +7,8 @@ from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.join_inputs import MOST_KEYS
 from freshkeeper.maintenance.native.plan import Plan, StaticPart, WindowPattern, plan_of
 from freshkeeper.maintenance.native.plan_head import Aggregate, Grouping, NotNativeError
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.native.static_parts import relations
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.rdf.terms import text_of
 from freshkeeper.maintenance.service_join.lineage import trace
@@ -20,14 +22,17 @@ Input = WindowPattern | StaticPart
 def explain_plan(
     query: Query, graphs: Collection[str] = (), wanted: EvaluatorKind = EvaluatorKind.AUTO
 ) -> dict[str, object]:
-    """The evaluator of a query over static graphs of these names, ready for JSON."""
+    """The evaluator of a query over static graphs of these names, ready for JSON.
+
+    Of graphs that are there (`StaticGraphs`) it is told how many solutions their parts have.
+    """
     if wanted is EvaluatorKind.SNAPSHOT:
         return _snapshot("--evaluator snapshot asks for it", None)
     try:
         plan = plan_of(query, graphs)
         if plan.services and trace(query).doubtful:
             raise NotNativeError("none of its answers is sure")
-        return {"kind": EvaluatorKind.NATIVE.value, **_plan(query, plan)}
+        return {"kind": EvaluatorKind.NATIVE.value, **_plan(query, plan, graphs)}
     except NotNativeError as reason:
         return _snapshot(str(reason), query.place(reason.element) if reason.element else None)
 
@@ -37,15 +42,25 @@ def _snapshot(reason: str, place: tuple[int, int] | None) -> dict[str, object]:
     return {"kind": EvaluatorKind.SNAPSHOT.value, "reason": reason, "line": line, "column": column}
 
 
-def _plan(query: Query, plan: Plan) -> dict[str, object]:
+def _plan(query: Query, plan: Plan, graphs: Collection[str]) -> dict[str, object]:
     inputs: list[Input] = [*plan.patterns, *plan.statics]
+    told = [_input(query, n, inputs) for n in range(len(inputs))]
+    for one, size in zip(told[len(plan.patterns) :], _sizes(query, plan, graphs), strict=False):
+        one["solutions"] = size
     return {
-        "inputs": [_input(query, n, inputs) for n in range(len(inputs))],
+        "inputs": told,
         "expressions": [" ".join(each.text.split()) for each in plan.expressions],
         "services": [service.endpoint for service in query.outer_services],
         "kept": list(plan.kept),
         "groups": None if plan.head.grouping is None else _groups(plan.head.grouping),
     }
+
+
+def _sizes(query: Query, plan: Plan, graphs: Collection[str]) -> Iterator[int]:
+    """How many solutions each static part has, where the graphs that the query names are there."""
+    named = {*query.dataset.default_graphs, *query.dataset.named_graphs}
+    if isinstance(graphs, StaticGraphs) and named <= set(graphs):
+        yield from (relation.rows.shape[1] for relation in relations(query, plan.statics, graphs))
 
 
 def _groups(grouping: Grouping) -> dict[str, object]:
@@ -123,7 +138,8 @@ def _input_lines(n: int, one: Mapping[str, object]) -> Iterator[str]:
         yield f"     {n}  window <{one['window']}>  {' '.join(_list(one['pattern']))}"
     else:
         names = " ".join(f"?{name}" for name in _list(one["variables"]))
-        yield f"     {n}  static, solved once: {names or 'its solutions alone'}"
+        size = f", {one['solutions']:,} solutions" if "solutions" in one else ""
+        yield f"     {n}  static, solved once: {names or 'its solutions alone'}{size}"
         yield f"        {one['static']}"
     said = [" + ".join(index) or "nothing: all of it" for index in _list(one["indexes"])]
     if said:

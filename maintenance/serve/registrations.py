@@ -174,7 +174,7 @@ class Registrations:
         """What it means, and which evaluator runs it."""
         query = self._parsed(one.text, one.dialect)
         volatile = {name: source.volatile for name, source in self.sources.items()}
-        wanted, running = explain_plan(query, list(self.graphs)), self.running.get(one.name)
+        wanted, running = explain_plan(query, self.graphs), self.running.get(one.name)
         if running is not None and running.dictionary is None and wanted["kind"] == EvaluatorKind.NATIVE.value:
             reason = "the service asks for what the other one does"
             wanted = {"kind": EvaluatorKind.SNAPSHOT.value, "reason": reason, "line": None, "column": None}

@@ -1,9 +1,12 @@
 """What runs a query, said as data and as text."""
 
 import pytest
+from pyoxigraph import Literal, NamedNode, Quad
 
+from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.explain_plan import explain_plan, plan_lines
+from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.policies.errors import ConfigError
@@ -51,6 +54,16 @@ EVALUATOR  native: what arrives is joined once, next with the input that has the
      then FILTER(?n > ?who)
      kept of every solution: ?post ?n"""
     )
+
+
+@pytest.mark.parametrize("block", ["GRAPH :g { ?topic :rank ?n }", "GRAPH :g { ?topic (:rank|:rated) ?n }"])
+def test_of_graphs_that_are_there_it_is_told_how_much_is_kept(block: str) -> None:
+    rank = NamedNode("urn:rank")
+    ranks = [Quad(NamedNode(f"urn:t{n}"), rank, Literal(n)) for n in range(1200)]
+    graphs = StaticGraphs(Dictionary(), {"urn:g": ranks})
+    plan = explain_plan(parse(f"{HEAD} {block} }}"), graphs)
+    assert "     3  static, solved once: ?n ?topic, 1,200 solutions" in plan_lines(plan)
+    assert "     3  static, solved once: ?n ?topic" in plan_lines(explain_plan(parse(f"{HEAD} {block} }}"), ["urn:g"]))
 
 
 @pytest.mark.parametrize(
