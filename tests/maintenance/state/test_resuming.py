@@ -66,6 +66,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "windows alone": {"text": ALONE},
     "windows alone, each topic": {"text": ALONE.replace("SELECT", "SELECT DISTINCT")},
     "windows alone, triples": {"text": ALONE.replace("SELECT ?topic", "CONSTRUCT { ?topic a :Entered }")},
+    "windows alone, no step": {"text": ALONE.replace(" STEP PT1S", "")},
+    "windows alone, groups": {
+        "text": ALONE.replace("SELECT ?topic", "SELECT ?topic (COUNT(*) AS ?n)") + " GROUP BY ?topic"
+    },
+    "aggregates entered": {"policy": "ibm", "text": REACH.replace("RSTREAM", "ISTREAM")},
     "windows alone, left": {"text": ALONE.replace("ISTREAM", "DSTREAM")},
     "ask": {"text": PLAIN.replace("RSTREAM", "ISTREAM").replace("SELECT ?topic ?user ?n", "ASK"), "policy": "lru"},
 }
