@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from pyoxigraph import Quad, Triple
 
@@ -11,7 +11,7 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.rsp.stored_literals import as_stored
-from freshkeeper.maintenance.service.asking import ask
+from freshkeeper.maintenance.service.asking import Asking, ask
 from freshkeeper.maintenance.streams.batch import Elements, Stream, Timed
 from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
@@ -21,6 +21,16 @@ from freshkeeper.policies.errors import ConfigError, InputLostError, nearest
 
 T = TypeVar("T")
 ENDLESS = 2**63
+
+
+class Spans(Protocol):
+    """Who wants to know how long evaluations take."""
+
+    def begun(self, query: str, t: int) -> None:
+        """One of this instant has begun."""
+
+    def ended(self, query: str, t: int, failed: bool) -> None:
+        """It is over."""
 
 
 @dataclass(eq=False)
@@ -33,6 +43,8 @@ class Engine:
     inputs: Inputs = field(default_factory=Inputs)
     failed: Callable[[ContinuousQuery, Exception], None] | None = None
     """is told of a query that fails, while the others go on; without it, the first that fails ends the run"""
+    spans: "Spans | None" = None
+    """is told when evaluations begin and end"""
     reading: bool = False
     """whether it waits for elements, and evaluates nothing"""
 
@@ -143,12 +155,23 @@ class Engine:
         """
         while (waiting := self._first(due, until)) is not None:
             now, queries = waiting
-            asked = [asking for query in queries for asking in self._of(query, query.prepare, now) or ()]
-            ask(asked, now)
+            ask([asking for query in queries for asking in self._prepared(query, now)], now)
             for query in queries:
-                found = self._of(query, query.answers, now) if query in self.queries else None
-                for result in found or ():
-                    yield replace(result, late=self.late) if self.late else result
+                yield from self._answered(query, now)
+
+    def _prepared(self, query: ContinuousQuery, now: int) -> Iterable[Asking]:
+        """What an evaluation has to ask of sources; it has begun."""
+        if self.spans is not None:
+            self.spans.begun(query.name, now)
+        return self._of(query, query.prepare, now) or ()
+
+    def _answered(self, query: ContinuousQuery, now: int) -> Iterator[Result]:
+        """The answers of an evaluation, which is over."""
+        found = self._of(query, query.answers, now) if query in self.queries else None
+        if self.spans is not None:
+            self.spans.ended(query.name, now, query not in self.queries)
+        for result in found or ():
+            yield replace(result, late=self.late) if self.late else result
 
     def _first(
         self, due: Callable[[ContinuousQuery], int | None], until: int

@@ -225,6 +225,11 @@ class RunConfig(BaseModel):
         "as :3100",
         json_schema_extra=option("fragments", ":PORT"),
     )
+    traces: str = Field(
+        default="",
+        description="where spans of evaluations and requests go, by OTLP over HTTP, as http://localhost:4318",
+        json_schema_extra=option("traces", "URL"),
+    )
     log: str = Field(default="", description="JSON lines on standard error: debug, info, warning or error")
     limit: Duration | None = Field(
         default=None,

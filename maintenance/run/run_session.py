@@ -17,6 +17,7 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.matched_queries import MatchedQueries
 from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.observe.traces import Traces
 from freshkeeper.maintenance.query.model import Operator, Query
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine
@@ -123,6 +124,11 @@ class Session:
             self._go_on(query)
         failed = self._gone if self._several else None
         self._engine = Engine(list(built.values()), self.config.drain, Inputs(self.config.gap, self._mistakes), failed)
+        if self.config.traces:
+            traces = Traces(self.config.traces)
+            self._held.callback(traces.close)
+            traces.follow(self._opened)
+            self._engine.spans = traces
         self._built = built
         self._places = StreamPlaces(list(built.values()), self._state, self.tell)
         self._listen(None if any(q.done is None for q in built.values()) else min(q.done or 0 for q in built.values()))

@@ -5,7 +5,7 @@ wait, and it is due again when it has landed. All others go on.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import ENDLESS, Engine
@@ -58,7 +58,7 @@ class OverlappingEngine(Engine):
             waiting := self._first(lambda query: None if query in self.in_the_air else due(query), until)
         ) is not None:
             now, queries = waiting
-            asked = {query: list(self._of(query, query.prepare, now) or ()) for query in queries}
+            asked = {query: list(self._prepared(query, now)) for query in queries}
             under_way = begin([one for each in asked.values() for one in each], now)
             for query in queries:
                 if mine := [one for one in under_way if one.asking in asked[query]]:
@@ -72,11 +72,6 @@ class OverlappingEngine(Engine):
             if one.lands(wait):
                 del self.in_the_air[one.query]
                 yield from self._answered(one.query, one.now)
-
-    def _answered(self, query: ContinuousQuery, now: int) -> Iterator[Result]:
-        found = self._of(query, query.answers, now) if query in self.queries else None
-        for result in found or ():
-            yield replace(result, late=self.late) if self.late else result
 
     def _sweep(self) -> Iterator[Result]:
         """Free ids that nobody has; what is in the air may have some."""

@@ -168,6 +168,7 @@ class ServeConfig(BaseModel):
         "tries, dead_letters, largest, keep)",
         examples=["hook: {to: 'https://example.org/hook', queries: [reach], secret: HOOK_SECRET}"],
     )
+    traces: str = _as_run("traces")
     log: str = _as_run("log")
     largest_body: Annotated[int, Field(ge=1)] = Field(default=1 << 25, description="bytes of one request at most")
     longest_query: Annotated[int, Field(ge=1)] = Field(default=100_000, description="characters of a query at most")

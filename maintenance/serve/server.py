@@ -16,6 +16,7 @@ import uvicorn
 from freshkeeper.maintenance.fragments.serving_thread import ServingThread
 from freshkeeper.maintenance.fragments.view_fragments import ViewFragments
 from freshkeeper.maintenance.observe.metrics import Metrics, address_of
+from freshkeeper.maintenance.observe.traces import TracedRequests, Traces
 from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.doors.doors import Doors
@@ -72,16 +73,22 @@ def serve(
             fragments = ServingThread(views, *address_of(config.fragments, "fragments:"))
             held.callback(fragments.close)
             tell(f"fragments of what the views hold at {fragments.address}")
+        traces = Traces(config.traces) if config.traces else None
         door = opened(config, guard, [views.observe] if config.fragments else [])
         service = door.service
+        if traces is not None:
+            held.callback(traces.close)
+            traces.follow(service.queries.sources)
+            service.trace(traces)
         doors = Doors.of(config, door, tell)
         try:
             doors.start()
             told = f"[{host}]" if ":" in host else host
             address = f"{'https' if https else 'http'}://{told}:{bound.getsockname()[1]}"
             tell(f"serving at {address} with {len(service.queries.all)} queries; stop it with Ctrl-C")
+            app = application(door) if traces is None else TracedRequests(application(door), traces)
             plain = uvicorn.Config(
-                application(door), lifespan="off", access_log=False, log_config=None, server_header=False,
+                app, lifespan="off", access_log=False, log_config=None, server_header=False,
                 timeout_graceful_shutdown=PATIENCE, **https,
             )  # fmt: skip
             server = Server(plain, door.end)

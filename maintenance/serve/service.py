@@ -19,6 +19,7 @@ from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.columns import Columns
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.rsp.engine import Spans
 from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.serve.history import History
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
@@ -186,6 +187,10 @@ class Service:
             "elements": self._history.counts.get(name, 0), "late": one.order.late, "idle": one.idle,
             "connection": None if (link := self.links.get(name)) is None else asdict(link),
         }  # fmt: skip
+
+    def trace(self, spans: Spans) -> None:
+        """Tell how long evaluations take."""
+        self._engine.spans = spans
 
     def place(self, stream: str) -> Position:
         """Where a stream that the service reads goes on; empty where it has not been read."""

@@ -58,6 +58,8 @@ class Dispatcher:
     """takes secrets out of what is shown"""
     clock: Callable[[], float] = time.monotonic
     random: Random = field(default_factory=Random)
+    traced: Callable[[int, int, int, str], None] | None = None
+    """is told of every try: of which evaluation, when it began (ns), for how many keys, why it failed"""
     _late: list["_Job"] = field(default_factory=list)
     _booked: int = 0
     _lock: Lock = field(default_factory=Lock)
@@ -223,12 +225,21 @@ class _Job:
 
     def _carried(self, deadline: Deadline) -> Reply:
         """One try; whatever a source answers, and be it a library's panic, is an answer that failed."""
+        began, failure = time.time_ns(), ""
         try:
             return self.dispatcher.carrier.carry(self.request, self.now, deadline)
-        except (FetchError, NotSentError):
+        except NotSentError:
+            began = 0
+            raise
+        except FetchError as error:
+            failure = self.dispatcher.mask(str(error))
             raise
         except BaseException as error:
+            failure = "its answer is none"
             raise FetchError(unreadable(error), keys=True) from None
+        finally:
+            if began and (traced := self.dispatcher.traced) is not None:
+                traced(self.now, began, len(self.request.keys), failure)
 
     def settle(self) -> int:
         """Nothing more is sent; tells how often it was."""

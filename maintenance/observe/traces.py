@@ -1,0 +1,149 @@
+"""Traces for OpenTelemetry: a span for each evaluation and each request, sent by OTLP over HTTP; the extra `telemetry`.
+
+All of one instant is one trace, whose id is made of the instant: evaluations overlap, and requests end when they want.
+The requests of an instant are children of its first evaluation. Requests to a service are traces of their own, or part
+of the caller's, who says so in `traceparent`.
+"""
+
+import hashlib
+import random
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from freshkeeper.maintenance.service.dispatcher import Dispatcher
+from freshkeeper.maintenance.service.sources import Source
+from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.policies.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Tracer
+
+MOST = 10_000
+"""Evaluations that may be under way, or whose requests may still come."""
+PATIENCE = 5
+"""Seconds for the collector to take what is sent."""
+
+
+class Traces:
+    """Sends spans to one collector until it is closed."""
+
+    def __init__(self, address: str, name: str = "freshkeeper") -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+
+        if not address.startswith(("http://", "https://")):
+            raise ConfigError(f"traces: {shown(address)!r} is no collector: write http://host:4318")
+        exporter = OTLPSpanExporter(f"{address.rstrip('/')}/v1/traces", timeout=PATIENCE)
+        self._ids = threading.local()
+        ids = RandomIdGenerator()
+        vars(ids)["generate_trace_id"] = self._trace_id
+        self._provider = TracerProvider(
+            resource=Resource.create({"service.name": name}), shutdown_on_exit=False, id_generator=ids
+        )
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer: Tracer = self._provider.get_tracer("freshkeeper")
+        self._salt = str(time.time_ns())
+        self._begun: dict[tuple[str, int], Any] = {}
+        self._first: dict[int, Context] = {}
+        self._lock = threading.Lock()
+
+    def begun(self, query: str, t: int) -> None:
+        """An evaluation has begun."""
+        from opentelemetry.trace import set_span_in_context
+
+        told: dict[str, Any] = {"freshkeeper.query": query, "freshkeeper.instant": t}
+        with self._lock:
+            span = self._tracer.start_span(f"evaluate {query}".rstrip(), self._of(t), attributes=told)
+            self._begun[query, t] = span
+            self._first.setdefault(t, set_span_in_context(span))
+            for kept in (self._begun, self._first):
+                if len(kept) > MOST:
+                    kept.pop(next(iter(kept)))  # type: ignore[call-overload]
+
+    def ended(self, query: str, t: int, failed: bool) -> None:
+        """It is over."""
+        from opentelemetry.trace import StatusCode
+
+        with self._lock:
+            span = self._begun.pop((query, t), None)
+        if span is not None:
+            if failed:
+                span.set_status(StatusCode.ERROR, "the query has failed")
+            span.end()
+
+    def follow(self, sources: Mapping[str, Source]) -> None:
+        """The requests to these sources, from now on."""
+        for name, source in sources.items():
+            if isinstance(source.transport, Dispatcher):
+                source.transport.traced = partial(self._requested, shown(name))
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._provider.shutdown()
+
+    def _requested(self, source: str, t: int, began: int, keys: int, failure: str) -> None:
+        from opentelemetry.trace import SpanKind, StatusCode
+
+        told: dict[str, Any] = {"freshkeeper.source": source, "freshkeeper.instant": t, "freshkeeper.keys": keys}
+        with self._lock:
+            parent = self._first.get(t) or self._of(t)
+        span = self._tracer.start_span(
+            f"request {source}", parent, SpanKind.CLIENT, attributes=told, start_time=began
+        )  # fmt: skip
+        if failure:
+            span.set_status(StatusCode.ERROR, failure)
+        span.end()
+
+    def _of(self, t: int) -> "Context":
+        """The trace of an instant, for the next span of this thread."""
+        from opentelemetry.context import Context
+
+        made = hashlib.blake2b(f"{self._salt} {t}".encode(), digest_size=16).digest()
+        self._ids.__dict__["next"] = int.from_bytes(made, "big")
+        return Context()
+
+    def _trace_id(self) -> int:
+        found: int | None = self._ids.__dict__.pop("next", None)
+        return random.getrandbits(128) if found is None else found
+
+
+@dataclass(frozen=True, eq=False)
+class TracedRequests:
+    """An ASGI application whose requests are spans."""
+
+    app: Any
+    traces: Traces
+    kinds: tuple[str, ...] = field(default=("http", "websocket"))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        if scope["type"] not in self.kinds:
+            await self.app(scope, receive, send)
+            return
+        from opentelemetry.trace import SpanKind, StatusCode
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        parent = TraceContextTextMapPropagator().extract(headers)
+        method, path = scope.get("method", "WEBSOCKET"), scope["path"]
+        told = {"http.request.method": method, "url.path": path}
+        with self.traces._tracer.start_as_current_span(
+            f"{method} {path.split('/')[1]}", parent, SpanKind.SERVER, attributes=told
+        ) as span:
+
+            async def answered(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    span.set_attribute("http.response.status_code", message["status"])
+                    if message["status"] >= 500:
+                        span.set_status(StatusCode.ERROR)
+                await send(message)
+
+            await self.app(scope, receive, answered)
