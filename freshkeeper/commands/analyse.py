@@ -25,7 +25,11 @@ def analyse(
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="spark.KEY=VALUE", help="any setting of Spark")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print analysis.json as one line")] = False,
+    daily: Annotated[
+        bool,
+        typer.Option("--daily", help="every day (UTC) by itself, and only days of which parts are new; to RUN/daily"),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print analysis.json as one line; --daily: by date")] = False,
 ) -> None:
     """Judge every answer of a run by the truth: freshness, staleness, wasted and missed refreshes.
 
@@ -33,23 +37,33 @@ def analyse(
     `freshkeeper analyse hdfs:///journals/today --master yarn --set spark.driver.memory=4g`
     """
     from freshkeeper.maintenance.pipeline.analysis import analyse as analysis
-    from freshkeeper.maintenance.pipeline.analysis import chosen
+    from freshkeeper.maintenance.pipeline.analysis import analyse_daily, chosen
 
     settings = _settings(change)
     if "://" not in run and not Path(run).is_dir():  # said before Spark is started, where that can be seen from here
         raise ConfigError(f"there is no directory {run}: name a run directory or a journal")
     taken, why = chosen(run, engine, master, settings)
     say(why)
-    found = analysis(taken, run, out or None, target, top)
+    if daily:
+        taken.close()
+        days, done = analyse_daily(lambda: chosen(run, engine, master, settings)[0], run, out or None, target, top)
+        say(f"analysed: {', '.join(done) or 'nothing'}; as they were: {len(days.keys() - set(done))} days")
+    else:
+        days = {"": analysis(taken, run, out or None, target, top)}
     if as_json:
-        print_json(found)
+        print_json(days if daily else days[""])
         return
+    for day, found in days.items():
+        _told(found, day, target)
+    say(f"analysis: {out or run + ('/daily' if daily else '/analysis')}")
+
+
+def _told(found: dict[str, Any], day: str, target: float) -> None:
     for (case, knowledge), rows in _tables(found).items():
-        title = f"Freshness, case {case or 'unknown'}, knowledge {knowledge or 'unknown'}"
+        title = f"{day or 'Freshness'}, case {case or 'unknown'}, knowledge {knowledge or 'unknown'}"
         show(table(f"{title}; in target: evaluations with {target:g} or more", COLUMNS, rows, words=2))
     for note in found["cannot_tell"]:
-        say(note)
-    say(f"analysis: {out or f'{run}/analysis'}")
+        say(f"{day}: {note}" if day else note)
 
 
 def _settings(written: list[str] | None) -> dict[str, str]:

@@ -4,7 +4,8 @@ tables ─▶ what is known of changes and evaluations ─▶ answers judged, in
 """
 
 from freshkeeper.maintenance.pipeline.analysis.analysis import analyse
+from freshkeeper.maintenance.pipeline.analysis.daily import analyse_daily
 from freshkeeper.maintenance.pipeline.analysis.engine_choice import chosen
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
 
-__all__ = ["AnalysisError", "analyse", "chosen"]
+__all__ = ["AnalysisError", "analyse", "analyse_daily", "chosen"]

@@ -1,0 +1,102 @@
+"""A journal that grows, day by day: every day as if it were alone, and days that are as they were are left alone."""
+
+import json
+import sys
+from datetime import UTC, datetime
+
+import duckdb
+import pytest
+
+from freshkeeper.__main__ import main
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.pipeline.analysis import analyse, analyse_daily
+from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+from freshkeeper.policies.errors import FreshkeeperError
+
+FIRST = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000)
+HOUR = 3_600_000
+WHOSE = {"setting": "s", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0}
+DATES = ["2026-03-01", "2026-03-02", "2026-03-03"]
+
+
+def rows(hour):
+    """One evaluation: two answers of copies of the day before, of which one was refreshed every other hour."""
+    now, about = FIRST + hour * HOUR, {**WHOSE, "k": hour, "t_ms": FIRST + hour * HOUR}
+    copied = now if hour % 2 else now - HOUR
+    return {
+        "evaluations": [{**about, "warmup": False, "results": 2.0, "expected_fresh": 1.0, "budget": 1.0, "spent": 1.0}],
+        "answers": [
+            {**about, "sn": "n", "sr": "a", "weight": 1, "refreshed_ms": copied},
+            {**about, "sn": "n", "sr": "b", "weight": 1, "refreshed_ms": FIRST - HOUR},
+        ],
+        "refreshes": [{**about, "sr": "a", "changed": True}] if hour % 2 else [],
+        "changes": [{**about, "sr": "a"}, *([{**about, "sr": "b"}] if hour == 30 else [])],
+    }
+
+
+def put(run, number, hours):
+    """A part of every table."""
+    for name in ("evaluations", "answers", "refreshes", "changes"):
+        found = [row for hour in hours for row in rows(hour)[name]]
+        columns = {part.name: [row.get(part.name) for row in found] for part in journal.SCHEMAS[name]}
+        journal.write_part(run, name, number, journal.table(name, columns))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Two days, the second part over midnight."""
+    for number, hours in enumerate((range(20), range(20, 28), range(28, 48))):
+        put(tmp_path / "run", number, hours)
+    return tmp_path / "run"
+
+
+def alone(place, hours):
+    """The analysis of a journal of these evaluations, and of what changed before."""
+    put(place, 0, hours)
+    earlier = [row for hour in range(hours[0]) for row in rows(hour)["changes"]]
+    if earlier:
+        columns = {part.name: [row.get(part.name) for row in earlier] for part in journal.SCHEMAS["changes"]}
+        journal.write_part(place, "changes", 1, journal.table("changes", columns))
+    return analyse(DuckDB(), str(place))
+
+
+def test_every_day_is_analysed_as_if_it_were_alone(run, tmp_path):
+    days, done = analyse_daily(DuckDB, str(run))
+    assert list(days) == done == DATES[:2]
+    for date, hours in zip(DATES, (range(24), range(24, 48)), strict=False):
+        assert days[date] | {"run": ""} == alone(tmp_path / date, hours) | {"run": ""}
+    assert [days[date]["freshness"][0]["freshness"] for date in days] == [
+        0.75,
+        pytest.approx((6 * 1.5 + 18 * 0.5) / 48),
+    ]
+
+
+def test_only_days_with_new_parts_are_analysed_again_and_tables_have_a_column_for_the_day(run, tmp_path):
+    analyse_daily(DuckDB, str(run), str(tmp_path / "told"))
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "told").rglob("*.parquet") if file.is_file()}
+    assert analyse_daily(DuckDB, str(run), str(tmp_path / "told"))[1] == []
+    put(run, 3, range(50, 60))
+    days, done = analyse_daily(DuckDB, str(run), str(tmp_path / "told"))
+    assert (done, list(days)) == (DATES[2:], DATES)
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    put(run, 4, range(60, 61))
+    assert analyse_daily(DuckDB, str(run), str(tmp_path / "told"))[1] == DATES[2:]
+    query = (
+        f"SELECT cast(day AS text), sum(evaluations) FROM '{tmp_path}/told/freshness.parquet/*/*.parquet' GROUP BY day"
+    )
+    assert sorted(duckdb.sql(query).fetchall()) == list(zip(DATES, (24, 24, 11), strict=True))
+
+
+def test_the_command_tells_every_day(run, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["freshkeeper", "analyse", str(run), "--daily", "--json"])
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr()
+    assert list(json.loads(said.out)) == DATES[:2]
+    assert "analysed: 2026-03-01, 2026-03-02; as they were: 0 days" in said.err
+
+
+def test_a_journal_without_times_has_no_days(tmp_path):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(FreshkeeperError, match=r"its evaluations\.parquet has no times"):
+        analyse_daily(DuckDB, str(tmp_path / "run"))
