@@ -121,7 +121,7 @@ def _check_following(file: Path) -> str:
 
     experiment = load(file, {})
     loads = len(experiment.clients) * len(experiment.cache)
-    return _counted({"way to annotate": len(list(ways(experiment))), "number of clients": loads})
+    return _counted({"annotation": len(list(ways(experiment))), "load": loads})
 
 
 def _check_source(file: Path) -> str:

@@ -1,6 +1,7 @@
 """`freshkeeper follow`."""
 
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +13,13 @@ from freshkeeper.commands.screen import complain, print_json
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
-    from freshkeeper.maintenance.fragments.following import Delivered, Following
+    from freshkeeper.maintenance.fragments.annotation_style import Style
+    from freshkeeper.maintenance.fragments.following import Delivered, Following, Pauses
+    from freshkeeper.maintenance.query.model import Operator
+    from freshkeeper.maintenance.service.source_config import SourceConfig
 
 
 def follow(
@@ -55,11 +59,9 @@ def follow(
     Examples: `freshkeeper follow delays.rq --source http://localhost:3000/trains`,
     `freshkeeper follow delays.rq --source trains.yaml --source http://localhost:3001/platforms --budget 12`
     """
-    from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
-    from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
     from freshkeeper.maintenance.fragments.annotation_style import Speaking, Style, Timing
-    from freshkeeper.maintenance.fragments.followed_sources import annotated_source_of, said_to_change, source_named
-    from freshkeeper.maintenance.fragments.following import Following, Pauses
+    from freshkeeper.maintenance.fragments.followed_sources import source_named
+    from freshkeeper.maintenance.fragments.following import Pauses
     from freshkeeper.maintenance.query.model import Operator
 
     configs = [source_named(each) for each in source]
@@ -73,19 +75,41 @@ def follow(
         longest=milliseconds("--longest", longest),
     )
     pauses = replace(waits, twice=True) if gap == "twice" else replace(waits, gap=milliseconds("--gap", gap))
+    wanted = one_of(Operator, "--operator", operator.upper())
+    with opened(configs, read_query(query), budget, bank, style, cached, _predicates(dynamic)) as asked:
+        if explain:
+            _explained(asked)
+            return
+        deliver(asked, times, wanted, pauses)
+
+
+@contextmanager
+def opened(
+    configs: "Sequence[SourceConfig]", text: str, budget: float | None = None, bank: float = 0,
+    style: "Style | None" = None, cached: bool = True, dynamic: frozenset[Any] | None = None,
+) -> "Iterator[AnnotatedQuery]":  # fmt: skip
+    """A query over sources, which are closed with it."""
+    from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
+    from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
+    from freshkeeper.maintenance.fragments.followed_sources import annotated_source_of, said_to_change
+
     ledger = None if budget is None else Ledger(BudgetRule.of(budget, bank))
-    changing = _predicates(dynamic) or said_to_change(configs)
     over = [annotated_source_of(config, style, cached) for config in configs]
     try:
-        asked = AnnotatedQuery(over, read_query(query), changing, ledger)
-        if explain:
-            return _explained(asked)
-        following = Following(asked, one_of(Operator, "--operator", operator.upper()), pauses, tell=complain)
-        _deliver(following, times)
+        yield AnnotatedQuery(over, text, dynamic or said_to_change(configs), ledger)
     finally:
         for each in over:
             each.client.close()
-    return None
+
+
+def deliver(
+    query: "AnnotatedQuery", times: int = 0, operator: "Operator | None" = None, pauses: "Pauses | None" = None
+) -> None:
+    """Every evaluation as a line, and what a person should know at the end."""
+    from freshkeeper.maintenance.fragments.following import Following, Pauses
+    from freshkeeper.maintenance.query.model import Operator
+
+    _deliver(Following(query, operator or Operator.RSTREAM, pauses or Pauses(), tell=complain), times)
 
 
 def _deliver(following: "Following", times: int) -> None:
@@ -125,7 +149,8 @@ def _line(delivered: "Delivered", operator: str) -> dict[str, Any]:
     known = {"since": moment.since, "until": moment.until}
     times = {name: at for name, at in known.items() if abs(at) < 2**53}
     answers = [{name: term_json(term) for name, term in row.items()} for row in delivered.rows]
-    return {"t": moment.at, **times, "op": str(operator), "requests": moment.requests, "answers": answers}
+    told = {"op": str(operator), "fresh": 1.0, "requests": moment.requests}  # true by the sources' own word
+    return {"t": moment.at, **times, **told, "answers": answers}
 
 
 def _explained(query: "AnnotatedQuery") -> None:

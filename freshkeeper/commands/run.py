@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
     from freshkeeper.maintenance.run.run_config import RunConfig
     from freshkeeper.maintenance.run.run_session import Session
+    from freshkeeper.maintenance.service.source_config import SourceConfig
     from freshkeeper.maintenance.service_join.maintenance_settings import Observer
 
 
@@ -71,6 +72,17 @@ def run(
         _carry_out(config_of({"query": first, **given}))
 
 
+def _followed(config: "RunConfig") -> "list[SourceConfig]":
+    """The sources of a query without windows and SERVICE, where all are fragments: it is asked of them."""
+    from freshkeeper.maintenance.fragments.followed_sources import all_fragments
+
+    if config.several or config.streams or config.graph_files:
+        return []
+    sources = all_fragments(config.sources.values())
+    query = parsed(read_query(config.query), config.dialect) if sources else None
+    return [] if query is None or query.windows or query.services else sources
+
+
 def is_config(query: str) -> bool:
     """Whether what was given is the YAML file of a run."""
     return query.lower().endswith((".yaml", ".yml"))
@@ -102,6 +114,12 @@ def _carry_out(config: "RunConfig") -> None:
     from freshkeeper.maintenance.observe.metrics import Metrics, address_of
     from freshkeeper.maintenance.run.stopping import Stopping
 
+    if sources := _followed(config):
+        from freshkeeper.commands.follow import deliver, opened
+
+        budget = float(config.budget) if "budget" in config.model_fields_set else None
+        with opened(sources, read_query(config.query), budget, float(config.bank)) as asked:
+            return deliver(asked)
     if config.journal and Path(config.journal).is_file():
         raise ConfigError(f"--journal {config.journal} is a file: name a directory")
     tell = teller(config.log)
@@ -139,6 +157,7 @@ def _carry_out(config: "RunConfig") -> None:
         tell(line)
     if session.failures:
         raise typer.Exit(1)
+    return None
 
 
 def _fragments() -> "ViewFragments":

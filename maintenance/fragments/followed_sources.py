@@ -1,6 +1,6 @@
 """Sources that are followed, from what is said of them: an address, or the YAML file of a source of fragments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.fragments.annotation_style import Style
 from freshkeeper.maintenance.fragments.page_requests import PageRequests
 from freshkeeper.maintenance.service.source_config import SourceConfig, config_of, read_config
-from freshkeeper.maintenance.service.sources import fragments_of, limiter_of
+from freshkeeper.maintenance.service.sources import FRAGMENTS, fragments_of, limiter_of
 from freshkeeper.policies.errors import ConfigError
 
 
@@ -22,6 +22,21 @@ def source_named(written: str) -> SourceConfig:
     if config.kind != "fragments":
         raise ConfigError(f"{written} has {config.kind}: what is followed are fragments")
     return config
+
+
+def all_fragments(sources: Iterable[str | SourceConfig]) -> list[SourceConfig]:
+    """The configs of sources, where all of them are of fragments; else none."""
+    found = []
+    for written in sources:
+        if isinstance(written, str) and written.lower().startswith(FRAGMENTS):
+            found.append(config_of({"fragments": written[len(FRAGMENTS) :]}, "--source"))
+        elif not isinstance(written, str):
+            found.append(written)
+        elif written.lower().endswith((".yaml", ".yml")):
+            found.append(read_config(Path(written)))
+        else:
+            return []
+    return found if all(config.kind == "fragments" for config in found) else []
 
 
 def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -> AnnotatedSource:

@@ -35,6 +35,7 @@ def test_follow_delivers_lines_that_hold_and_asks_again_when_they_expire(call, s
     assert 1 <= len(lines) <= 3
     for line in lines:
         assert line["t"] < line["until"]
+        assert line["fresh"] == 1.0
         assert [answer["s"]["value"] for answer in line["answers"]] == ["Ghent"]
     assert sum("sign" in target for target in site.targets) == 1
 
@@ -124,6 +125,20 @@ def test_run_serves_what_its_views_hold_and_points_to_follow(call, tmp_path, sit
     code, out, err = call("run", once, "--fetch", "always", "--source", f"{E}t=fragments:{site.url}")
     assert json.loads(out)["answers"][0]["bindings"]["s"]["value"] == "Ghent"
     assert "`freshkeeper follow` answers one over fragments" in err
+
+
+def test_run_follows_a_query_without_windows_over_fragments_alone(call, site):
+    given = ["--source", f"{E}t=fragments:{site.url}"]
+    code, out, err = call("run", f"SELECT * {{ ?t <{E}sign> ?s }}", *given)  # which never changes, so it ends
+    assert code == 0, err
+    (line,) = (json.loads(each) for each in out.splitlines())
+    assert line["answers"] == [{"s": {"type": "literal", "value": "Ghent"}, "t": {"type": "uri", "value": f"{E}t"}}]
+    code, _, err = call("run", f"SELECT * {{ ?t <{E}sign> ?s . ?t ?p ?o }}", *given)
+    assert code != 0
+    assert "name the predicate" in err
+    code, _, err = call("run", f"SELECT * {{ ?t <{E}sign> ?s }}", *given, "--budget", "50", "--bank", "50")
+    assert code == 0
+    assert "cost units in 1 evaluations" in err
 
 
 def test_fragments_of_a_run_need_an_address(call):
