@@ -9,6 +9,7 @@ import argparse
 import shutil
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
 from stopwatch import ratios, show
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
@@ -99,7 +101,48 @@ def single(scene: Scene, policy: Policy, until: int) -> tuple[float, float, floa
     return float(np.mean(fresh)), float(manager.ledger.spent), time.perf_counter() - began
 
 
-def streamed(spark: SparkSession, scene: Scene, policy: Policy, graph: OnCluster | None) -> tuple[float, float, int]:
+class Clock:
+    """Where the time of micro-batches goes: seconds by what they ended with, and what Spark says of its own part."""
+
+    def __init__(self) -> None:
+        """It runs from here on."""
+        self.last = time.perf_counter()
+        self.steps: Counter[str] = Counter()
+        self.spark: Counter[str] = Counter()
+        self.batches = 0
+
+    def __call__(self, step: str) -> None:
+        """A step is done."""
+        now = time.perf_counter()
+        self.steps[step] += now - self.last
+        self.last = now
+
+    def progress(self, query: StreamingQuery) -> None:
+        """Of micro-batches that had events."""
+        for batch in query.recentProgress:
+            if batch["numInputRows"]:
+                self.batches += 1
+                self.spark.update({name: ms / 1000 for name, ms in batch["durationMs"].items()})
+
+    def rows(self) -> list[list[str]]:
+        """Seconds per micro-batch and shares of it."""
+        own = {name: self.steps[step] for name, step in STEPS.items()}
+        own["decided, fetched"] += sum(self.steps[step] for step in ("intended", "fetched", "recorded"))
+        plan = sum(self.spark[name] for name in ("latestOffset", "getBatch", "queryPlanning"))
+        logs = sum(self.spark[name] for name in ("walCommit", "commitOffsets", "commitBatch"))
+        counted = self.spark["addBatch"] - sum(own.values())
+        parts = {"files listed, planned (Spark)": plan, "logs (Spark)": logs, "counted, to the driver": counted, **own}
+        whole = self.spark["triggerExecution"]
+        return [[name, f"{taken / self.batches:.3f} s", f"{taken / whole:.0%}"] for name, taken in parts.items()]
+
+
+STEPS = {"decided, fetched": "answered", "answers written": "written", "snapshot": "committed"}
+"""What ends with which step, behind the counts' arrival."""
+
+
+def streamed(
+    spark: SparkSession, scene: Scene, policy: Policy, graph: OnCluster | None, clock: Clock | None = None
+) -> tuple[float, float, int]:
     """Seconds, spending and the last instant of the query."""
     for name in ("state", "answers"):
         shutil.rmtree(scene.place / name, ignore_errors=True)
@@ -108,11 +151,14 @@ def streamed(spark: SparkSession, scene: Scene, policy: Policy, graph: OnCluster
     writer = enrich(
         events, on="sn", at="t_ms", source=scene.remote, policy=policy, budget=GAMMA, window=RANGE, step=STEP,
         start=scene.trace.t0, warm=scene.warm, state=scene.place / "state", sink=scene.place / "answers",
-        value="bigint", seed=SEED, graph=graph,
+        value="bigint", seed=SEED, graph=graph, reached=clock or (lambda _: None),
     )  # fmt: skip
     began = time.perf_counter()
-    writer.trigger(availableNow=True).start().awaitTermination()
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
     taken = time.perf_counter() - began
+    if clock is not None:
+        clock.progress(query)
     evaluations = read_journal(scene.place / "state", "evaluations")
     return taken, sum(evaluations["spent"].to_pylist()), max(evaluations["t_ms"].to_pylist())
 
@@ -140,17 +186,18 @@ def planned(spark: SparkSession, scene: Scene) -> tuple[float, float]:
     return taken * STEP / (last - scene.trace.t0), answers / taken
 
 
-def report(events: int) -> None:
+def report(events: int, files: int) -> None:
     """Both ways, and the plan that leaves the graph on the cluster, on a part of it and with 50 times the edges."""
     place = Path(tempfile.mkdtemp(prefix="enrich-"))
     whole = scene(events, KEYS, EDGES, place / "whole")
     small, wide = (scene(WARM_UP, KEYS, edges, place / str(edges)) for edges in (EDGES, WIDE))
-    for each, files in ((whole, FILES), (small, 1), (wide, 1)):
-        each.drop(files)
+    for each, number in ((whole, files), (small, 1), (wide, 1)):
+        each.drop(number)
     # Plans of a few jobs are not worth planning twice: without adaptive execution an evaluation takes half the time.
     spark = spark_session("local[2]", {"spark.driver.memory": "4g", "spark.sql.adaptive.enabled": "false"})
     streamed(spark, small, make("gain"), None)  # Spark and the kernels are warm from here on
-    taken, spent, until = streamed(spark, whole, make("gain"), None)
+    clock = Clock()
+    taken, spent, until = streamed(spark, whole, make("gain"), None, clock)
     fresh, answers = freshness(spark, whole)
     alone_fresh, alone_spent, alone = single(whole, make("gain"), until)
     (small_step, small_rate), (wide_step, wide_rate) = planned(spark, small), planned(spark, wide)
@@ -172,6 +219,11 @@ def report(events: int) -> None:
             ["  answers per second", f"{wide_rate:,.0f}", ""],
         ],
     )
+    show(
+        f"A micro-batch of {count // files:,} events, the mean of {clock.batches}",
+        ["", "seconds", "share"],
+        clock.rows(),
+    )
     ratios(
         {
             "events_per_second": count / taken,
@@ -186,4 +238,6 @@ def report(events: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=EVENTS)
-    report(parser.parse_args().events)
+    parser.add_argument("--files", type=int, default=FILES, help="micro-batches")
+    asked = parser.parse_args()
+    report(asked.events, asked.files)
