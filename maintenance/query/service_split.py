@@ -152,8 +152,13 @@ def _term(term: object) -> str:
 
 
 def split_of(query: Query, service: ServicePattern, volatile_predicates: Iterable[str] | None) -> Split:
-    """Joined by what the windows give it there; SplitError where no values reach it. None: nothing in it changes."""
+    """Joined by what the windows give it there; SplitError where no values reach it. None: nothing in it changes.
+
+    Where windows give it nothing, but stand beside static graphs that do, it is joined by what these give it.
+    """
     windows = query.given(service) if service in query.outer_services else query.windowed
+    if windows and windows.isdisjoint(service.variables):
+        windows = query.context(service).variables if service in query.outer_services else windows
     lost = query.windowed.intersection(service.variables)
     if lost and not windows.intersection(service.variables):
         raise SplitError(

@@ -40,6 +40,8 @@ BODIES = [
     BLOG + " SERVICE <urn:shop> { ?topic <urn:by> ?user . ?user <urn:price> ?price }",
     BLOG + " SERVICE <urn:shop> { ?topic <urn:price> ?price }",
     BLOG + " ?topic <urn:kind> ?kind",
+    "?topic <urn:owner> ?owner SERVICE <urn:blog> { ?owner <urn:n> ?n }",
+    "?topic <urn:owner> ?owner SERVICE <urn:blog> { ?of <urn:by> ?owner . ?of <urn:n> ?n }",
     "SERVICE <urn:blog> { ?topic <urn:by> ?user . ?user <urn:n> ?post }",
 ]
 PATTERNS = [
@@ -149,7 +151,10 @@ def answered(
         changes = [(t, of_mixed_type(draw, quad)) for t, quad in changes]
     volatile = {"urn:blog": ["urn:n"], "urn:shop": ["urn:price"]}
     sources = {name: Source.embedded(quads, each, list(changes)) for name, each in volatile.items()}
-    graphs = {"": [Quad(NamedNode(f"urn:t{n}"), NamedNode("urn:kind"), Literal(n % 2)) for n in range(3)]}
+    kinds = [Quad(NamedNode(f"urn:t{n}"), NamedNode("urn:kind"), Literal(n % 2)) for n in range(3)]
+    owner = NamedNode("urn:owner")
+    owners = [Quad(NamedNode(f"urn:t{n}"), owner, NamedNode(f"urn:u{n // m}")) for n in range(4) for m in (1, 2)]
+    graphs = {"": kinds + owners}
     seen: list[tuple[object, ...]] = []
     built = build(
         parse(text), graphs, sources=sources, settings=settings(seed, seen, policies), evaluator=EvaluatorKind(kind)
@@ -176,3 +181,19 @@ def test_both_evaluators_say_the_same_of_groups_of_mixed_numbers(seed: int) -> N
     text, policies = grouped_query(random.Random(f"mixed {seed}")), ("bundle", "sbm", "lru", "random")
     expected, recorded = answered(text, seed, "snapshot", policies, mixed=True)
     assert answered(text, seed, "native", policies, mixed=True) == (expected, recorded), text
+
+
+@pytest.mark.parametrize("kind", ["native", "snapshot"])
+def test_what_a_static_graph_says_of_elements_can_be_asked_for(kind: str) -> None:
+    text = """SELECT ?post ?n FROM NAMED <urn:g> FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S]
+    { WINDOW <urn:w> { ?post <urn:topic> ?topic } GRAPH <urn:g> { ?topic <urn:owner> ?user }
+      SERVICE <urn:blog> { ?user <urn:n> ?n } }"""
+    topic, owner, n = (NamedNode(f"urn:{name}") for name in ("topic", "owner", "n"))
+    graphs = {"urn:g": [Quad(NamedNode("urn:jazz"), owner, NamedNode(f"urn:{name}")) for name in ("ann", "bob")]}
+    quads = [Quad(NamedNode(f"urn:{name}"), n, Literal(at)) for at, name in enumerate(["ann", "bob", "cyd"])]
+    source = Source.embedded(quads, ["urn:n"])
+    given = MaintenanceSettings(lambda _: make("lru"), BudgetRule.of(2))
+    query = build(parse(text), graphs, sources={"urn:blog": source}, settings=given, evaluator=EvaluatorKind(kind))
+    (result,) = run(query, {"urn:s": [(1000, Triple(NamedNode("urn:p"), topic, NamedNode("urn:jazz")))]})
+    assert sorted(int(answer["n"].value) for answer, _ in result.solutions()) == [0, 1]  # type: ignore[union-attr]
+    assert [fresh.probability for _, fresh in result.solutions()] == [1.0, 1.0]
