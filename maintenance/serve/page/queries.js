@@ -76,7 +76,7 @@ class QueryRow {
     write(this.numbers.spent, query.budget === null ? "–" : `${amount(query.spent)} of ${amount(query.budget)}`);
     write(this.numbers.rate, rate(query.rate));
     write(this.numbers.behind, duration(query.behind));
-    this.numbers.spent.title = query.shared ? "all queries share one budget" : "in the last evaluation, of what each is paid";
+    this.numbers.spent.title = query.shared ? "all queries share one budget" : "in the last evaluation, of what it is paid or had saved";
     this.bar.root.toggleAttribute("hidden", query.budget === null);
     this.bar.show(query.spent / query.budget);
     if (query.points !== this.points) sparkline(this.spark, query.points.slice(-IN_ROW), query.target, query.gaps);

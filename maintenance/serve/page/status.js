@@ -101,9 +101,9 @@ const targetOf = (views) => {
   const wanted = views.map((view) => view.freshness.target).filter((target) => target !== null);
   return wanted.length ? Math.max(...wanted) : null;
 };
-// What an evaluation is paid; of a budget that is shared, all of it, once.
+// What an evaluation is paid, or had where more was saved; of a budget that is shared, all of it, once.
 const budgetOf = (views) => {
-  const paid = views.map((view) => view.budget.per_evaluation);
+  const paid = views.map((view) => Math.max(view.budget.per_evaluation, view.last?.budget ?? 0));
   return !views.length ? null : views.some((view) => view.budget.shared) ? Math.max(...paid) : paid.reduce((all, one) => all + one, 0);
 };
 const auditedOf = (views) => {
