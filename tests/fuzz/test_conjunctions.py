@@ -20,7 +20,7 @@ from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.policies.errors import InputError
 
-QUERIES = int(os.environ.get("FUZZ_QUERIES", "4000")) // 10
+QUERIES = int(os.environ.get("FUZZ_QUERIES", "1500")) // 10
 SEED = os.environ.get("FUZZ_SEED", "")
 Item = TypeVar("Item")
 

@@ -133,9 +133,9 @@ def _bag(rows):
 def test_whatever_the_engine_asks_a_remote_is_answered_by_fragments_as_it_is_by_the_whole(monkeypatch):
     monkeypatch.setattr(query_runner, "Remote", Both)
     Both.asked = 0
-    for n in range(1500):
+    for n in range(400):
         case = case_of(f"fragments{n}")
         if any(isinstance(each, Service) for each in walk(case.query)):
             assert outcome(case, EvaluatorKind.SNAPSHOT).kind not in ("wrong", "crash"), case.seed
-    assert Both.asked > 1000
+    assert Both.asked > 250
     assert instants
