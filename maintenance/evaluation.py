@@ -10,8 +10,9 @@ import numpy as np
 from freshkeeper.maintenance.budget.audit import Audit, Draws
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.service.endpoint import Copy, Late
+from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, Kinds
-from freshkeeper.policies.base import Budget, Round, Selection
+from freshkeeper.policies.base import NEVER, Budget, Round, Selection
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +224,19 @@ class Answers:
     """the keys of the cached entries"""
     values: list[object]
 
+    @classmethod
+    def of(cls, join: Join, view: View) -> Self:
+        """The answers that a join stands for."""
+        sn, sr = join.rows
+        held = join.refreshed[sr] != NEVER
+        sn, sr = sn[held], sr[held]
+        sns, srs = view.sns.keys, view.srs.keys
+        numbers = sr.tolist()
+        return cls(
+            join.now, sn, sr, join.weight[held], join.refreshed[sr], join.fresh[held], view.kinds[sr],
+            [sns[n] for n in sn.tolist()], [srs[n] for n in numbers], join.values(numbers, view.values),
+        )  # fmt: skip
+
     @property
     def age(self) -> Ints:
         """How long before the evaluation each copy was fetched."""
@@ -300,13 +314,3 @@ class Evaluation:
     def with_marks(self, marked: int) -> "Evaluation":
         """So many window mappings of lookup keys that were never fetched are answered all the same."""
         return replace(self, record=replace(self.record, missed=self.record.missed - marked, marked=marked))
-
-
-@dataclass(frozen=True)
-class Regular:
-    """A cached entry that is believed to change by a clock."""
-
-    key: Hashable
-    chance: float
-    """the probability that it does"""
-    period_ms: float

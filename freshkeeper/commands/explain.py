@@ -12,9 +12,9 @@ from freshkeeper.commands.screen import print_json
 from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from freshkeeper.maintenance.evaluation import Regular
     from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.run.run_config import RunConfig
+    from freshkeeper.maintenance.view.regular import Regular
 
 SHOWN = 10
 """Regular entries of a source that are shown."""

@@ -155,3 +155,12 @@ class Ledger:
         limit = self.evaluations * self.rule.per_evaluation + self.rule.initial
         if not self.overdraft and self.spent > limit:
             raise BudgetError(f"{self.spent} cost units were spent in {self.evaluations} evaluations that paid {limit}")
+
+
+def rule_of(budget: "BudgetRule | Ledger | Amount") -> "BudgetRule | Ledger":
+    """A rule, or a number of requests for every evaluation."""
+    if isinstance(budget, BudgetRule | Ledger):
+        return budget
+    if isinstance(budget, int | float | Fraction) and not isinstance(budget, bool):
+        return BudgetRule.of(budget)
+    raise ConfigError(f"a budget is what an evaluation may spend, as BudgetRule.of(2) or 2, not {budget!r}")

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from freshkeeper.maintenance.budget.controller import Controller
 from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
-from freshkeeper.policies.errors import BudgetError
+from freshkeeper.policies.errors import BudgetError, ConfigError
 
 
 @dataclass(eq=False)
@@ -57,3 +57,12 @@ class TargetLedger(Ledger):
         self.due, self.total = Fraction(state.get("due", 0)), Fraction(state.get("total", state["spent"]))
         if "controller" in state:
             self.controller.load(state["controller"])
+
+
+def ledger_of(budget: BudgetRule | Ledger, target: float | None) -> Ledger:
+    """The ledger of a manager: its own, one that it shares, or one that pays what a target needs."""
+    if target is None:
+        return budget if isinstance(budget, Ledger) else Ledger(budget)
+    if isinstance(budget, Ledger):
+        raise ConfigError("a target needs a budget of its own, as BudgetRule.of(10): others share this ledger")
+    return TargetLedger.towards(target, budget)

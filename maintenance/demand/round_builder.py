@@ -1,17 +1,17 @@
 """The round of one evaluation: what the policy sees, built from graph, view and change knowledge."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import numpy as np
 
 from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.service.endpoint import Price
+from freshkeeper.maintenance.service.endpoint import Asked, Price
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Floats, Ints
-from freshkeeper.policies.base import Case, Policy, Round, Scope
+from freshkeeper.policies.base import Budget, Case, Policy, Round, Scope
 
 LONGEST_HORIZON = 64
 """H is cut here: a window of more steps is planned for only so far ahead."""
@@ -63,6 +63,14 @@ class RoundBuilder:
         if missing != each:
             cost[self.view.missing(srs)] = missing
         return cost
+
+    def without(self, resting: Iterable[Asked], srs: Ints, round: Round, budget: Budget) -> Round:
+        """What rests costs more than there is, so that no policy waits for it."""
+        by_kind = self.view.srs.by_kind
+        slots = [by_kind[kind][key] for kind, key in resting if key in by_kind[kind]]
+        if not slots:
+            return round
+        return replace(round, cost=np.where(np.isin(srs, slots), budget.available + round.cost + 1, round.cost))
 
     def _instants(self, now: int, k: int) -> Ints:
         """The evaluations ahead; those of a count window at the pace seen so far."""
