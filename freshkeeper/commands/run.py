@@ -141,6 +141,7 @@ def _carry_out(config: "RunConfig") -> None:
             tell(f"metrics at http://{host}:{metrics.serve(port, host, lambda: session.links)}/metrics")
         results = 0
         with Stopping(lambda: session.waits).listening() as stopping, closing(session.results()) as found:
+            session.before_waiting(stopping.check)
             for result in found:
                 results += 1
                 out.put(result)

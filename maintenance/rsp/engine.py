@@ -47,6 +47,8 @@ class Engine:
     """is told when evaluations begin and end"""
     reading: bool = False
     """whether it waits for elements, and evaluates nothing"""
+    before_reading: Callable[[], None] = field(default=lambda: None)
+    """raises what ends it where it should not wait any more"""
 
     def register(self, query: ContinuousQuery) -> None:
         """One more query."""
@@ -71,14 +73,15 @@ class Engine:
                 yield result
         lost: InputLostError | None = None
         while lost is None and (behind := self.inputs.next()) is not None:
+            self.reading = True
             try:
-                self.reading = True
+                self.before_reading()
                 batch = behind.read()
-                self.reading = False
             except InputLostError as error:
                 if behind.first is None:
                     raise
                 lost, batch = error, behind.end()
+            self.reading = False
             self._hand_on(behind.name, batch)
             yield from self.advance(self.inputs.watermark())
         if lost is None or all(one.ended for one in self.inputs):

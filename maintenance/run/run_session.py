@@ -166,6 +166,10 @@ class Session:
         """Whether it waits for elements, and evaluates nothing."""
         return self._engine.reading
 
+    def before_waiting(self, check: Callable[[], None]) -> None:
+        """Call this whenever it is about to wait for elements."""
+        self._engine.before_reading = check
+
     @property
     def links(self) -> dict[str, LinkStatus]:
         """How streams over a network are connected."""

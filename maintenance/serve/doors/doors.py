@@ -44,8 +44,8 @@ class Doors:
         outgoing = []
         for name, one in config.outputs.items():
             for query in one.queries:
-                if query not in service.queries.all and query not in config.queries:
-                    raise UnknownNameError(f"query for outputs.{name}", query, service.queries.all)
+                if query not in service.queries.all:  # it may be registered later
+                    tell(str(UnknownNameError(f"query for outputs.{name} yet:", query, service.queries.all)))
             place = config.state / "outputs"
             output = one.opened(place / f"{name}.dead-letters.ndjson")
             outgoing.append(Outgoing(name, service, Sender(output, tell), place, frozenset(one.queries)))

@@ -74,7 +74,7 @@ class Incoming:
             except Exception as error:  # as an address that is no stream any more: a person has to look, and it goes on
                 feed.status.connected, feed.status.failure = False, shown(error_text(error))
                 LOGGER.error("the stream %s cannot be read: %s", name, shown(error_text(error)))
-                time.sleep(1)
+                time.sleep(feed.backoff.next())
 
     def _push(self, name: str, received: Received) -> None:
         """As soon as there is room."""

@@ -10,6 +10,9 @@ from servers import eventually
 from serving import POSTS, TOPICS, configured, posts, served
 
 from freshkeeper.maintenance.serve.doors.answer_tail import AnswerTail
+from freshkeeper.maintenance.serve.doors.doors import Doors
+from freshkeeper.maintenance.serve.security import Guard
+from freshkeeper.maintenance.serve.server import opened
 from freshkeeper.policies.errors import ConfigError
 
 
@@ -76,13 +79,18 @@ def test_what_is_mistyped_in_a_config_is_said(tmp_path, more, says):
         configured(tmp_path, **more)
 
 
-def test_an_output_for_a_query_that_is_not_there_is_an_error(tmp_path):
-    config = configured(tmp_path, queries={"topics": TOPICS}, outputs={"a": {"to": "x", "queries": "topic"}})
-    with (
-        pytest.raises(ConfigError, match=r"there is no query for outputs\.a 'topic'; did you mean 'topics'"),
-        served(config),
-    ):
-        pass
+def test_an_output_for_a_query_that_is_not_there_is_told_as_one_may_come(tmp_path):
+    outputs = {"a": {"to": str(tmp_path / "out.ndjson"), "queries": "topic"}}
+    config, told = configured(tmp_path, queries={"topics": TOPICS}, outputs=outputs), []
+    door = opened(config, Guard(None, None))
+    Doors.of(config, door, told.append)
+    door.service.close()
+    assert told == ["there is no query for outputs.a yet: 'topic'; did you mean 'topics'?"]
+    with served(config) as service:
+        service.register("topic", TOPICS)
+        service.push(posts(500, 1500))
+        assert eventually(lambda: (tmp_path / "out.ndjson").exists())
+    assert [json.loads(line)["t"] for line in (tmp_path / "out.ndjson").read_text().splitlines()] == [1000]
 
 
 def test_answers_are_followed_over_files_that_are_begun_anew(tmp_path):

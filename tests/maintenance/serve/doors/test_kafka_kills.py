@@ -12,7 +12,7 @@ import time
 import httpx
 import pytest
 import service_lives
-from kafka import brokers, everything, properties, send
+from kafka_brokers import brokers, everything, properties, send
 from serving import POSTS, TOPICS, E
 
 STEP = 100

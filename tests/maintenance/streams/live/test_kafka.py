@@ -11,8 +11,9 @@ import time
 import lives
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from kafka import brokers, properties, send
+from kafka_brokers import brokers, properties, send
 
+from freshkeeper.maintenance.streams.live import kafka
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
@@ -26,7 +27,7 @@ def line(at):
     return f'{at}\t<urn:a{at}> <urn:b> "{at}" .'
 
 
-def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path):
+def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path, monkeypatch):
     with brokers() as address:
         url = f"kafka://{address}/cars?group=g&{properties(tmp_path)}"
         send(address, "cars", [(at % 4, line(at)) for at in range(1, 401)])
@@ -49,6 +50,7 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path):
         again.feed.stop()
         with pytest.raises(ConfigError, match=r"there is no topic bikes .*; there are: cars"):
             next(open_stream(url.replace("cars", "bikes"), Mistakes()).batches())
+    monkeypatch.setattr(kafka, "PATIENCE", 0.5)
     with pytest.raises(InputLostError, match=r"the stream kafka://.* cannot be reached"):
         next(open_stream(url, Mistakes()).batches())
 
