@@ -1,13 +1,19 @@
 """Loops of hash tables over up to three ids, compiled.
 
-A group is what has equal keys. `table` finds groups (open addressing, -1 where nothing is); `keys` has their keys, in
-three columns; `head` and `count` their members, linked both ways by `after` and `before`, -1 at the ends.
+A group is what has equal keys. `table` finds groups (open addressing, -1 where nothing is); a row of `groups` has its
+keys, its first member and how many there are, a row of `members` its neighbours in the group, -1 at the ends, and the
+group: what is looked at together lies together, as tables are larger than caches.
 """
 
 import numpy as np
 from numba import njit
 
 from freshkeeper.policies.arrays import Ints
+
+HEAD, COUNT, GROUP_WIDTH = 3, 4, 5
+"""Of a group, behind its three keys."""
+AFTER, BEFORE, OWNER, MEMBER_WIDTH = 0, 1, 2, 3
+"""Of a member."""
 
 
 @njit(cache=True, nogil=True)
@@ -22,83 +28,80 @@ def place(a: int, b: int, c: int, mask: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def find(table: Ints, keys: Ints, a: int, b: int, c: int) -> int:
+def find(table: Ints, groups: Ints, a: int, b: int, c: int) -> int:
     """The group with these keys, or the place for it as -1 - place."""
     mask = table.size - 1
     at = place(a, b, c, mask)
     while table[at] >= 0:
         g: int = table[at]
-        if keys[0, g] == a and keys[1, g] == b and keys[2, g] == c:
+        if groups[g, 0] == a and groups[g, 1] == b and groups[g, 2] == c:
             return g
         at = (at + 1) & mask
     return -1 - at
 
 
 @njit(cache=True, nogil=True)
-def link(
-    table: Ints, keys: Ints, head: Ints, count: Ints, after: Ints, before: Ints, owner: Ints, groups: int,
-    members: Ints, a: Ints, b: Ints, c: Ints,
-) -> int:  # fmt: skip
-    """Put members into the groups of their keys; returns how many groups there are then."""
-    for n in range(members.size):
-        m = members[n]
-        g = find(table, keys, a[n], b[n], c[n])
+def link(table: Ints, groups: Ints, members: Ints, used: int, new: Ints, a: Ints, b: Ints, c: Ints) -> int:
+    """Put new members into the groups of their keys; `used` groups are there, returns how many there are then."""
+    for n in range(new.size):
+        m = new[n]
+        g = find(table, groups, a[n], b[n], c[n])
         if g < 0:
-            table[-1 - g] = groups
-            g = groups
-            keys[0, g], keys[1, g], keys[2, g] = a[n], b[n], c[n]
-            head[g], count[g] = -1, 0
-            groups += 1
-        first = head[g]
-        after[m], before[m], owner[m] = first, -1, g
+            table[-1 - g] = used
+            g = used
+            groups[g, 0], groups[g, 1], groups[g, 2] = a[n], b[n], c[n]
+            groups[g, HEAD], groups[g, COUNT] = -1, 0
+            used += 1
+        first = groups[g, HEAD]
+        members[m, AFTER], members[m, BEFORE], members[m, OWNER] = first, -1, g
         if first >= 0:
-            before[first] = m
-        head[g] = m
-        count[g] += 1
-    return groups
+            members[first, BEFORE] = m
+        groups[g, HEAD] = m
+        groups[g, COUNT] += 1
+    return used
 
 
 @njit(cache=True, nogil=True)
-def unlink(head: Ints, count: Ints, after: Ints, before: Ints, owner: Ints, members: Ints) -> None:
+def unlink(groups: Ints, members: Ints, gone: Ints) -> None:
     """Take members out of their groups."""
-    for n in range(members.size):
-        m = members[n]
-        g, left, right = owner[m], before[m], after[m]
+    for n in range(gone.size):
+        m = gone[n]
+        g, left, right = members[m, OWNER], members[m, BEFORE], members[m, AFTER]
         if left >= 0:
-            after[left] = right
+            members[left, AFTER] = right
         else:
-            head[g] = right
+            groups[g, HEAD] = right
         if right >= 0:
-            before[right] = left
-        count[g] -= 1
+            members[right, BEFORE] = left
+        groups[g, COUNT] -= 1
 
 
 @njit(cache=True, nogil=True)
-def refill(table: Ints, keys: Ints, groups: int) -> None:
+def refill(table: Ints, groups: Ints, used: int) -> None:
     """Find groups by a table that is empty."""
-    for g in range(groups):
-        table[-1 - find(table, keys, keys[0, g], keys[1, g], keys[2, g])] = g
+    for g in range(used):
+        table[-1 - find(table, groups, groups[g, 0], groups[g, 1], groups[g, 2])] = g
 
 
 @njit(cache=True, nogil=True)
-def probe(table: Ints, keys: Ints, count: Ints, a: Ints, b: Ints, c: Ints, groups: Ints) -> int:
+def probe(table: Ints, groups: Ints, a: Ints, b: Ints, c: Ints, found: Ints) -> int:
     """The group of each of these keys, -1 where there is none; returns how many members they have together."""
     total = 0
     for n in range(a.size):
-        g = find(table, keys, a[n], b[n], c[n])
-        groups[n] = g if g >= 0 else -1
+        g = find(table, groups, a[n], b[n], c[n])
+        found[n] = g if g >= 0 else -1
         if g >= 0:
-            total += count[g]
+            total += groups[g, COUNT]
     return total
 
 
 @njit(cache=True, nogil=True)
-def expand(head: Ints, after: Ints, groups: Ints, rows: Ints, members: Ints) -> None:
-    """Every member of each group, beside the place of the group in the list."""
+def expand(groups: Ints, members: Ints, asked: Ints, rows: Ints, out: Ints) -> None:
+    """Every member of each group that is asked for, beside the place of the group in the list."""
     at = 0
-    for n in range(groups.size):
-        m = head[groups[n]] if groups[n] >= 0 else -1
+    for n in range(asked.size):
+        m = groups[asked[n], HEAD] if asked[n] >= 0 else -1
         while m >= 0:
-            rows[at], members[at] = n, m
+            rows[at], out[at] = n, m
             at += 1
-            m = after[m]
+            m = members[m, AFTER]
