@@ -28,7 +28,6 @@ from freshkeeper.maintenance.query.syntax.reading import read_query
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
 from freshkeeper.maintenance.query.syntax.tree import Group, Position, Source, TriplePattern
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.service.transport import Terms
 from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
 from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import NEVER, Kind
@@ -109,6 +108,7 @@ class ViewFragments:
         )
         fresh = dict(zip(slots.tolist(), kept[:, 0].tolist(), strict=True))
         since = view.last_refresh + moved
+        variables = endpoint.variables
         static, dynamic = dict[Triple, None](), dict[Triple, Believed]()
         for sn, slot in list(view.sns.numbers.items()):
             if not isinstance(sn, tuple):
@@ -117,7 +117,7 @@ class ViewFragments:
                 if sr not in until:
                     continue
                 for row in endpoint.rows(sn, view.srs.keys[sr], view.values[sr]):
-                    known = templates.known(endpoint.variables, row)
+                    known = dict(zip(variables, row, strict=False))
                     static.update(dict.fromkeys(filled(templates.static, known)))
                     for triple in filled(templates.dynamic, known):
                         one = Believed(Held(triple, int(since[sr]), until[sr]), fresh[sr])
@@ -175,10 +175,6 @@ class _Templates:
     def dynamic(self) -> list[Pattern]:
         """Of what is refreshed."""
         return self._patterns(self.split.dynamic)
-
-    def known(self, variables: Sequence[str], row: Terms) -> dict[str, object]:
-        """The values of one solution."""
-        return dict(zip(variables, row, strict=False))
 
     def _patterns(self, text: str) -> list[Pattern]:
         query = f"{self.split.prologue.text} SELECT * {{ {text} }}"
