@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,11 +72,15 @@ class Told:
         return Shown("\n".join(notes) or "Nothing is missing.", f"<ul>{listed}</ul>" if notes else "")
 
     def _headline(self, row: Mapping[str, Any]) -> str:
-        within, wanted = row["within_target"], f"{100 * self.target:.3g} %"
-        met = "" if within is None else f", {wanted} or more in {within:.0%} of the evaluations"
-        half = "" if row["ci95"] is None else f" (±{100 * row['ci95']:.1f})"
+        from freshkeeper.simulator.report.amounts import percent, percent_with_interval
+        from freshkeeper.simulator.report.intervals import Estimate
+
+        within, half = row["within_target"], row["ci95"]
+        wanted = f"{100 * self.target:.3g} % or more"
+        met = "" if within is None else f", {wanted} in {percent(within, 0)} of the evaluations"
         basis = "" if row["basis"] == "truth" else f" ({row['basis']})"
-        return f"{row['policy'] or 'The run'} kept {row['freshness']:.1%}{half} of the answers fresh{met}{basis}"
+        kept = percent_with_interval(Estimate(row["freshness"], nan if half is None else half, 0))
+        return f"{row['policy'] or 'The run'} kept {kept} of the answers fresh{met}{basis}"
 
 
 def told_of(run: Path, target: float = 0.9, setting: str = "") -> Told:

@@ -31,7 +31,7 @@ place = Path(given) if given else Path(temporary.name) / "demonstration"
 if not given:
     drawn = {"sns": 60, "srs": 60, "edges": 150, "change_law": "poisson", "change_interval_ms": [3000, 120_000]}
     world = {"workload": {**drawn, "arrival_interval_ms": [2000, 15_000]}, "knowledge": "learned", "start": "cold"}
-    size = {"evaluations": 150, "seeds": 3, "budget": 4, "policies": "random,lru,plan", "bound": "never"}
+    size = {"evaluations": 150, "seeds": 8, "budget": 4, "policies": "random,lru,plan", "bound": "never"}
     simulate(resolve({**world, **size, "answers": True}), place)
 told = told_of(place, target, setting)
 told.lead()

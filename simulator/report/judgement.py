@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,8 @@ def _calibration(drawn: Drawn, judged: Judgement, setting: str) -> View | None:
     if not of:
         return None
     numbers = [row[name] for rows in of.values() for row in rows for name in ("expected", "freshness")]
-    axis = charts.frame(numbers, cap=1.0)
+    whole = [floor(10 * min(numbers)) / 10, ceil(10 * max(numbers)) / 10]  # a single tenth has room around it
+    axis = charts.frame([*numbers, *whole], cap=1.0)
     blocks = [
         {"is": {"policy": policy, "bound": False}, "columns": {
             **_flat([row["freshness"] for row in rows]), "x": short(row["expected"] for row in rows),

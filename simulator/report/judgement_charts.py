@@ -53,7 +53,9 @@ def bars(title: str, names: int) -> dict[str, Any]:
 def parts(policies: int) -> dict[str, Any]:
     """One bar per policy, cut into what its requests came to."""
     scale = alt.Scale(domain=list(OUTCOMES), range=[css(colour) for colour in OUTCOMES.values()])
-    legend = alt.Legend(title=None, orient="bottom", columns=2, labelColor=css("ink"), symbolType="square")
+    legend = alt.Legend(
+        title=None, orient="bottom", columns=2, columnPadding=30, labelColor=css("ink"), symbolType="square"
+    )
     names = alt.Axis(labelLimit=150, labelColor=css("ink"), domain=False)
     chart = alt.Chart(alt.NamedData("rows")).mark_bar(height=16).encode(
         y=alt.Y("policy:N", sort=None, title=None, axis=names),

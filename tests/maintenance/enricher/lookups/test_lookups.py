@@ -252,6 +252,39 @@ def test_a_service_that_fails_says_so(shop, caplog):
     assert "503" in caplog.text
 
 
+def test_http_does_not_hold_up_an_event_loop():
+    asked, loop_runs = threading.Semaphore(0), threading.Event()
+
+    class Patient(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.release()
+            body = b"2" if loop_runs.wait(10) else b"null"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *said: object) -> None: ...
+
+    async def main() -> list[object]:
+        lookup = HttpLookup(f"http://{HERE}:{server.server_port}/{{key}}")
+        async with AsyncEnricher(lookup, "50/s") as enricher:
+            work = asyncio.create_task(enricher.get_many("abcd"))
+            for _ in range(4):  # all of them are under way before one is answered
+                while not asked.acquire(blocking=False):
+                    await asyncio.sleep(0.001)
+            loop_runs.set()
+            return [row.value for row in await work]
+
+    server = ThreadingHTTPServer((HERE, 0), Patient)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        assert asyncio.run(main()) == [2] * 4
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 @pytest.mark.parametrize(
     ("url", "said"), [("http://x/products", "needs {key} or {keys}"), ("http://x/?ids={keys}", "rows=... is needed")]
 )
