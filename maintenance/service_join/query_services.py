@@ -73,7 +73,7 @@ class QueryServices:
                 "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
             )
         if settings.missing is Missing.WAIT and (why := why_not_waiting(query, pattern, parts.sn)):
-            raise ConfigError(f"--missing wait: answers of this query cannot wait: {why}")
+            raise ConfigError(f"--missing wait: answers of this query cannot wait: {why}; take emit or drop")
         grid, numbered = grid_of(query, self.contents, self.start), NumberedPattern(pattern, parts)
         policy = settings.policy(case)
         return WantedView(self.registration, settings, self.contents, grid, numbered, source, policy, case, number)
