@@ -157,15 +157,21 @@ def _processes(question: "Question", jobs: int) -> int:
 
 
 def as_table(result: "Answer") -> "Table":
-    """One row per policy and cache."""
+    """One row per policy and cache, which a terminal of 80 columns has room for."""
     from freshkeeper.simulator.budget.words import HEADS, marks, row
 
-    question = result.question
+    question, chosen = result.question, result.question.experiment
+    told = [marks(one) for one in result.needed]
+    signs = dict(zip(dict.fromkeys(mark for each in told for mark in each), "*†", strict=False))
     rows: list[list[str | Text]] = []
-    for one in result.needed:
-        cells: list[str | Text] = [*row(result, one), ", ".join(marks(one))]
-        rows.append([Text(one.curve, style="bold" if one is result.best else ""), *cells[1:]])
+    for one, its in zip(result.needed, told, strict=True):
+        name = one.curve + "".join(signs[mark] for mark in its)
+        rows.append([Text(name, style="bold" if one is result.best else ""), *row(result, one)[1:]])
     heads = [f"{head.lower()} a {question.per}" if head in ("Requests", "Cost") else head.lower() for head in HEADS]
-    if not question.price:
-        heads, rows = [h for n, h in enumerate(heads) if n != 3], [[c for n, c in enumerate(r) if n != 3] for r in rows]
-    return table(f"What {question.target:.4g} of the answers fresh needs", [*heads, ""], rows, words=2)
+    left_out = {*(() if question.price else ("Cost",)), *(("At arrival",) if chosen.window == chosen.step else ())}
+    shown = [n for n, head in enumerate(HEADS) if head not in left_out]
+    heads, rows = [heads[n] for n in shown], [[cells[n] for n in shown] for cells in rows]
+    caption = ", ".join(f"{sign} {mark}" for mark, sign in signs.items())
+    return table(
+        f"What {question.target:.4g} of the answers fresh needs", heads, rows, words=2, caption=caption, narrow=True
+    )

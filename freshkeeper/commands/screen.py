@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import fill
 from typing import Any
 
 from rich.console import Console
@@ -53,13 +54,21 @@ def number(value: float | None) -> str:
 
 
 def table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], words: int = 1, caption: str = ""
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    words: int = 1,
+    caption: str = "",
+    narrow: bool = False,
 ) -> Table:
-    """A table whose first `words` columns are words and the others numbers."""
+    """A table whose first `words` columns are words and the others numbers; a narrow one has heads above each other."""
     named = Text(title) if title else None
     made = Table(title=named, title_justify="left", caption=caption or None, caption_justify="left")
     for n, column in enumerate(columns):
-        made.add_column(column, justify="left" if n < words else "right", overflow="fold")
+        cells = [str(row[n]) for row in rows] if narrow else []
+        whole = narrow and not any(len(cell.split()) > 1 for cell in cells)
+        head = fill(column, max(map(len, [*cells, *column.split()]))) if whole else column
+        made.add_column(head, justify="left" if n < words else "right", overflow="fold", no_wrap=whole)
     for row in rows:
         made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return made

@@ -51,7 +51,7 @@ class Tries:
         waiting: dict[Future[Series], tuple[Try, int]] = {}
         with _executor(jobs) as pool:
             for title, search in searches.items():
-                waiting |= self._submit(pool, title, next(search))
+                waiting |= self._asked(pool, title, search, next(search))
             while waiting:
                 for done in wait(waiting, return_when=FIRST_COMPLETED).done:
                     (title, budget), seed = waiting.pop(done)
@@ -59,10 +59,18 @@ class Tries:
                         continue
                     try:
                         wanted = searches[title].send(self.known[title, budget].share)
-                        waiting |= self._submit(pool, title, wanted)
+                        waiting |= self._asked(pool, title, searches[title], wanted)
                     except StopIteration as end:
                         found[title] = end.value
         return found
+
+    def _asked(
+        self, pool: Executor, title: str, search: Search, budget: float
+    ) -> "dict[Future[Series], tuple[Try, int]]":
+        """Try what a search wants; what was tried before is told at once; StopIteration where that is all."""
+        while (title, budget) in self.known:
+            budget = search.send(self.known[title, budget].share)
+        return self._submit(pool, title, budget)
 
     def _submit(self, pool: Executor, title: str, budget: float) -> "dict[Future[Series], tuple[Try, int]]":
         policy = next(one for one in self.question.policies if one.title == title)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.simulator.budget.search import least_budget
+from freshkeeper.simulator.budget.tries import Tries
 
 
 def found(fresh, target, guess, most):
@@ -59,3 +60,16 @@ def test_what_is_never_fresh_enough_is_said_after_the_most_was_tried(guess):
 
 def test_what_needs_nothing_is_found_at_the_least_that_can_be_paid():
     assert found(lambda budget: 1.0, 0.9, 4, 20)[0] == 0.1
+
+
+def test_what_was_tried_is_not_tried_again_whatever_the_number_of_seeds(ask):
+    told = []
+
+    def twice():
+        shares = [(yield 2.0), (yield 2.0), (yield 3.0), (yield 2.0)]
+        assert shares[0] == shares[1] == shares[3]
+        return 2.0
+
+    tries = Tries(ask(policies="lru", seeds=3, evaluations=10), 1, told.append)
+    assert tries.search({"lru": twice()}, 1) == {"lru": 2.0}
+    assert [point.knob for point in told] == [2.0, 3.0]
