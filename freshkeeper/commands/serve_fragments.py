@@ -34,8 +34,8 @@ def serve_fragments(
         str,
         typer.Option(
             metavar="STREAM",
-            help="elements that come meanwhile, in lines like those of --elements: -, follow:FILE, tcp://host:port or "
-            "http://... (server-sent events)",
+            help="elements that come meanwhile, in lines like those of --elements: -, follow:FILE, or an address as "
+            "streams of a run have, tcp://host:port, http://... (server-sent events) or ws://...",
         ),
     ] = "",
     notice: Annotated[

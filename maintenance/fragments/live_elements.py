@@ -2,8 +2,7 @@
 
 -                   standard input
 follow:delays.tsv   a file that grows
-tcp://host:port     lines
-http://...          server-sent events, whose data are lines
+tcp://host:port     lines; and the other addresses that streams have
 """
 
 import io
@@ -16,7 +15,7 @@ from typing import BinaryIO, cast
 from freshkeeper.maintenance.fragments.annotated_data import SHORT, read_element
 from freshkeeper.maintenance.fragments.annotation_style import Held
 from freshkeeper.maintenance.streams.live.feed import OnLoss
-from freshkeeper.maintenance.streams.opening import FOLLOW, Reception, is_live, open_stream
+from freshkeeper.maintenance.streams.opening import FOLLOW, WAYS, Reception, is_live, open_stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -53,6 +52,8 @@ class LiveElements:
     take: Callable[[list[Held]], list[str]]
     tell: Callable[[str], None]
     shift: int = 0
+    on_loss: OnLoss = OnLoss.RECONNECT
+    """when a connection ends"""
     wait: Callable[[], bool] = _pause
     """called where a file has not grown; False ends it"""
     served: int = 0
@@ -69,13 +70,10 @@ class LiveElements:
         if self.written.startswith(FOLLOW) and file.is_file():
             self._lines = TimedLines(str(file), lambda: cast(BinaryIO, GrowingFile(file, self.wait)), self._mistakes)
             return
-        stream = (
-            open_stream(self.written, self._mistakes, reception=Reception(OnLoss.END))
-            if is_live(self.written)
-            else None
-        )
+        reception = Reception(self.on_loss, self.tell)
+        stream = open_stream(self.written, self._mistakes, reception=reception) if is_live(self.written) else None
         if not isinstance(stream, TimedLines):
-            raise ConfigError(f"--live {self.written}: write -, follow:FILE, tcp://host:port or http://...")
+            raise ConfigError(f"--live {self.written}: write -, follow:FILE or an address ({WAYS})")
         self._lines = stream
 
     def run(self) -> None:
