@@ -50,8 +50,8 @@ java:                       ## Java 17 for Spark, installed where that is possib
 chromium:                   ## a browser that looks at pages, installed where that is possible
 	@command -v chromium >/dev/null || scripts/install-chromium || true
 
-databases:                  ## PostgreSQL and Redis for the tests of look-ups, installed where that is possible
-	@command -v redis-server >/dev/null && ls /usr/lib/postgresql >/dev/null 2>&1 || scripts/install-databases || true
+databases:                  ## PostgreSQL, Redis and Prometheus' promtool for the tests, installed where that is possible
+	@command -v redis-server >/dev/null && command -v promtool >/dev/null && ls /usr/lib/postgresql >/dev/null 2>&1 || scripts/install-databases || true
 
 peers:                      ## a server and a client of fragments, and axe-core, for the tests, from npm, installed where that is possible
 	@test -d .peers/ldf-server -a -d .peers/comunica -a -d .peers/axe || scripts/install-peers || true

@@ -212,6 +212,7 @@ class Session:
                 self._journal.tick()
         finally:
             self.watch.stop()
+            self._places.close()
             try:
                 self._journal.close()
             finally:

@@ -1,6 +1,8 @@
 """http://..., which sends events whose data are lines of timestamped N-Quads; ids of events say where to go on."""
 
+import os
 import re
+import socket
 from codecs import BOM_UTF8
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -79,9 +81,13 @@ class EventConnection:
     """of an event that is not whole yet"""
     _begun: bool = False
     _ended: bool = False
+    _socket: socket.socket | None = None
+    """beneath all readers"""
 
     def __post_init__(self) -> None:
         self._id = self.last
+        with suppress(OSError, ValueError):
+            self._socket = socket.socket(fileno=os.dup(self.source.fileno()))
 
     def receive(self) -> Received | None:
         """The data of all events that are whole; at the end also of one that is not, where nobody could ask again."""
@@ -89,7 +95,7 @@ class EventConnection:
             return None
         try:
             chunk = self.source.read1(CHUNK)
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, AttributeError) as error:  # the last where it was closed meanwhile
             raise LostError(_why(error)) from None
         *whole, self._rest = _END.split(self._rest + chunk)
         if len(self._rest) > LONGEST_LINE:
@@ -123,7 +129,10 @@ class EventConnection:
         """Nobody keeps an account."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Let go of it, whoever waits for it: a reader would hold up whoever closes what it reads."""
+        if self._socket is not None:
+            with suppress(OSError), self._socket as connection:
+                connection.shutdown(socket.SHUT_RDWR)
         self.source.close()
 
 

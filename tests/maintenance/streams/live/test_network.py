@@ -1,12 +1,16 @@
 """Streams from real servers: server-sent events, WebSockets, Redis."""
 
+import re
 import socket
 import threading
+from base64 import b64encode
 from contextlib import contextmanager
+from hashlib import sha1
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from databases import redis_server
+from servers import eventually
 
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.run.run_config import config_of
@@ -106,17 +110,38 @@ def test_messages_of_a_websocket_are_lines_over_connections():
         list(open_stream(address, Mistakes()).batches())
 
 
-def test_a_stream_that_is_stopped_ends_though_nothing_comes():
+HELLO = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+
+@pytest.mark.parametrize("kind", ["tcp", "http", "ws"])
+def test_a_stream_that_is_stopped_ends_though_nothing_comes(kind):
+    def answer():
+        connection, _ = server.accept()
+        asked = connection.recv(1 << 16) if kind != "tcp" else b""
+        key = re.search(rb"Sec-WebSocket-Key: (\S+)", asked)
+        if key is not None:
+            mark = b64encode(sha1(key[1] + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+            upgrade = b"HTTP/1.1 101 .\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "
+            connection.sendall(upgrade + mark + b"\r\n\r\n")
+        elif kind == "http":
+            connection.sendall(HELLO)
+        held.append(connection)
+
+    held, taken = [], []
     with socket.create_server(("127.0.0.1", 0)) as server:
-        stream, found = reading(f"tcp://127.0.0.1:{server.getsockname()[1]}")
-        connection, taken = [], []
+        stream, found = reading(f"{kind}://127.0.0.1:{server.getsockname()[1]}/")
         waiting = threading.Thread(target=lambda: taken.extend(found))
         waiting.start()
-        connection.append(server.accept()[0])
-        stream.feed.stop()
+        answer()
+        assert eventually(lambda: stream.feed.status.connected)
+        stopping = threading.Thread(target=stream.feed.stop)
+        stopping.start()
+        if kind == "ws":
+            held[0].close()  # who says goodbye waits for an answer
+        stopping.join(10)
         waiting.join(10)
-        assert not waiting.is_alive()
-        connection[0].close()
+        assert [waiting.is_alive(), stopping.is_alive()] == [False, False]
+        held[0].close()
 
 
 def test_entries_of_redis_come_once_and_go_on_where_one_was(tmp_path):
