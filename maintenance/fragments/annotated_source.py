@@ -26,6 +26,7 @@ from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverH
 from freshkeeper.maintenance.fragments.page_requests import PageRequests
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern, read_term
 from freshkeeper.maintenance.fragments.search_form import SearchForm
+from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.policies.errors import ConfigError
 
 TRIES = 3
@@ -78,7 +79,9 @@ class AnnotatedSource:
             found = {Style(speaking, timing) for timing, speaking in ways if speaking is not None}
             if len(found) > 1:
                 both = " and ".join(sorted(f"--speaking {each.speaking} --timing {each.timing}" for each in found))
-                raise ConfigError(f"{self.client.url} says in several ways how long triples hold: {both}; say which")
+                raise ConfigError(
+                    f"{shown(self.client.url)} says in several ways how long triples hold: {both}; say which"
+                )
             if not sample:
                 break
             self.style = next(iter(found), None)  # none where all that was looked at was over meanwhile

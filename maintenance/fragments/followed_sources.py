@@ -43,7 +43,8 @@ def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -
     """A source with its limits, its breaker and its price."""
     credentials = config.auth.read().hiding(config.addresses)
     client = replace(fragments_of(config, credentials), cached=keep and config.reuse)
-    requests = PageRequests(limiter_of(config), config.retries, config.timeout / 1000, config.per_request)
+    limits = limiter_of(config), config.retries, config.timeout / 1000, config.per_request
+    requests = PageRequests(*limits, credentials.mask)
     return AnnotatedSource(client, style, keep, requests=requests)
 
 

@@ -21,6 +21,7 @@ from freshkeeper.maintenance.service.http.sparql_over_http import USER_AGENT
 from freshkeeper.maintenance.service.http.status import check, http_date, media_type
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 from freshkeeper.maintenance.service.transport import Reply, Request
+from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.view.changes import UNKNOWN
 
 
@@ -96,7 +97,7 @@ class FragmentsOverHttp:
             f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} ours, and was gone by": ahead,
             f"its clock was set {clock.jumps} times": clock.jumps,
         }
-        return [f"{self.url}: {words}" for words, there in said.items() if there]
+        return [f"{shown(self.url)}: {words}" for words, there in said.items() if there]
 
     def close(self) -> None:
         """Close connections."""

@@ -31,6 +31,8 @@ class PageRequests:
     retries: int = 2
     timeout: float = 10.0
     price: float = 1.0
+    mask: Callable[[str], str] = str
+    """what errors are shown through: a source may echo who asks"""
     pause: Callable[[float], None] = _slept
     sent: int = 0
 
@@ -55,10 +57,10 @@ class PageRequests:
             except FetchError as fault:
                 if fault.refused:
                     self.limiter.succeeded()
-                    raise
+                    raise FetchError(self.mask(str(fault)), refused=True) from None
                 self.limiter.failed(fault.wait)
                 if not fault.again or n == self.retries:
-                    raise
+                    raise FetchError(self.mask(str(fault)), fault.again, fault.wait, keys=fault.keys) from None
                 self.pause(FIRST_WAIT * 2**n)
             else:
                 if self.sent > before:  # a page that holds still says nothing of the source

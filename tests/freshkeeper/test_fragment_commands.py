@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from fragment_sites import FragmentSite
+from fragment_sites import FragmentSite, Pages
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
@@ -25,6 +25,19 @@ def site(monkeypatch):
     made = FragmentSite(AnnotatedData([Quad(train, NamedNode(f"{E}sign"), Literal("Ghent"))], held))
     yield made
     made.stop()
+
+
+@pytest.fixture
+def pages():
+    made = []
+
+    def make(said):
+        made.append(Pages(said))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.stop()
 
 
 def test_follow_delivers_lines_that_hold_and_asks_again_when_they_expire(call, site):
@@ -125,6 +138,16 @@ def test_run_serves_what_its_views_hold_and_points_to_follow(call, tmp_path, sit
     code, out, err = call("run", once, "--fetch", "always", "--source", f"{E}t=fragments:{site.url}")
     assert json.loads(out)["answers"][0]["bindings"]["s"]["value"] == "Ghent"
     assert "`freshkeeper follow` answers one over fragments" in err
+
+
+def test_what_a_source_echoes_of_who_asks_is_not_shown(call, tmp_path, pages, monkeypatch):
+    monkeypatch.setenv("TRAINS_TOKEN", "s3cret-token")
+    server = pages(lambda target: (403, {"Content-Type": "text/plain"}, b"s3cret-token may not read this"))
+    (tmp_path / "s.yaml").write_text(f"fragments: {server.url}\nauth: {{bearer: TRAINS_TOKEN}}\n")
+    code, _, err = call("follow", "SELECT * { ?s <a:p> ?o }", "--source", "s.yaml")
+    assert code != 0
+    assert "may not read this" in err
+    assert "s3cret-token" not in err
 
 
 def test_run_follows_a_query_without_windows_over_fragments_alone(call, site):
