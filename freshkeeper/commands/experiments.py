@@ -14,7 +14,6 @@ import typer
 from freshkeeper.commands.model_options import options_of
 from freshkeeper.commands.screen import Bar, number, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError, StoppedError
-from freshkeeper.policies.registry import find
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -155,6 +154,8 @@ def _notes(place: Path) -> list[str]:
 
 def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
     """One row per setting and policy of a case and knowledge; what is the same in all of them is said once, above."""
+    from freshkeeper.policies.registry import find
+
     swept = {setting.name: setting.swept for setting in settings}
     free = {p.title for s in settings for p in s.experiment.policies if not getattr(find(p.name), "budgeted", True)}
     columns = {

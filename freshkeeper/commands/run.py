@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from freshkeeper.maintenance.fragments.serving_thread import ServingThread
     from freshkeeper.maintenance.fragments.view_fragments import ViewFragments
-    from freshkeeper.maintenance.outputs.output import SentOut
+    from freshkeeper.maintenance.outputs.sender import SentOut
     from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
     from freshkeeper.maintenance.run.run_config import RunConfig
@@ -195,7 +195,7 @@ def _session(
 
 def answers_of(session: "Session") -> "Delivery | AnswerFiles | SentOut":
     """Where the answers of a run go."""
-    from freshkeeper.maintenance.outputs.output import Sender, SentOut
+    from freshkeeper.maintenance.outputs.sender import Sender, SentOut
     from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
 
     config = session.config

@@ -28,7 +28,7 @@ FEW_BYTES = 1 << 24
 """The same in bytes."""
 
 
-class Keeper(Protocol):
+class IdOwner(Protocol):
     """Something that keeps ids as long as somebody has it."""
 
     def mark(self, live: Bools) -> None:
@@ -52,7 +52,7 @@ class Dictionary:
     _decoded: dict[int, Term] = field(default_factory=dict)
     _free: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _holders: list[Callable[[Bools], None]] = field(default_factory=list)
-    _keepers: WeakSet[Keeper] = field(default_factory=WeakSet)
+    _owners: WeakSet[IdOwner] = field(default_factory=WeakSet)
     _left: tuple[int, int] = (0, 0)
     """spellings and their bytes after the last sweep"""
 
@@ -118,10 +118,10 @@ class Dictionary:
         """Whoever keeps ids for as long as the dictionary lives says which: `mark(live)` sets live[id] for each."""
         self._holders.append(mark)
 
-    def keep(self, keeper: Keeper) -> None:
+    def keep(self, owner: IdOwner) -> None:
         """The same for what may go: it is asked as long as somebody else has it."""
         with self.lock:
-            self._keepers.add(keeper)
+            self._owners.add(owner)
 
     def sweep(self) -> None:
         """Free what nobody keeps, where there is twice as much as the last sweep left; between evaluations alone."""
@@ -130,7 +130,7 @@ class Dictionary:
             if self.spellings.count <= max(SMALL, 2 * count) and self.spellings.used <= max(FEW_BYTES, 2 * used):
                 return
             live = np.zeros(self.width, np.bool_)
-            for mark in [*self._holders, *(keeper.mark for keeper in self._keepers)]:
+            for mark in [*self._holders, *(owner.mark for owner in self._owners)]:
                 mark(live)
             self.spellings.compact(live, self.row_of)
             self.row_of[: self.width][~live] = NONE

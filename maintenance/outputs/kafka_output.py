@@ -8,7 +8,7 @@ is sent again by the next, with the same id.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from freshkeeper.maintenance.outputs.output import Answer
+from freshkeeper.maintenance.outputs.sender import Answer
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.streams.live.address_options import options_of
 from freshkeeper.maintenance.streams.live.feed import LostError

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from freshkeeper.maintenance.outputs.kafka_output import KafkaOutput
-from freshkeeper.maintenance.outputs.output import Output
 from freshkeeper.maintenance.outputs.rotating_file import RotatingFile
+from freshkeeper.maintenance.outputs.sender import Output
 from freshkeeper.maintenance.outputs.webhook import Webhook, secret_of
 from freshkeeper.maintenance.settings.addresses import shown
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from freshkeeper.maintenance.files import writing
-from freshkeeper.maintenance.outputs.output import Answer
+from freshkeeper.maintenance.outputs.sender import Answer
 
 BLOCK = 1 << 16
 

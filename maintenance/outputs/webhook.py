@@ -21,7 +21,7 @@ from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from freshkeeper.maintenance.files import make_directory, writing
-from freshkeeper.maintenance.outputs.output import Answer
+from freshkeeper.maintenance.outputs.sender import Answer
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError
 from freshkeeper.policies.errors import ConfigError

@@ -53,13 +53,13 @@ class Level:
         return everything([*self.group[: self.at], *self.group[self.at + 1 :]])
 
 
-def levels_around(group: Sequence[Element], service: Service) -> list[Level]:
+def enclosing_levels(group: Sequence[Element], service: Service) -> list[Level]:
     """From the outermost group to the one with the SERVICE in it; none where it stands in no group."""
     for at, element in enumerate(group):
         if element is service:
             return [Level(group, at)]
         for part in element.parts:
-            if found := levels_around(part, service):
+            if found := enclosing_levels(part, service):
                 return [Level(group, at), *found]
     return []
 
@@ -192,7 +192,7 @@ def _sparql(element: Element, windows: Sequence[str]) -> str:
 def context_of(group: Sequence[Element], service: Service) -> Context:
     """What joins with a SERVICE."""
     services = everything(e for top in group for e in top.walk() if isinstance(e, Service))
-    walk = _Walk(levels_around(group, service), services)
+    walk = _Walk(enclosing_levels(group, service), services)
     while found := walk.offenders():
         walk.left_out |= found
     return Context(walk.levels, walk.pieces, walk.arriving, walk.outside)

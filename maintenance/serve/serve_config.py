@@ -23,7 +23,7 @@ from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference
 from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
-from freshkeeper.maintenance.streams.live.addresses import address_of
+from freshkeeper.maintenance.streams.live.address_kinds import address_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.maintenance.streams.timed_rows import RowReader

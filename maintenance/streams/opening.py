@@ -20,7 +20,7 @@ from typing import Any
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.directory import Directory
-from freshkeeper.maintenance.streams.live.addresses import ADDRESSES, address_of
+from freshkeeper.maintenance.streams.live.address_kinds import ADDRESSES, address_of
 from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss, Position
 from freshkeeper.maintenance.streams.steps import Steps

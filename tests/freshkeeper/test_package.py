@@ -96,6 +96,12 @@ def test_importing_costs_little(tmp_path):
     assert cost("freshkeeper") <= 2.5 * cost("numpy")
 
 
+def test_help_loads_neither_numpy_nor_what_experiments_need(tmp_path):
+    program = "import sys; from freshkeeper.__main__ import app; print(*sorted({n.split('.')[0] for n in sys.modules}))"
+    loaded = set(python(program, tmp_path).stdout.split())
+    assert not loaded & {"numpy", "scipy", "numba", "pydantic", "pyarrow", "pyoxigraph"}
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """The Python of a new environment in which the wheel that is made of the sdist is installed, far from the tree."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from freshkeeper.maintenance.observe.stream_numbers import StreamNumbers
-from freshkeeper.maintenance.outputs.output import Sender
+from freshkeeper.maintenance.outputs.sender import Sender
 from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.doors.incoming import Incoming
 from freshkeeper.maintenance.serve.doors.outgoing import Outgoing

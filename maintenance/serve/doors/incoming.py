@@ -13,7 +13,7 @@ from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.serve.service import BusyError, ClosedError, Service
 from freshkeeper.maintenance.service.endpoint import error_text
 from freshkeeper.maintenance.settings.addresses import shown
-from freshkeeper.maintenance.streams.live.addresses import address_of
+from freshkeeper.maintenance.streams.live.address_kinds import address_of
 from freshkeeper.maintenance.streams.live.feed import Feed, LinkStatus, OnLoss, Received
 
 PAUSE = 0.05

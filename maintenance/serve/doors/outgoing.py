@@ -12,7 +12,7 @@ from pathlib import Path
 
 from freshkeeper.maintenance.files import make_directory, writing
 from freshkeeper.maintenance.observe.logs import LOGGER
-from freshkeeper.maintenance.outputs.output import Answer, Sender
+from freshkeeper.maintenance.outputs.sender import Answer, Sender
 from freshkeeper.maintenance.outputs.webhook import Webhook
 from freshkeeper.maintenance.serve.doors.answer_tail import AnswerTail
 from freshkeeper.maintenance.serve.service import Service

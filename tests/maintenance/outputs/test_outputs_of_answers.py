@@ -11,9 +11,9 @@ import pytest
 from hooks import hook
 from pydantic import ValidationError
 
-from freshkeeper.maintenance.outputs.output import Answer, Sender
 from freshkeeper.maintenance.outputs.output_config import OutputConfig
 from freshkeeper.maintenance.outputs.rotating_file import RotatingFile
+from freshkeeper.maintenance.outputs.sender import Answer, Sender
 from freshkeeper.maintenance.outputs.webhook import Webhook, secret_of
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError
 from freshkeeper.policies.errors import ConfigError
