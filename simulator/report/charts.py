@@ -124,7 +124,13 @@ def frontier(styles: Mapping[str, Style], across: str, title: str) -> dict[str, 
     x["axis"] = alt.Axis(grid=False, format=",~r", tickCount=6)
     y = _value(title, PERCENT)
     legend = alt.Legend(
-        title=None, orient="bottom", columns=3, labelColor=css("ink"), labelFontSize=12, symbolOpacity=1
+        title=None,
+        orient="bottom",
+        columns=3,
+        columnPadding=20,
+        labelColor=css("ink"),
+        labelFontSize=12,
+        symbolOpacity=1,
     )
     colour = alt.Color("policy:N", scale=_scale(styles, [style.paint for style in styles.values()]), legend=legend)
     shape = alt.Shape("policy:N", scale=_scale(styles, [style.shape for style in styles.values()]), legend=legend)
