@@ -26,6 +26,7 @@ Missing: TypeAlias = Literal["fetch", "wait", "without"]
 AHEAD = 32
 """Into so many parts the horizon is cut for planning."""
 UNTOLD = 600_000
+"""The horizon in ms, until one is learned."""
 SHORTEST_STEP = 1000
 """Milliseconds between rounds, where the budget pays for a request in each."""
 KNOWLEDGE: dict[str, Callable[[], ChangeModel]] = {"learned": Learned, "published": Published}
