@@ -24,9 +24,9 @@ def report(
     from freshkeeper.simulator.report.page import write_report
 
     if history is not None:
-        if run or png or csv:
-            raise ConfigError("--history is a page of its own: leave out the run, --png and --csv")
-        print(write_history(history, out))
+        if run:
+            raise ConfigError(f"--history is a page of its own: leave out {run}")
+        print(write_history(history, out, png, csv))
         return
     if run is None:
         raise ConfigError("name a run directory, or a directory of runs with --history")

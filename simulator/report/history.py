@@ -4,7 +4,7 @@ Compared is what can be: one line is one policy under one budget, of one case an
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from freshkeeper.simulator.report import charts
 from freshkeeper.simulator.report.amounts import NOTHING, amount, percent_with_interval
 from freshkeeper.simulator.report.drawing import Figure, View, framed, short
 from freshkeeper.simulator.report.groups import Group, groups
-from freshkeeper.simulator.report.page import HERE, as_plots, inlined
+from freshkeeper.simulator.report.page import HERE, as_plots, inlined, write_plots
 from freshkeeper.simulator.report.scores import Score
 from freshkeeper.simulator.report.styles import Style, looks
 
@@ -56,8 +56,8 @@ def runs_in(directory: Path) -> list[Path]:
     return sorted(distinct, key=lambda place: (_written(place), str(place)))
 
 
-def write_history(directory: Path, out: Path | None = None) -> Path:
-    """Write the page of all runs below a directory (history.html in it, or `out`)."""
+def write_history(directory: Path, out: Path | None = None, png: Path | None = None, table: Path | None = None) -> Path:
+    """Write the page of all runs below a directory (history.html in it, or `out`), and its plots as PNG and CSV."""
     read, notes = [], []
     for place in runs_in(directory):
         try:
@@ -78,6 +78,8 @@ def write_history(directory: Path, out: Path | None = None) -> Path:
     page = out or directory / "history.html"
     with whole(page) as file:
         file.write_text(text.strip(), "utf-8")
+    drawn = zip(together.values(), chapters, strict=True)
+    write_plots([(of[0][1], [replace(each.figure, key="history")]) for of, each in drawn], png, table)
     return page
 
 

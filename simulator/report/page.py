@@ -80,12 +80,17 @@ def write_report(run: Path, out: Path | None = None, png: Path | None = None, ta
     with writing(page):
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text, "utf-8")
+    write_plots([(section.group, section.figures) for section in sections], png, table)
+    return page
+
+
+def write_plots(of: Sequence[tuple[Group, Sequence[Figure]]], png: Path | None, table: Path | None) -> None:
+    """The figures of each group as PNG and as CSV, where a directory is given; of several groups with their names."""
     forms: list[tuple[Path | None, str, Made]] = [(png, ".png", as_png), (table, ".csv", as_csv)]
     for directory, ending, made in forms:
-        for section in sections if directory else []:
-            prefix = f"{section.group.case}-{section.group.knowledge}-" if len(sections) > 1 else ""
-            _write_each(Path(str(directory)), prefix, ending, section.figures, made)
-    return page
+        for group, drawn in of if directory else []:
+            prefix = f"{group.case}-{group.knowledge}-" if len(of) > 1 else ""
+            _write_each(Path(str(directory)), prefix, ending, drawn, made)
 
 
 def _sections(read: run_directory.Run, judged: Judgement) -> tuple[list[Section], list[str]]:

@@ -1,5 +1,6 @@
 """All runs of a directory on one page."""
 
+import csv
 import os
 import shutil
 
@@ -33,6 +34,14 @@ def test_every_policy_of_every_run_has_a_row_and_the_last_is_told_in_words(two):
     assert [row.split(">")[2].split("<")[0] for row in rows] == ["z", "z", "a"]
     assert "In the last runs: lru, γ 10 45.0" in page
     assert "plan, γ 10 85.0" in page
+
+
+def test_its_plot_is_there_as_png_and_as_csv(two, tmp_path):
+    write_history(two, png=tmp_path / "plots", table=tmp_path / "plots")
+    assert (tmp_path / "plots" / "history.png").read_bytes().startswith(b"\x89PNG")
+    with (tmp_path / "plots" / "history.csv").open() as file:
+        told = {(row["policy"], row["x"]): float(row["mid"]) for row in csv.DictReader(file)}
+    assert told == {("lru, γ 10", "z"): 0.45, ("plan, γ 10", "z"): 0.65, ("plan, γ 10", "a"): 0.85}
 
 
 def test_what_is_no_run_is_told_and_a_directory_without_runs_is_an_error(two, tmp_path):
