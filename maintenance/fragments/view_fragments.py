@@ -104,7 +104,11 @@ class ViewFragments:
         clock = int(self.wall() * 1000)
         moved = 0 if abs(clock - now) < LIVE else clock - now
         until = dict(
-            zip(slots.tolist(), (_until(kept, self.sure, instants, clock - moved + step) + moved).tolist(), strict=True)
+            zip(
+                slots.tolist(),
+                (holds_until(kept, self.sure, instants, clock - moved + step) + moved).tolist(),
+                strict=True,
+            )
         )
         fresh = dict(zip(slots.tolist(), kept[:, 0].tolist(), strict=True))
         since = view.last_refresh + moved
@@ -138,11 +142,11 @@ class ViewFragments:
         return Place(self.base, pattern, 1, 1, 0).fragment
 
 
-def _until(kept: Floats, sure: float, instants: Ints, least: int) -> Ints:
-    """For each copy the first instant at which it is not as likely fresh as asked, or else the last one."""
+def holds_until(kept: Floats, sure: float, instants: Ints, least: int) -> Ints:
+    """For each copy the last of the instants up to which it is as likely fresh as asked, and not before `least`."""
     doubtful = kept < sure
-    first = np.where(doubtful.any(axis=1), doubtful.argmax(axis=1), instants.size - 1)
-    found: Ints = np.maximum(instants[first], least)
+    last = np.where(doubtful.any(axis=1), np.maximum(doubtful.argmax(axis=1) - 1, 0), instants.size - 1)
+    found: Ints = np.maximum(instants[last], least)
     return found
 
 

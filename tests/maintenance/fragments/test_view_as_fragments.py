@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from fragment_sites import reader_of
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
@@ -14,7 +15,7 @@ from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.fragments.serving_thread import ServingThread
-from freshkeeper.maintenance.fragments.view_fragments import FRESHNESS, ViewFragments
+from freshkeeper.maintenance.fragments.view_fragments import FRESHNESS, ViewFragments, holds_until
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.run.build import build
@@ -44,11 +45,15 @@ def served(style=GRAPHS, more="", changes=(), **settings):
     """A run with its views served, stopped after each of its evaluations."""
     fragments, clock = ViewFragments(style, "http://here/data"), [NOW]
     fragments.wall = lambda: clock[0] / 1000
-    own = MaintenanceSettings(PolicyName("lru"), BudgetRule.of(5), observe=fragments.observe, **settings)
+
+    def observe(name, manager, evaluation):
+        clock[0] = evaluation.record.t_ms
+        fragments.observe(name, manager, evaluation)
+
+    own = MaintenanceSettings(PolicyName("lru"), BudgetRule.of(5), observe=observe, **settings)
     source = Source.embedded(BLOG, [f"{E}n"], changes)
     query = build(parse(QUERY.replace("PATTERN", more)), sources={f"{E}x": source}, settings=own)
     for result in run(query, {f"{E}s": posts()}):
-        clock[0] = result.t
         yield fragments, result
 
 
@@ -71,7 +76,8 @@ def test_triples_of_solutions_are_served_with_the_time_for_which_they_are_believ
 
 def test_what_the_view_believes_is_said_and_grows_with_what_it_learns():
     changes = [(NOW + 1000 * n, Quad(NamedNode(f"{E}bob"), NamedNode(f"{E}n"), Literal(n))) for n in range(12)]
-    fragments, _ = list(served(changes=changes))[-1]
+    for fragments, _ in served(changes=changes):
+        fragments.sure = 0.5
     said = {quad.subject: float(quad.object.value) for quad in whole(fragments) if quad.predicate == FRESHNESS}
     assert said
     assert all(0 <= fresh <= 1 for fresh in said.values())
@@ -82,6 +88,12 @@ def test_what_the_view_believes_is_said_and_grows_with_what_it_learns():
         if quad.predicate.value.endswith("expiration")
     }
     assert ends[f"{E}bob"] < ends[f"{E}ann"], "bob has changed at every look, ann never"
+
+
+def test_a_copy_is_said_to_hold_as_long_as_it_is_sure_enough_and_until_the_next_evaluation():
+    kept = np.array([[1, 1, 0, 0], [1, 0.95, 0.91, 0.5], [0.2, 0.1, 0, 0], [1, 1, 1, 1]])
+    found = holds_until(kept, 0.9, np.array([0, 1_000, 2_000, 3_000]), least=1_000)
+    assert found.tolist() == [1_000, 2_000, 1_000, 3_000]
 
 
 def test_what_solutions_do_not_tell_is_left_out():
