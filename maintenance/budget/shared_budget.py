@@ -65,6 +65,11 @@ class SharedBudget:
             raise ConfigError(f"a budget is shared per period of at least 1 ms, not {self.period}")
         self._whole = Ledger(self.rule)
 
+    @property
+    def whole(self) -> Ledger:
+        """What all members together were paid and spent."""
+        return self._whole
+
     def member(self, name: str, weight: Amount = 1, minimum: Amount = 0, users: int = 1) -> "Member":
         """The ledger of one view; `minimum` is the share of the budget that is its own whatever the others want.
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from freshkeeper.maintenance.budget.audit import Measured
-from freshkeeper.maintenance.budget.shared_budget import Member
+from freshkeeper.maintenance.budget.shared_budget import Member, SharedBudget
 from freshkeeper.maintenance.budget.target_ledger import TargetLedger
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
@@ -149,6 +149,7 @@ class Status:
             "late": service.late,
             "waiting_bytes": service.waiting,
             "queries": queries,
+            "shared_budget": _shared(service),
             "views": [self._view(manager, *views[manager], history) for manager in views],
             "sources": [self.source(service, name) for name in service.queries.sources],
             "streams": [self._stream(service, name) for name in service.streams],
@@ -250,6 +251,19 @@ class Status:
 
     def _stream(self, service: Service, name: str) -> dict[str, Any]:
         return {"name": name, **service.stream(name), "gaps": [gap for gap in self.gaps if gap["stream"] == name]}
+
+
+def _shared(service: Service) -> dict[str, Any] | None:
+    """The budget that all queries have together, those that are no more included."""
+    budget = service.queries.settings.budget
+    if not isinstance(budget, SharedBudget):
+        return None
+    ledger = budget.whole
+    return {
+        "per_period": float(budget.rule.per_evaluation), "period_ms": budget.period, "periods": ledger.evaluations,
+        "spent": float(ledger.spent), "paid": float(budget.rule.paid(ledger.evaluations)),
+        "members": len(budget.members),
+    }  # fmt: skip
 
 
 def _limits(source: Source) -> dict[str, Any]:

@@ -21,7 +21,11 @@ import service_lives
 from servers import Oxigraph, Proxy, eventually
 from serving import POSTS, REACH, TOPICS, Client, E
 
-KILLS, BUDGET, STEP = 10, 3, 400
+KILLS, SECONDS = int(os.environ.get("CHAOS_KILLS", "10")), float(os.environ.get("CHAOS_SECONDS", "4"))
+"""So many kills, spread over so long."""
+BUDGET, STEP, NAMES = 3, 400, 100
+OFTEN = 7
+"""After so many pushes a query comes, goes, or is paused."""
 GONE = (httpx.TransportError, ConnectionError)
 
 
@@ -57,7 +61,13 @@ def lives(tmp_path: Path) -> Iterator[tuple[Lives, Proxy]]:
     proxy = Proxy(server.port)
     blog = {"sparql": proxy.url, "volatile": f"{E}followers"}
     made = Lives(
-        {"streams": [POSTS], "sources": {f"{E}blog": blog}, "state": str(tmp_path / "state"), "budget": BUDGET}
+        {
+            "streams": [POSTS],
+            "sources": {f"{E}blog": blog},
+            "state": str(tmp_path / "state"),
+            "budget": BUDGET,
+            "shared": True,
+        }
     )
     try:
         yield made, proxy
@@ -83,7 +93,9 @@ class Producer(threading.Thread):
     def __init__(self, client: Client) -> None:
         super().__init__()
         self.client, self.stopping, self.pushed = client, threading.Event(), 0
-        self.queries: set[str] = set()
+        self.queries: dict[str, str] = {}
+        """what each is: running or paused"""
+        self.done = Counter[str]()
         self.failed: BaseException | None = None
 
     def run(self) -> None:
@@ -99,14 +111,22 @@ class Producer(threading.Thread):
             sent = again_and_again(lambda: self.client.push(text, **{"Idempotency-Key": f"me/{self.pushed}"}))  # noqa: B023
             assert sent.status_code == 202, sent.text
             self.pushed += 1
-            if self.pushed % 25 == 0:
-                name = f"q{rng.randrange(5)}"
-                if name in self.queries:
-                    assert again_and_again(lambda: self.client.delete(f"/queries/{name}")).status_code in (204, 404)  # noqa: B023
-                    self.queries.discard(name)
-                else:
-                    assert again_and_again(lambda: self.client.register(name, TOPICS)).status_code in (201, 409)  # noqa: B023
-                    self.queries.add(name)
+            if self.pushed % OFTEN == 0:
+                self.change(rng, f"q{rng.randrange(NAMES)}")
+
+    def change(self, rng: random.Random, name: str) -> None:
+        """Something happens to a query."""
+        if name not in self.queries:
+            text = rng.choice([TOPICS, REACH, REACH.replace("PT4S", "PT2S")])
+            assert again_and_again(lambda: self.client.register(name, text)).status_code in (201, 409)
+            self.queries[name], what = "running", "register"
+        elif (what := rng.choice(["pause", "resume", "delete"])) == "delete":
+            assert again_and_again(lambda: self.client.delete(f"/queries/{name}")).status_code in (204, 404)
+            del self.queries[name]
+        else:
+            assert again_and_again(lambda: self.client.post(f"/queries/{name}/{what}")).status_code == 204
+            self.queries[name] = "paused" if what == "pause" else "running"
+        self.done[what] += 1
 
 
 def element(number: int) -> str:
@@ -125,7 +145,7 @@ def test_what_was_acknowledged_is_there_and_counts_once(lives, tmp_path):
         producer = Producer(client)
         producer.start()
         for _ in range(KILLS):
-            time.sleep(rng.uniform(0.05, 0.6))
+            time.sleep(rng.uniform(0.05, 2 * SECONDS / KILLS))
             os.kill(pid, signal.SIGKILL)
             made.ask({"wait": pid})
             pid = made.begin()
@@ -136,11 +156,9 @@ def test_what_was_acknowledged_is_there_and_counts_once(lives, tmp_path):
         assert producer.failed is None
         last = (producer.pushed - 1) * STEP
         assert eventually(lambda: (client.answered("topics") or 0) >= (last - 1) // 1000 * 1000, within=60)
-        assert {one["name"] for one in client.get("/queries").json()["queries"]} == {
-            "topics",
-            "reach",
-            *producer.queries,
-        }
+        found = {one["name"]: one["state"] for one in client.get("/queries").json()["queries"]}
+        assert found == producer.queries | {"topics": "running", "reach": "running"}
+        shared = client.get("/status").json()["shared_budget"]
     os.kill(pid, signal.SIGTERM)
     made.ask({"wait": pid})
     for name, width in (("topics", 2000), ("reach", 4000)):
@@ -156,4 +174,9 @@ def test_what_was_acknowledged_is_there_and_counts_once(lives, tmp_path):
             found = Counter(answer["bindings"]["topic"]["value"] for answer in line["answers"])
             expected = Counter(f"{E}t{n % 9}" for n in here)
             assert found == expected if name == "topics" else not found - expected
-    assert 0 < proxy.count <= BUDGET * (last // 1000 + 1)
+    assert shared["spent"] <= shared["paid"]
+    assert 0 < proxy.count <= shared["spent"] <= proxy.count + BUDGET * KILLS
+    print(
+        f"{KILLS} kills, {producer.pushed} elements, {dict(producer.done)}, {len(found)} queries at the end, "
+        f"{proxy.count} requests counted outside, {shared['spent']:g} in the ledger"
+    )
