@@ -35,6 +35,10 @@ KINDS = (
 """Of every fourth query; each has another topic or user."""
 
 
+HELD = [n * 7 % USERS for n in range(10 * TOPICS) if n % TOPICS in range(3, QUERIES, 4)]
+"""The users of topics that a query with SERVICE asks for."""
+
+
 def query(number: int) -> str:
     """One of the queries."""
     window = WINDOW.format(range=1 + number % 4)
@@ -132,7 +136,7 @@ async def look(port: int, rate: int, seconds: float) -> dict[str, Any]:
             due = began + (n * ways + number) / rate
             if (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
-            head = f"GET /views/{E}users/{E}u{(n * ways + number) * 31 % USERS} HTTP/1.1"
+            head = f"GET /views/{E}users/{E}u{HELD[(n * ways + number) * 31 % len(HELD)]} HTTP/1.1"
             status, _ = await exchanged(reader, writer, head)
             missing += status == 404
             took.append((time.perf_counter() - due) * 1000)

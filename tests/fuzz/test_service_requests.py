@@ -1,6 +1,6 @@
 """Hostile requests to a service: schemathesis makes them from its OpenAPI document, good ones and bad ones.
 
-FUZZ_REQUESTS says how many; `make fuzz` sends 10,000.
+FUZZ_REQUESTS says how many, FUZZ_FIRST which seed is the first; `make fuzz` sends 10,000.
 """
 
 import json
@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from serving import POSTS, REACH, TOPICS, E, posts
 
-REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "400"))
+REQUESTS, FIRST = int(os.environ.get("FUZZ_REQUESTS", "400")), int(os.environ.get("FUZZ_FIRST", "0"))
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
 NAMES = {"name": ["topics", "reach", POSTS, f"{E}blog"], "address": [f"{E}blog/{E}jazz"], "table": ["evaluations"]}
 STREAMS = ("text/event-stream", "application/x-ndjson")
@@ -111,7 +111,7 @@ def test_no_request_is_too_much(service):
     while hostile.count < REQUESTS:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
             for operation in operations:
-                run(hostile, operation.as_strategy(mode), EACH, len(sizes))
+                run(hostile, operation.as_strategy(mode), EACH, FIRST + len(sizes))
         sizes.append(resident(pid))
     assert sizes[-1] < sizes[len(sizes) // 3] * GROWTH, sizes
     assert "Traceback" not in told.read_text()
