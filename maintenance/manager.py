@@ -21,7 +21,7 @@ from freshkeeper.maintenance.budget.answer_checks import AnswerChecks, observed
 from freshkeeper.maintenance.budget.audit import Auditor, Draws
 from freshkeeper.maintenance.budget.controller import AUDITS
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger, rule_of
-from freshkeeper.maintenance.budget.selection import check_handles, check_selection, whole_requests
+from freshkeeper.maintenance.budget.selection import check_handles, check_selection, preferring, whole_requests
 from freshkeeper.maintenance.budget.shared_budget import Member
 from freshkeeper.maintenance.budget.target_ledger import TargetLedger, ledger_of
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
@@ -173,8 +173,8 @@ class Manager:
         check_selection(self.policy, round, wanted, budget)
         self.ledger.bid(wanted.scores, round.cost[wanted.chosen])
 
-    def choose(self, prospect: Prospect) -> Decision:
-        """Open the budget and let the policy choose."""
+    def choose(self, prospect: Prospect, first: Sequence[int] = ()) -> Decision:
+        """Open the budget and let the policy choose, after what somebody wants `first`, by slot."""
         began = self.timer()
         budget = self._as_source_takes(self.ledger.open(prospect.now), prospect.now)
         draws = self.checks.draw(prospect, budget, self.ledger, self.endpoint.price)
@@ -183,9 +183,12 @@ class Manager:
         selection = self.policy.select(round, budget, self.rng)
         check_selection(self.policy, round, selection, budget)
         chosen = Selection(prospect.srs[selection.chosen].astype(np.int32), selection.scores, selection.reason)
+        if len(first):
+            chosen = preferring(np.array(first, np.int32), chosen)
         if not self.ledger.overdraft:
             missing, price = self.view.missing(chosen.chosen), self.endpoint.price
-            chosen = whole_requests(chosen, missing, price, budget.available, miss_price(self.endpoint))
+            prices = price, budget.available, miss_price(self.endpoint)
+            chosen = whole_requests(chosen, missing, *prices, fits=not len(first))
         taken = prospect.looked_us + (self.timer() - began) / 1e3
         return Decision(
             prospect.k, prospect.now, round, prospect.srs, prospect.sns, prospect.counts, draws, chosen, budget,

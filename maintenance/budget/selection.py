@@ -3,7 +3,7 @@
 import numpy as np
 
 from freshkeeper.maintenance.service.endpoint import Price
-from freshkeeper.policies.arrays import Bools
+from freshkeeper.policies.arrays import Bools, Ids
 from freshkeeper.policies.base import Budget, Case, Knowledge, Policy, Round, Selection
 from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.errors import BadSelectionError, OverspentError
@@ -45,18 +45,30 @@ def check_selection(policy: Policy, round: Round, selection: Selection, budget: 
 
 
 def whole_requests(
-    selection: Selection, missing: Bools, price: Price, available: float, of_misses: Price | None = None
-) -> Selection:
-    """What full and started requests pay for: refreshes and misses go in requests of their own, the best first."""
+    selection: Selection, missing: Bools, price: Price, available: float, of_misses: Price | None = None,
+    fits: bool = True,
+) -> Selection:  # fmt: skip
+    """What full and started requests pay for: refreshes and misses go in requests of their own, the best first.
+
+    `fits` says that one by one they are paid for.
+    """
     of_misses = of_misses or price
-    if price.batch == of_misses.batch == 1 or not selection.chosen.size:
+    if (fits and price.batch == of_misses.batch == 1) or not selection.chosen.size:
         return selection
     order = np.argsort(-np.asarray(selection.scores), kind="stable")
     misses = np.cumsum(missing[order])
     plain = np.arange(1, order.size + 1) - misses
     cost = [of_misses.of(m) + price.of(p) for m, p in zip(misses.tolist(), plain.tolist(), strict=True)]
-    fits = order[: int(np.searchsorted(cost, available + SLACK, side="right"))]
-    return Selection(selection.chosen[fits], selection.scores[fits], selection.reason)
+    paid = order[: int(np.searchsorted(cost, available + SLACK, side="right"))]
+    return Selection(selection.chosen[paid], selection.scores[paid], selection.reason)
+
+
+def preferring(first: Ids, selection: Selection) -> Selection:
+    """A selection in which these slots are the best."""
+    others = ~np.isin(selection.chosen, first)
+    best = np.full(first.size, selection.scores.max(initial=0.0))
+    chosen = np.concatenate([first, selection.chosen[others]]).astype(np.int32)
+    return Selection(chosen, np.concatenate([best, selection.scores[others]]), selection.reason)
 
 
 def _listed(values: frozenset[Case] | frozenset[Knowledge]) -> str:

@@ -33,6 +33,8 @@ class Door:
     largest_body: int
     most_listeners: int
     listeners: set[Listening] = field(default_factory=set)
+    watching: int = 0
+    """how many follow the status"""
     feed: StatusFeed = field(default_factory=StatusFeed)
     ended: bool = False
     """whether there is no more to come for those who listen"""
@@ -45,7 +47,7 @@ class Door:
 
     def check_room(self) -> None:
         """Whether one more may listen."""
-        if len(self.listeners) >= self.most_listeners:
+        if len(self.listeners) + self.watching >= self.most_listeners:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, f"{self.most_listeners} listen already", {"Retry-After": "5"})
 
     async def body(self, request: Request) -> bytes:

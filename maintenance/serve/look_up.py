@@ -4,6 +4,7 @@ How likely copies are fresh is laid out after evaluations, once a second at most
 copy is read in an order in which it is never told to be younger than it is: its time first, then its value.
 """
 
+import asyncio
 import math
 import re
 import time
@@ -21,6 +22,7 @@ from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.rdf.terms import term_json
 from freshkeeper.maintenance.serve.registrations import Registrations
+from freshkeeper.maintenance.service.endpoint import Asked
 from freshkeeper.maintenance.service.transport import Term, Terms
 from freshkeeper.maintenance.service_join.service_view import ServiceView
 from freshkeeper.policies.arrays import Floats
@@ -29,6 +31,9 @@ from freshkeeper.policies.errors import ConfigError, UnknownNameError
 
 OFTEN = 1.0
 """Seconds between two times at which beliefs are laid out."""
+LOOK = 0.02
+"""Seconds between two looks at whether what is wanted is there."""
+FOREVER = 2**62
 AHEAD = 1_000
 """Milliseconds over which it is seen how fast beliefs fade."""
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -102,6 +107,21 @@ class LookUps:
                 raise UnknownKeyError(f"{text} is asked for by a window, and was not fetched from <{source}> yet")
         raise UnknownKeyError(f"no view of <{source}> holds {text}{_like(views)}")
 
+    async def fetch(self, queries: Registrations, source: str, text: str, query: str, seconds: float) -> bool:
+        """Want a key first in the next evaluations, within their budgets, until it was fetched; whether it was."""
+        keys, until = keys_of(text), time.monotonic() + seconds
+        views = [view for view, _ in self._views(queries, source, query)]
+        before = {(view, asked): _read_at(view, asked) for view in views for asked in _asked(view, keys)}
+        waiting, told = dict(before), dict[ServiceView, int | None]()
+        while waiting and time.monotonic() < until:
+            for view, asked in waiting:
+                if told.get(view, NEVER) != view.now:
+                    view.want(asked)
+            told = {view: view.now for view, _ in waiting}
+            await asyncio.sleep(LOOK)
+            waiting = {one: read for one, read in waiting.items() if _read_at(*one) == read}
+        return bool(before) and not waiting
+
     def _views(self, queries: Registrations, source: str, query: str) -> list[tuple[ServiceView, list[str]]]:
         if source not in queries.sources:
             raise UnknownNameError("source", source, queries.sources)
@@ -158,6 +178,26 @@ class LookUps:
             "refreshing": view.endpoint.is_asking((Kind.COPY, key)),
         }
         return value, told
+
+
+def _asked(view: ServiceView, keys: Sequence[Terms]) -> list[Asked]:
+    """What a source is asked for to renew what a view holds of a key."""
+    held = view.manager.view
+    for key in keys:
+        if key in held.misses:
+            return [(Kind.MISS, key)]
+        if edges := view.endpoint.edges.get(key):
+            return [(Kind.COPY, entry) for entry in list(edges) if entry in held.srs.numbers]
+        if key in held.srs.numbers:
+            return [(Kind.COPY, key)]
+    return []
+
+
+def _read_at(view: ServiceView, asked: Asked) -> int:
+    """When it was read; a lookup key that is no more missing was, at no time that could be before."""
+    kind, key = asked
+    slot = view.manager.view.srs.by_kind[kind].get(key)
+    return FOREVER if slot is None else int(view.manager.view.last_refresh[slot])
 
 
 class UnknownKeyError(ConfigError):

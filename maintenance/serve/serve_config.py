@@ -144,6 +144,7 @@ class ServeConfig(BaseModel):
     default: str = _as_run("default")
     sources: dict[str, str | SourceConfig] = _as_run("sources")
     volatile: dict[str, Words] = _as_run("volatile")
+    idle: Duration | None = _as_run("idle")
     gap: Duration = _as_run("gap")
     policy: str = _as_run("policy")
     budget: Amount = _as_run("budget")

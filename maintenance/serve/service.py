@@ -76,6 +76,8 @@ class Service:
     log: ServiceLog
     gap: int
     journal: QueryJournal = field(default_factory=lambda: QueryJournal(0, None))
+    idle: float | None = None
+    """seconds of silence after which a stream holds the others back no longer; None: it always does"""
     segment: int = SEGMENT
     """bytes of the log before what is over may go"""
     broken: BaseException | None = None
@@ -106,6 +108,7 @@ class Service:
             lines = TimedLines(name, _unopened, steps=Steps(self.gap))
             self._readers[name] = ColumnLines(lines, self.queries.dictionary)
         self._replay()
+        self._heard = dict.fromkeys(self.streams, time.monotonic())
         self._thread = threading.Thread(target=self._live, name="engine", daemon=True)
         self._thread.start()
 
@@ -137,6 +140,7 @@ class Service:
             head |= {"place": dict(place)} if place else {}
             self.log.append(Record(head, text))
             self._history.pushed(head, len(batch))
+            self._heard[stream] = time.monotonic()
             self._todo.append((stream, batch, len(text)))
             self._waiting += len(text)
             self._news.notify()
@@ -231,20 +235,32 @@ class Service:
     def _work(self) -> None:
         while True:
             with self._intake:
-                while not (self._todo or self._can_be_done or self._stopped or self._engine.waits()):
-                    self._news.wait()
-                if self._engine.waits() and not (self._todo or self._can_be_done or self._stopped):
-                    self._news.wait(OFTEN)
+                if not (self._todo or self._can_be_done or self._stopped):
+                    self._news.wait(OFTEN if self._engine.waits() else self.idle)
                 if self._stopped:
                     break
                 pushed = self._todo.popleft() if self._todo else None
                 if pushed is None:
                     self._carry_out()
+                silent = self._silent() if pushed is None else None
             if pushed is not None:
                 self._take(*pushed)
+            elif silent is not None:
+                self._deliver(self._engine.silent(silent))
             elif self._engine.waits():
                 self._deliver(self._engine.land())
         self._deliver(self._engine.settle())
+
+    def _silent(self) -> str | None:
+        """A stream that has been silent for too long, which is in the log as what is pushed is."""
+        if self.idle is None or len(self.streams) < 2:
+            return None
+        long_ago = time.monotonic() - self.idle
+        for name in self.streams:
+            if self._heard[name] <= long_ago and not self._engine.inputs.named(name).idle:
+                self.log.append(Record({"do": "silent", "stream": name}))
+                return name
+        return None
 
     @property
     def _can_be_done(self) -> bool:
@@ -365,6 +381,9 @@ class Service:
                     batch = reader.read(record.body)
                     self._history.pushed(head, len(batch))
                     self._deliver(self._engine.push(head["stream"], batch))
+            elif head["do"] == "silent":
+                if head["stream"] in self._readers:
+                    self._deliver(self._engine.silent(head["stream"]))
             elif head["do"] == "register":
                 one = self.queries.known(Registered.read(head))
                 if one.number not in gone:

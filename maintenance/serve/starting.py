@@ -34,6 +34,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
     try:
         graphs = StaticGraphs(Dictionary(), {name: Path(file) for name, file in config.graph_files.items()})
         graphs.load()
+        idle = None if config.idle is None else config.idle / 1000
         delays = {name: one.delay for name, one in config.streams.items()}
         about = About.of_queries(config.seed, "freshkeeper serve", _told(config))
         journal = QueryJournal(config.seed, config.journal, state, about)
@@ -53,7 +54,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
             settings, _sources(config), graphs, delays, state, AnswerLog(config.state / "answers"),
             config.dialect, config.most_queries, config.longest_query,
         )  # fmt: skip
-        service = Service(queries, delays, ServiceLog(config.state / "log"), config.gap, journal)
+        service = Service(queries, delays, ServiceLog(config.state / "log"), config.gap, journal, idle)
     except BaseException:
         state.close()
         raise

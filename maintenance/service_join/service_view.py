@@ -1,5 +1,6 @@
 """The view of one SERVICE pattern, for all queries that have it: what they need of it together is its demand."""
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,6 +13,7 @@ from freshkeeper.maintenance.rsp.evaluator import Row
 from freshkeeper.maintenance.rsp.r2s import Freshness
 from freshkeeper.maintenance.rsp.window_content import NEVER
 from freshkeeper.maintenance.service.asking import Waiting
+from freshkeeper.maintenance.service.endpoint import Asked
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges, over_srs, sure_edges
 from freshkeeper.maintenance.service_join.values import nameless
@@ -52,6 +54,7 @@ class ServiceView:
     _evaluation: Evaluation | None = None
     _looked: tuple[Prospect, Ints] | None = None
     _decided: tuple[Decision, Ints] | None = None
+    _wanted: deque[Asked] = field(default_factory=deque)
     _staged: dict[int, tuple[int, Sequence[WindowMapping]]] = field(default_factory=dict)
     _fed: dict[int, dict[Hashable, int]] = field(default_factory=dict)
     _answers: list[Answer] | None = None
@@ -78,6 +81,11 @@ class ServiceView:
         self._staged.pop(user, None)
         self._feeds.pop(user, None)
         self.manager.content.remove(self._fed.pop(user, {}).keys())
+
+    @property
+    def now(self) -> int | None:
+        """The instant of the last evaluation that was looked at."""
+        return self._now
 
     @property
     def evaluation(self) -> Evaluation:
@@ -111,9 +119,22 @@ class ServiceView:
         if self._looked is None:
             return
         (prospect, arrived), self._looked = self._looked, None
-        decision = self.manager.choose(prospect)
+        decision = self.manager.choose(prospect, self._first())
         self.manager.reserve(decision)
         self._decided = decision, arrived
+
+    def want(self, asked: Asked) -> None:
+        """Somebody wants this first in the next evaluation; any thread may say so."""
+        self._wanted.append(asked)
+
+    def _first(self) -> list[int]:
+        """The slots of what is wanted first, as far as it is known."""
+        slots: dict[int, None] = {}
+        while self._wanted:
+            kind, key = self._wanted.popleft()
+            if (slot := self.manager.view.srs.by_kind[kind].get(key)) is not None:
+                slots[slot] = None
+        return list(slots)
 
     def asking(self, now: int) -> Waiting[None]:
         """Refresh within the budget."""

@@ -1,12 +1,15 @@
 """Remote sources: whole requests are paid, limits are respected, and what comes late is still of use."""
 
+import numpy as np
 import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.selection import preferring, whole_requests
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Late, Price
 from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.base import Selection
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.registry import make
 
@@ -88,3 +91,11 @@ def test_a_late_copy_of_what_the_view_has_let_go_is_dropped():
 def test_a_batch_without_keys_is_a_mistake():
     with pytest.raises(ConfigError, match="at least 1 key"):
         Price(batch=0)
+
+
+def test_what_somebody_wants_comes_before_what_the_policy_chose():
+    chosen = Selection(np.array([4, 7], np.int32), np.array([2.0, 1.0]), "")
+    first = preferring(np.array([7, 9], np.int32), chosen)
+    assert first.chosen.tolist() == [7, 9, 4]
+    paid = whole_requests(first, np.zeros(3, bool), Price(), 2.0, fits=False)
+    assert paid.chosen.tolist() == [7, 9]

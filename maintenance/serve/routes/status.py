@@ -36,15 +36,19 @@ async def status(door: Door, request: Request, given: Asked) -> Response:
 
 
 async def _events(door: Door, history: int) -> AsyncIterator[bytes]:
-    yield b"retry: 1000\n\n"
-    seen, feed = door.feed.number, door.feed
-    yield _event(door, await asyncio.to_thread(_text, door, history))
-    while not door.ended:
-        await asyncio.sleep(OFTEN)
-        await feed.look(door.status.version, partial(_text, door))
-        if feed.number != seen:
-            seen = feed.number
-            yield _event(door, feed.text)
+    door.watching += 1
+    try:
+        yield b"retry: 1000\n\n"
+        seen, feed = door.feed.number, door.feed
+        yield _event(door, await asyncio.to_thread(_text, door, history))
+        while not door.ended:
+            await asyncio.sleep(OFTEN)
+            await feed.look(door.status.version, partial(_text, door))
+            if feed.number != seen:
+                seen = feed.number
+                yield _event(door, feed.text)
+    finally:
+        door.watching -= 1
 
 
 def _event(door: Door, text: bytes) -> bytes:

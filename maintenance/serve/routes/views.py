@@ -7,9 +7,13 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from freshkeeper.maintenance.run.run_config import Duration
 from freshkeeper.maintenance.serve.door import Door, json_response
 from freshkeeper.maintenance.serve.look_up import UnknownKeyError, tag_of
-from freshkeeper.maintenance.serve.operation import Given, operation
+from freshkeeper.maintenance.serve.operation import Given, Role, operation
+
+MOST = 60_000
+"""Milliseconds that a look-up may wait."""
 
 
 class KeyOf(Given):
@@ -19,6 +23,10 @@ class KeyOf(Given):
         description="SOURCE/KEY: the IRI of a source, a slash, and a key, as http://example.org/blog/http://example.org/ann"
     )
     query: str = Field(default="", description="look in the views of this query alone")
+    fetch: Duration | None = Field(
+        default=None, le=MOST, description="have it fetched first in the next evaluation, within its budget, and wait "
+        "so long for it, as 2s; spending takes the word of those who write",
+    )  # fmt: skip
     known: str = Field(default="", alias="If-None-Match", description="the ETag that is known")
 
 
@@ -46,6 +54,7 @@ class LookedUp(BaseModel):
     source: str
     key: str
     views: list[Held]
+    fetched: bool | None = Field(description="whether it was fetched for this; null: nobody asked for that")
 
 
 @operation("GET", "/views/{address:path}", gives=LookedUp, problems=[HTTPStatus.NOT_MODIFIED])
@@ -54,15 +63,19 @@ async def look_up(door: Door, request: Request, given: KeyOf) -> Response:
 
     A lookup key has the rows of all cached entries that it needs, a cached entry its own. Keys are IRIs or literals as
     N-Triples writes them, or bare; keys of several terms have spaces between them. `Age` is that of the oldest.
+    What no window has asked for is not fetched: queries say what a view holds.
     """
-    del request
     source, key = _parted(door, given.address)
+    fetched = None
+    if given.fetch is not None:
+        door.guard.check(request, Role.WRITE)
+        fetched = await door.look_ups.fetch(door.service.queries, source, key, given.query, given.fetch / 1000)
     views = door.look_ups.find(door.service.queries, source, key, given.query)
     age = max(entry["age_ms"] for view in views for entry in view["entries"])
     headers = {"Age": str(age // 1000), "ETag": (tag := tag_of(views)), "Cache-Control": "no-cache"}
     if tag in (each.strip() for each in given.known.split(",")) or given.known.strip() == "*":
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    return json_response({"source": source, "key": key, "views": views}, headers=headers)
+    return json_response({"source": source, "key": key, "views": views, "fetched": fetched}, headers=headers)
 
 
 def _parted(door: Door, address: str) -> tuple[str, str]:

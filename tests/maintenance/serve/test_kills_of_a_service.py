@@ -156,8 +156,8 @@ def test_what_was_acknowledged_is_there_and_counts_once(lives, tmp_path):
         assert producer.failed is None
         last = (producer.pushed - 1) * STEP
         assert eventually(lambda: (client.answered("topics") or 0) >= (last - 1) // 1000 * 1000, within=60)
-        found = {one["name"]: one["state"] for one in client.get("/queries").json()["queries"]}
-        assert found == producer.queries | {"topics": "running", "reach": "running"}
+        there = {one["name"]: one["state"] for one in client.get("/queries").json()["queries"]}
+        assert there == producer.queries | {"topics": "running", "reach": "running"}
         shared = client.get("/status").json()["shared_budget"]
     os.kill(pid, signal.SIGTERM)
     made.ask({"wait": pid})
@@ -177,6 +177,6 @@ def test_what_was_acknowledged_is_there_and_counts_once(lives, tmp_path):
     assert shared["spent"] <= shared["paid"]
     assert 0 < proxy.count <= shared["spent"] <= proxy.count + BUDGET * KILLS
     print(
-        f"{KILLS} kills, {producer.pushed} elements, {dict(producer.done)}, {len(found)} queries at the end, "
+        f"{KILLS} kills, {producer.pushed} elements, {dict(producer.done)}, {len(there)} queries at the end, "
         f"{proxy.count} requests counted outside, {shared['spent']:g} in the ledger"
     )

@@ -3,9 +3,12 @@
 import io
 import json
 import math
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from pyarrow import parquet
@@ -81,6 +84,28 @@ def test_a_key_that_waits_to_be_fetched_is_told_apart(tmp_path):
         assert "was not fetched" in client.get(f"/views/{BLOG}/{E}jazz").json()["detail"]
         client.delete("/queries/reach")
         assert "no running query has a view" in client.get(f"/views/{BLOG}/{E}jazz").json()["detail"]
+
+
+def test_what_is_missing_is_fetched_first_when_somebody_looks_it_up(tmp_path):
+    with served(configured(tmp_path, budget=0.5, policy="lru")) as client:
+        client.register("reach", REACH)
+        client.push(posts(500, topic="jazz") + posts(600, 700, 800, topic="rock"))
+        found: list[httpx.Response] = []
+        address = f"/views/{BLOG}/{E}jazz"
+        client.push(posts(1500, topic="rock"))
+        assert eventually(lambda: client.answered("reach") == 1000)
+        looking = threading.Thread(target=lambda: found.append(client.get(address, params={"fetch": "20s"})))
+        looking.start()
+        for t in range(2500, 6000, 500):
+            client.push(posts(t, topic="rock") + posts(t, topic="jazz"))
+            time.sleep(0.05)
+        looking.join(30)
+        told = found[0].json()
+        assert told["fetched"] is True
+        assert told["views"][0]["entries"][0]["entry"] == f"{E}ann"
+        assert client.get(address, params={"fetch": "30ms"}).json()["fetched"] is False
+        spent = client.get("/status").json()["views"][0]["ledger"]
+        assert spent["spent"] <= spent["paid"]
 
 
 @pytest.mark.parametrize(

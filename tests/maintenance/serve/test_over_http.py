@@ -252,3 +252,25 @@ def test_it_stops_with_what_stopped_it(tmp_path):
         client.push(posts(500, 1500))
     thread.join()
     assert failed == [f"{config.state}/answers/topics.ndjson cannot be written: Is a directory"]
+
+
+def test_a_stream_that_is_silent_holds_the_others_back_no_longer(tmp_path):
+    config = configured(tmp_path, streams=[POSTS, f"{E}others"], idle="100ms")
+    with served(config) as client:
+        client.register("topics", TOPICS)
+        client.push(posts(500, 1500))
+        assert eventually(lambda: client.answered("topics") == 1000)
+    with served(config) as client:
+        assert client.answered("topics") == 1000
+        client.push(posts(2500))
+        assert eventually(lambda: client.answered("topics") == 2000)
+
+
+def test_so_many_may_listen_those_who_follow_the_status_included(tmp_path):
+    with served(configured(tmp_path, most_listeners=1)) as client:
+        client.register("topics", TOPICS)
+        with client.stream("GET", "/status", headers={"Accept": "text/event-stream"}) as response:
+            lines = response.iter_lines()
+            next(lines)
+            refused = client.get("/queries/topics/answers")
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
