@@ -106,7 +106,7 @@ def annotated(at):
 def followed(url):
     """The queries that can be followed, with their rows by our client; the others name no predicate, or have a path."""
     client, found = FragmentsOverHttp(url), {}
-    source = AnnotatedSource(client, ANNOTATED)
+    source = AnnotatedSource(client)  # how times are said is found
     try:
         for query in QUERIES:
             with suppress(ConfigError):
