@@ -99,7 +99,8 @@ class _Controls:
         ]
         plain = [form for form in forms if "instant" not in form.variables]
         timed = [form for form in forms if "instant" in form.variables]
-        return replace(plain[0], holding=next(iter(timed), None)) if plain else forms[0]
+        main = next(iter(plain or timed), None) or self._form(self.search)
+        return replace(main, holding=next(iter(timed), None)) if plain else main
 
     def _form(self, search: Quad) -> SearchForm:
         template = self._one(search.object, TEMPLATE)

@@ -131,6 +131,16 @@ def test_a_page_that_is_none_is_an_error_that_says_why(name, pages, ask):
         ask(pages(lambda target: (200, TRIG, body)).url)()
 
 
+def test_a_form_whose_template_is_in_another_graph_is_none(pages, ask):
+    text = page(quads(2)).replace(b"hydra/core#template", b"hydra/core#other") + (
+        b"<urn:g> { <urn:d> <http://www.w3.org/ns/hydra/core#search> _:b . } "
+        b"<urn:h> { <urn:d> <http://www.w3.org/ns/hydra/core#search> <urn:f> . } "
+        b'<urn:i> { <urn:f> <http://www.w3.org/ns/hydra/core#template> "http://e/{?subject}" . }'
+    )
+    with pytest.raises(FetchError, match="no template that can be filled"):
+        ask(pages(lambda target: (200, TRIG, text)).url)()
+
+
 def test_a_page_in_no_rdf_and_an_error_of_the_server_are_errors(pages, ask):
     with pytest.raises(FetchError, match="text/html, and no RDF"):
         ask(pages(lambda target: (200, {"Content-Type": "text/html"}, b"")).url)()
