@@ -157,10 +157,10 @@ def test_what_is_said_to_be_fresh_for_sure_is_what_the_source_says_now(world: Wo
     """Copies are sure at the instant of their refresh alone, so that all answers that are sure must be right."""
     random, sure = np.random.default_rng(7), 0
     topics, users = ["jazz", "rock", "folk", "none"], ["ann", "bob", "cyd", "dan"]
-    posts = [(n * 250, f":p{random.integers(9)} :topic :{topics[random.integers(4)]}") for n in range(1, 60)]
-    changes = [(n * 400, f":{users[random.integers(4)]} :followers {random.integers(50)}") for n in range(1, 40)]
+    posts = [(n * 250, f":p{random.integers(9)} :topic :{topics[random.integers(4)]}") for n in range(1, 37)]
+    changes = [(n * 400, f":{users[random.integers(4)]} :followers {random.integers(50)}") for n in range(1, 25)]
     if edges:
-        changes += [(n * 900, f":{topics[n % 3]} :discussedBy :{users[random.integers(4)]}") for n in range(1, 16)]
+        changes += [(n * 900, f":{topics[n % 3]} :discussedBy :{users[random.integers(4)]}") for n in range(1, 11)]
     truth = world(text, posts=posts, changes=changes, fetch="always").answers
     for budget in (0.5, 1, 2, 100):
         found = world(text, posts=posts, changes=changes, edges=edges, budget=budget, policy="random")
