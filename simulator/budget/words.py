@@ -11,8 +11,6 @@ from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.report.amounts import GAP, NOTHING, duration, percent, percent_with_interval, points
 from freshkeeper.simulator.report.intervals import Estimate
 
-ARTICLES = {TTL: "a TTL cache", AHEAD: "a cache that refreshes ahead", UNCACHED: "no cache", ONCE: "fetching once"}
-
 
 def period_requests(question: Question, point: Point) -> float:
     """How many requests a day, or whatever is asked for."""
