@@ -68,9 +68,10 @@ def sentences(answer: Answer) -> Iterator[str]:
         elif one.ttl is not None:
             yield _no_such_ttl(question, one, one.ttl)
     none, once = answer.of(UNCACHED).nearest, answer.of(ONCE).nearest
+    filled = f"{requests(question, once)} times" if once.requests else "for nothing after the first tenth of the time"
     yield (
         f"No cache at all asks {requests(question, none)} times a {question.per}; fetching once and never again asks "
-        f"{requests(question, once)} times and keeps {percent(once.freshness.mean)} fresh."
+        f"{filled} and keeps {percent(once.freshness.mean)} fresh."
     )
 
 
