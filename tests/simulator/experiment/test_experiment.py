@@ -87,7 +87,7 @@ def test_another_seed_gives_other_tables(tmp_path: Path) -> None:
 
 LONG: dict[str, Any] = {
     "workload": {"edges": 800},
-    "evaluations": 150,
+    "evaluations": 90,
     "policies": "random,gain,plan",
     "seeds": 8,
     "knowledge": "learned",
