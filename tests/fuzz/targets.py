@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-import feeds
+from feeds import Line
 from samples import MAPPINGS
 
 from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
@@ -34,6 +34,9 @@ from freshkeeper.maintenance.run.run_config import config_of, read_config
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.source_config import read_config as read_source
 from freshkeeper.maintenance.streams.batch import Stream
+from freshkeeper.maintenance.streams.live.fed_lines import FedLines
+from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss
+from freshkeeper.maintenance.streams.live.server_sent_events import EventConnection
 from freshkeeper.maintenance.streams.opening import open_stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
 from freshkeeper.policies.errors import FreshkeeperError
@@ -226,7 +229,8 @@ def columns(place: Path, following: Next) -> None:
 def events(place: Path, following: Next) -> None:
     """The same as server-sent events."""
     for text in _inputs(following):
-        _over(feeds.events(_reader(text), Mistakes(OnError.SKIP)))
+        feed = Feed(Line([EventConnection(_reader(text)) for _ in range(2)]), OnLoss.END)  # it is read twice
+        _over(FedLines("events", lambda: None, Mistakes(OnError.SKIP), feed=feed))
 
 
 def _reader(text: bytes) -> io.BufferedReader:
