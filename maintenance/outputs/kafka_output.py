@@ -51,10 +51,11 @@ class KafkaOutput:
                     producer.poll(0.1)
         left = producer.flush(PATIENCE)
         if left or self._failures:
+            why = self._failures[0] if self._failures else f"{left} messages wait for the broker"
             producer.purge()
             producer.flush(1)
-            self._producer = None  # whose order of messages has a hole
-            raise LostError(self._failures[0] if self._failures else f"{left} messages wait for the broker")
+            self._producer = None  # its messages have a hole
+            raise LostError(why)
 
     def close(self) -> None:
         """Let go of it."""
