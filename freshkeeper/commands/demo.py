@@ -50,11 +50,11 @@ def demo(
         say(f"The query and its data are in {out}; look at {page}")
         say(f"One policy alone, answer by answer: freshkeeper run {out / 'demo.yaml'}")
     if serve:
-        _serve(out)
+        go_on(out)
 
 
-def _serve(out: Path) -> None:
-    """Where somebody can stop it."""
+def go_on(out: Path) -> None:
+    """Live on a page, where somebody can stop it."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         say("Live on a page it is where there is a terminal to stop it from: freshkeeper demo --serve")
         return

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import urllib.request
 from itertools import islice, pairwise
-from pathlib import Path
 
 import pytest
 from servers import eventually
@@ -62,10 +61,11 @@ def test_what_an_earlier_one_kept_goes(scene):
 
 
 @pytest.mark.slow
-def test_in_a_terminal_it_is_live_until_ctrl_c(tmp_path: Path) -> None:
+def test_in_a_terminal_it_is_live_until_ctrl_c(scene: LiveScene) -> None:
     screen, terminal = pty.openpty()
-    command = [Path(sys.executable).with_name("freshkeeper"), "demo", "--serve", "--policy", "plan"]
-    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=tmp_path)
+    program = "import sys, pathlib; from freshkeeper.commands.demo import go_on; go_on(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", program, scene.demonstration]
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal)
     os.close(terminal)
     said = b""
 

@@ -3,6 +3,7 @@ import {byId, element, table, write} from "./elements.js";
 import {duration, share, short} from "./amounts.js";
 import {request, token} from "./connection.js";
 
+const WAIT = "3s";  // for a key that is to be fetched first
 const JSON_BODY = {"Content-Type": "application/json"};
 
 // Something over the streams and sources that there are, so that it can be registered as it stands.
@@ -108,7 +109,7 @@ export const looking = (form) => {
   const source = byId("look-source"), key = byId("look-key"), place = byId("looked");
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const path = `views/${encodeURIComponent(source.value)}/${encodeURIComponent(key.value.trim())}`;
+    const path = `views/${encodeURIComponent(source.value)}/${encodeURIComponent(key.value.trim())}${byId("look-fetch").checked ? `?fetch=${WAIT}` : ""}`;
     try {
       place.replaceChildren(...shown(await request(path)));
     } catch (error) {
@@ -127,13 +128,15 @@ const held = (entry, key) =>
   entry.rows.map((row) => Object.entries(row).filter(([, term]) => ![entry.entry, key].includes(term.value)).map(([name, term]) => `${name}: ${term.value}`).join(", ")).join("; ");
 
 // A table for each view that has the key: several queries may keep a copy each.
-const shown = (found) =>
-  found.views.flatMap((view) => [
+const shown = (found) => [
+  ...(found.fetched === null ? [] : [element("p", {class: "note"}, found.fetched ? "It was fetched for this." : "It was not fetched in time, or there was no budget for it.")]),
+  ...found.views.flatMap((view) => [
     element("p", {class: "note"}, `For ${view.queries.join(", ")}`),
     element("div", {class: "table"}, table(["entry", "holds", "age", "fresh"],
       view.entries.map((entry) => [short(entry.entry), held(entry, found.key), `${duration(entry.age_ms)}${entry.refreshing ? ", being fetched" : ""}`, share(entry.freshness)]),
       `What is held of ${found.key} for ${view.queries.join(", ")}`)),
-  ]);
+  ]),
+];
 
 export const showChoices = (select, names) => {
   const said = names.join("\n");

@@ -159,6 +159,11 @@ def test_a_key_is_looked_up(seen, tmp_path):
         seen.write("#look-key", f"{E}nobody")
         seen.press("Enter")
         assert seen.shows("#looked pre", f"holds {E}nobody")
+        seen.write("#look-key", f"{E}ann")
+        seen.click("#look-fetch")
+        seen.click("#look button")
+        client.push(posts(2500, 3500))
+        assert seen.shows("#looked .note", "It was fetched for this.")
         assert seen.console == []
 
 
