@@ -225,21 +225,25 @@ class SharedBudget:
         self._reserve()
 
     def _part(self) -> None:
-        """Whole units; whoever was given least of what was due comes first with what cannot be divided."""
+        """Whole units; whoever was given least of what was due comes first with what cannot be divided.
+
+        A member that was given more than was due before has its minimum all the same: others wait for theirs.
+        """
         unit, available = self.rule.unit, self._whole.available
         weights = sum((one.weight for one in self.members), Fraction(0))
         kept = sum((one.minimum for one in self.members), Fraction(0)) if weights else Fraction(1)
+        least = {one: max(Fraction(0), one.minimum * available // unit * unit) for one in self.members}
         for one in self.members:
             part = one.minimum + (one.weight / weights * (1 - kept) if weights else 0)
             one.due = min(one.due, unit) + part * available
-            one.own = max(Fraction(0), one.due // unit * unit)
+            one.own = max(least[one], one.due // unit * unit)
             one.done = False
         spare = available - sum((one.own for one in self.members), Fraction(0))
         # By what they are due beyond their part; the other way round where something is to be taken back.
         for one in sorted(self.members, key=lambda one: one.due - one.own, reverse=spare >= 0):
             if abs(spare) < unit:
                 break
-            step = unit if spare > 0 else -min(unit, one.own)
+            step = unit if spare > 0 else -min(-spare // unit * unit, one.own - least[one])
             one.own, spare = one.own + step, spare - step
         for one in self.members:
             one.due -= one.own

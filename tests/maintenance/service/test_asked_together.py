@@ -7,7 +7,7 @@ from threading import Barrier, Event
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyoxigraph import NamedNode, Triple
 
@@ -167,6 +167,10 @@ wishes = st.tuples(st.integers(0, 9), st.integers(0, 9), st.none() | st.lists(st
 """what is chosen, what second tries would take, and what was bid for, if anything was"""
 
 
+NOBODY = [(0, 0, None)] * 5
+
+
+@example(12, 0, [(1, 2), (1, 2), (3, 2), (3, 2), (3, 2)], [NOBODY, NOBODY, [(0, 0, [0.0, 0.0]), *NOBODY[1:]]])
 @given(
     st.integers(0, 12),
     st.integers(0, 6),
