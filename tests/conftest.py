@@ -1,5 +1,7 @@
 """One Spark session for all tests that need one, as starting Java takes seconds; and what counts as slow."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer
@@ -49,6 +51,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         slow = {_process_of(item.nodeid) for item in items if item.get_closest_marker("slow")}
         items.sort(key=lambda item: (_process_of(item.nodeid) != "spark", _process_of(item.nodeid) not in slow))
+
+
+def pytest_runtest_teardown() -> None:
+    """A command that was called in this process has made an interrupt of SIGTERM: what is forked later must not."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _on_spark(item: pytest.Item) -> bool:
