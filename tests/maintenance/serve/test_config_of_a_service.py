@@ -69,8 +69,9 @@ def test_a_directory_without_configs_is_said(tmp_path):
 
 
 @pytest.fixture
-def reloaded(place: Path):
+def reloaded(place: Path, monkeypatch: pytest.MonkeyPatch):
     """Reads the config again, and gives what is told and the queries that there are."""
+    monkeypatch.setattr("freshkeeper.maintenance.serve.reloading.OF_DIRECTORY", 100)
     config, told = read_config(place, {}), []
     door = opened(config, Guard(None, None))
     reloading = Reloading(place, {}, config, door, "127.0.0.1", told.append)

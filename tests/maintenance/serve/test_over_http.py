@@ -120,7 +120,7 @@ def test_a_service_that_begins_again_goes_on(tmp_path):
 def test_segments_that_no_window_needs_go_and_answers_stay_the_same(tmp_path):
     whole, cut = configured(tmp_path), configured(tmp_path, state=str(tmp_path / "cut"))
     for config, segment in ((whole, None), (cut, 1)):
-        for n in range(8):
+        for n in range(4):
             with served(config, segment=segment) as client:
                 if n == 0:
                     client.register("reach", REACH)
