@@ -71,7 +71,7 @@ async def exchanged(
 ) -> tuple[int, bytes]:
     """One request over a connection that stays open."""
     length = f"Content-Length: {len(body)}\r\n" if body else ""
-    writer.write(f"{head}\r\nHost: x\r\n{length}\r\n".encode() + body)
+    writer.write(f"{head}\r\nHost: localhost\r\n{length}\r\n".encode() + body)
     told = await reader.readuntil(b"\r\n\r\n")
     size = int(found[1]) if (found := re.search(rb"content-length: (\d+)", told)) else 0
     return int(told[9:12]), await reader.readexactly(size) if size else b""
@@ -105,7 +105,7 @@ async def listen(port: int, seconds: float) -> dict[str, Any]:
     async def one(number: int) -> None:
         name = f"q{number % QUERIES}"
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
-        head = f"GET /queries/{name}/answers HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n"
+        head = f"GET /queries/{name}/answers HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
         writer.write(head.encode())
         while (left := until - time.time()) > 0:
             try:
