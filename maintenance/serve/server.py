@@ -134,6 +134,8 @@ def bound_to(host: str, port: int) -> socket.socket:
     """Listen; a port that cannot be had is said."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=512)
+        bound = socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
         raise ConfigError(f"listen: {host}:{port} cannot be had: {os.strerror(error.errno or 0)}") from None
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections have it too: answers wait for no one
+    return bound
