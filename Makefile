@@ -4,7 +4,7 @@ PROCESSES ?= 2
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 unexport PYTHONDONTWRITEBYTECODE  # what every process of a test run imports is compiled once
-TOGETHER := -n $(PROCESSES) --no-loadscope-reorder
+TOGETHER = -n $(PROCESSES) --no-loadscope-reorder
 
 .PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium databases peers clean
 
@@ -14,6 +14,7 @@ run: .venv/ready            ## the main job: policies side by side under one bud
 test: .venv/ready java chromium databases peers  ## everything that is tested
 	$(BIN)/python -m pytest $(TOGETHER) $(ARGS)
 
+test-fast: PROCESSES = 3  # of which one or another waits by the clock
 test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, kills, commands in processes of their own, browser or notebooks
 	$(BIN)/python -m pytest $(TOGETHER) -m "not slow" $(ARGS)
 
