@@ -25,7 +25,7 @@ from stopwatch import ratios, show
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.analysis import analyse, chosen
-from freshkeeper.maintenance.pipeline.analysis.engine import Engine
+from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.policies.arrays import Ints
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from freshkeeper.simulator.budget.answer import Answer, answer
-from freshkeeper.simulator.budget.page import figure
+from freshkeeper.simulator.budget.budget_page import figure
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.words import lead
 from freshkeeper.simulator.experiment.experiment_config import resolve

@@ -124,7 +124,7 @@ def figure(run: Path, key: str, choice: str = "") -> "Picture":
 
 def frontier(answer: "Answer") -> "Picture":
     """Freshness against requests, with the target, as a picture whose words are the answer."""
-    from freshkeeper.simulator.budget.page import figure as drawn
+    from freshkeeper.simulator.budget.budget_page import figure as drawn
     from freshkeeper.simulator.report.page import picture
 
     return picture(drawn(answer), "")

@@ -63,7 +63,7 @@ def budget(
     `freshkeeper budget clicks.csv:at,product --changes prices.csv:at,product,price --once`
     """
     from freshkeeper.simulator.budget.answer import answer
-    from freshkeeper.simulator.budget.page import write
+    from freshkeeper.simulator.budget.budget_page import write
     from freshkeeper.simulator.budget.question import Question
     from freshkeeper.simulator.budget.words import as_json as plain
     from freshkeeper.simulator.budget.words import lead, sentences

@@ -9,10 +9,10 @@ from typing import Self, TypeVar
 from freshkeeper.maintenance.enricher.cached_row import CachedRow, nothing
 from freshkeeper.maintenance.enricher.callers import EventLoop, Threads
 from freshkeeper.maintenance.enricher.enrichment import Enrichment
-from freshkeeper.maintenance.enricher.entries import EntryRows, together
 from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
 from freshkeeper.maintenance.enricher.lookup_source import Caller
 from freshkeeper.maintenance.enricher.settings import is_asynchronous
+from freshkeeper.maintenance.enricher.shared_entries import EntryRows, together
 from freshkeeper.maintenance.evaluation import Evaluation
 
 T = TypeVar("T")

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 from freshkeeper.maintenance.enricher.cached_row import UNSURE, CachedRow, nothing
 from freshkeeper.maintenance.enricher.callers import Here
 from freshkeeper.maintenance.enricher.counts import Counts
-from freshkeeper.maintenance.enricher.entries import Entries
 from freshkeeper.maintenance.enricher.lookup_source import Caller, LookupSource
 from freshkeeper.maintenance.enricher.row_cache import RowCache, warm_up
 from freshkeeper.maintenance.enricher.settings import EnricherSettings, duration
+from freshkeeper.maintenance.enricher.shared_entries import Entries
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.service.endpoint import PENDING

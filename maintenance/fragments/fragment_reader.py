@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 
 from pyoxigraph import Quad
 
-from freshkeeper.maintenance.fragments.page import Page
+from freshkeeper.maintenance.fragments.fragment_page import Page
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.fragments.search_form import SearchForm
 from freshkeeper.maintenance.service.fetch_errors import FetchError

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import QuerySolutions
 
+from freshkeeper.maintenance.fragments.fragment_page import ACCEPT, Page, read_page
 from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
 from freshkeeper.maintenance.fragments.needed_fragments import needed
-from freshkeeper.maintenance.fragments.page import ACCEPT, Page, read_page
 from freshkeeper.maintenance.fragments.page_cache import BYTES_PER_QUAD, PageCache
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.fragments.source_clock import SourceClock
@@ -17,8 +17,8 @@ from freshkeeper.maintenance.service.bounds import bounded
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.exchange import Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.service.http.response_status import check, http_date, media_type
 from freshkeeper.maintenance.service.http.sparql_over_http import USER_AGENT
-from freshkeeper.maintenance.service.http.status import check, http_date, media_type
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 from freshkeeper.maintenance.service.transport import Reply, Request
 from freshkeeper.maintenance.settings.addresses import shown

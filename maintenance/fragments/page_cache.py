@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from freshkeeper.maintenance.fragments.page import Page
+from freshkeeper.maintenance.fragments.fragment_page import Page
 from freshkeeper.maintenance.service.http.exchange import Answer
 from freshkeeper.maintenance.service.http.validators import PAIRS, UNCHANGED
 from freshkeeper.maintenance.service.http.validity_headers import Validity, of_headers

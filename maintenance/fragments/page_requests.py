@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from freshkeeper.maintenance.fragments.fragment_page import Page
 from freshkeeper.maintenance.fragments.fragment_reader import FragmentReader
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
-from freshkeeper.maintenance.fragments.page import Page
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.service.http.exchange import Deadline

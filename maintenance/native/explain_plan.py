@@ -5,7 +5,7 @@ from typing import Any
 
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.join_inputs import MOST_KEYS
-from freshkeeper.maintenance.native.plan import Plan, StaticPart, WindowPattern, plan_of
+from freshkeeper.maintenance.native.native_plan import Plan, StaticPart, WindowPattern, plan_of
 from freshkeeper.maintenance.native.plan_head import Aggregate, Grouping, NotNativeError
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.static_parts import relations

@@ -12,7 +12,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Triple
 from freshkeeper.maintenance.native.delta_join import Solutions
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.id_rows import numbered
-from freshkeeper.maintenance.native.plan import Expression
+from freshkeeper.maintenance.native.native_plan import Expression
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rsp.evaluator import Row, Snapshot, Table
 from freshkeeper.policies.arrays import Bools, Ints

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.native.interval_join import SINCE, UNTIL, IntervalI
 from freshkeeper.maintenance.native.interval_rows import FAR
 from freshkeeper.maintenance.native.join_inputs import Relation
 from freshkeeper.maintenance.native.moving_window import EMPTY, MovingWindow
-from freshkeeper.maintenance.native.plan import Plan, Terms
+from freshkeeper.maintenance.native.native_plan import Plan, Terms
 from freshkeeper.maintenance.native.plan_head import Grouping
 from freshkeeper.maintenance.native.segments import Intervals, changed, present
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind

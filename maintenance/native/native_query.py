@@ -15,7 +15,7 @@ from freshkeeper.maintenance.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.native.join_inputs import Relation, WindowInput
 from freshkeeper.maintenance.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.native.moving_window import MovingWindow
-from freshkeeper.maintenance.native.plan import Plan, WindowPattern
+from freshkeeper.maintenance.native.native_plan import Plan, WindowPattern
 from freshkeeper.maintenance.native.solution_table import SolutionTable
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.static_parts import relations

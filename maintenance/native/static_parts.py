@@ -11,7 +11,7 @@ from freshkeeper.maintenance.native.expressions import Asked, LiteralIds, tested
 from freshkeeper.maintenance.native.graph_columns import GraphColumns, StaticPattern
 from freshkeeper.maintenance.native.id_rows import stacked
 from freshkeeper.maintenance.native.join_inputs import JoinInput, Relation
-from freshkeeper.maintenance.native.plan import StaticJoin, StaticPart, Terms
+from freshkeeper.maintenance.native.native_plan import StaticJoin, StaticPart, Terms
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.sound import sound

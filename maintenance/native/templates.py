@@ -16,8 +16,8 @@ from freshkeeper.maintenance.native.interval_rows import IntervalRows
 from freshkeeper.maintenance.native.join_inputs import Relation
 from freshkeeper.maintenance.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.native.moving_window import MovingWindow
+from freshkeeper.maintenance.native.native_plan import Plan, StaticJoin, Terms, plan_of
 from freshkeeper.maintenance.native.native_query import shown
-from freshkeeper.maintenance.native.plan import Plan, StaticJoin, Terms, plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.static_parts import joined, relations

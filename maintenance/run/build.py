@@ -8,9 +8,9 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.matched_queries import FEWEST, matched_queries
 from freshkeeper.maintenance.native.moving_query import MovingQuery
+from freshkeeper.maintenance.native.native_plan import plan_of
 from freshkeeper.maintenance.native.native_query import continuous, native_query, slot_contents
 from freshkeeper.maintenance.native.pattern_set import PatternSet
-from freshkeeper.maintenance.native.plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
 from freshkeeper.maintenance.native.service_changes import ServiceChanges

@@ -16,7 +16,7 @@ from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
 from freshkeeper.maintenance.serve.service import Service
-from freshkeeper.maintenance.serve.status import Status
+from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.status_feed import StatusFeed
 
 

@@ -25,8 +25,8 @@ from freshkeeper.maintenance.serve.reloading import Reloading
 from freshkeeper.maintenance.serve.security import LOOPBACK, Guard, check_private
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service_numbers import ServiceNumbers
+from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.starting import start
-from freshkeeper.maintenance.serve.status import Status
 from freshkeeper.maintenance.service_join.maintenance_settings import Observer
 from freshkeeper.policies.errors import ConfigError
 

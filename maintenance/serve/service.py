@@ -21,7 +21,7 @@ from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Spans
 from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.serve.history import History
+from freshkeeper.maintenance.serve.log_summary import History
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registered, Registrations
 from freshkeeper.maintenance.serve.service_log import Record, ServiceLog

@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from freshkeeper.maintenance.serve.service import Service
-from freshkeeper.maintenance.serve.status import Status
+from freshkeeper.maintenance.serve.service_status import Status
 
 STATES = ("running", "paused", "failed")
 BREAKER = {"closed": 0, "probing": 1, "open": 2}

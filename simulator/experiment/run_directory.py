@@ -19,7 +19,7 @@ from freshkeeper.maintenance.journal.run_json import About, Contender, RunError,
 from freshkeeper.policies.arrays import Bools, Floats, Ints
 from freshkeeper.policies.base import Case, Knowledge
 from freshkeeper.simulator.experiment.summary import Row, read_summary
-from freshkeeper.simulator.report.columns import BROKEN, floats, words
+from freshkeeper.simulator.report.journal_columns import BROKEN, floats, words
 
 NEEDED = ("policy", "k", "results")
 WORDS = ("case", "knowledge", "setting", "policy")

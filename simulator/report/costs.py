@@ -8,8 +8,8 @@ import numpy as np
 
 from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.simulator.experiment.run_directory import Run
-from freshkeeper.simulator.report.columns import BROKEN, Batch, batches, floats, has, integers, sums, words
 from freshkeeper.simulator.report.intervals import Estimate, estimate
+from freshkeeper.simulator.report.journal_columns import BROKEN, Batch, batches, floats, has, integers, sums, words
 
 USED = ("setting", "policy", "seed", "k", "changed", "error")
 

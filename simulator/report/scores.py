@@ -14,8 +14,8 @@ from freshkeeper.maintenance.budget.audit import Measured
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.policies.arrays import Bools, Floats, Ints
 from freshkeeper.simulator.experiment.run_directory import Evaluations, Run, Series
-from freshkeeper.simulator.report.columns import sums
 from freshkeeper.simulator.report.intervals import Estimate, common, estimate
+from freshkeeper.simulator.report.journal_columns import sums
 
 SLACK = 1e-9
 BOUND = "clairvoyant"

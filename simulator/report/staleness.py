@@ -12,8 +12,8 @@ import numpy as np
 from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import NEVER
 from freshkeeper.simulator.experiment.run_directory import Run
-from freshkeeper.simulator.report.columns import BROKEN, Batch, batches, floats, has, integers, words
 from freshkeeper.simulator.report.costs import Spread, counted
+from freshkeeper.simulator.report.journal_columns import BROKEN, Batch, batches, floats, has, integers, words
 
 USED = ("setting", "policy", "seed", "k", "t_ms", "sr", "weight", "refreshed_ms")
 BINS_PER_STEP = 20

@@ -15,7 +15,7 @@ import pytest
 from conjunctions import Conjunction, conjunction
 from evaluators import results, said
 
-from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.native_plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.policies.errors import InputError

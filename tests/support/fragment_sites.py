@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from pyoxigraph import Quad
 
+from freshkeeper.maintenance.fragments.fragment_page import Page, read_page
 from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
 from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
 from freshkeeper.maintenance.fragments.http_listener import Listener
-from freshkeeper.maintenance.fragments.page import Page, read_page
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.fragments.served_data import Served, Serving
 from freshkeeper.maintenance.service.http.validity_headers import Validity

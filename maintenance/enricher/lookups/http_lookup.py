@@ -10,7 +10,7 @@ from urllib.parse import quote
 from freshkeeper.maintenance.enricher.lookup_source import Rows
 from freshkeeper.maintenance.service.endpoint import Copy
 from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
-from freshkeeper.maintenance.service.http.status import check
+from freshkeeper.maintenance.service.http.response_status import check
 from freshkeeper.maintenance.service.http.validity_headers import of_headers
 from freshkeeper.policies.errors import ConfigError
 

@@ -13,15 +13,15 @@ import pyarrow as pa
 from freshkeeper.maintenance.files import whole_directory
 from freshkeeper.maintenance.pipeline.analysis import (
     audit_analysis,
-    entries,
     headline,
     journal_tables,
     known_from_tables,
     over_evaluations,
     refresh_analysis,
+    served_entries,
 )
-from freshkeeper.maintenance.pipeline.analysis.database import Database, Row
-from freshkeeper.maintenance.pipeline.analysis.engine import Engine, located
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, Row
+from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine, located
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
 from freshkeeper.maintenance.pipeline.analysis.judging import Parts, together
 from freshkeeper.maintenance.pipeline.spark_session import first_words
@@ -114,17 +114,17 @@ class Analysis:
 
     def _entries(self) -> Iterator[str]:
         database, order = self.database, "setting, policy, decile"
-        database.keep("degrees", entries.DEGREES)
-        database.keep("changed", entries.CHANGED)
-        (row,) = database.rows(entries.UNCHANGED)
+        database.keep("degrees", served_entries.DEGREES)
+        database.keep("changed", served_entries.CHANGED)
+        (row,) = database.rows(served_entries.UNCHANGED)
         if row["without"]:
             said = f"Of {row['entries']} entries {row['without']} have no change in changes.parquet"
             self.notes.append(f"{said}; their copies count as fresh.")
-        yield self._kept("by_degree", entries.by_decile("degrees", "degree"), order)
-        yield self._kept("by_change_rate", entries.by_decile("changed", "changes"), order)
-        yield self._kept("top_stale", entries.top_stale(self.top), "setting, policy, rank")
-        yield self._kept("staleness", entries.OCTAVES, "setting, policy, what, from_ms")
-        yield self._kept("staleness_quantiles", entries.STALENESS_QUANTILES, "setting, policy, what")
+        yield self._kept("by_degree", served_entries.by_decile("degrees", "degree"), order)
+        yield self._kept("by_change_rate", served_entries.by_decile("changed", "changes"), order)
+        yield self._kept("top_stale", served_entries.top_stale(self.top), "setting, policy, rank")
+        yield self._kept("staleness", served_entries.OCTAVES, "setting, policy, what, from_ms")
+        yield self._kept("staleness_quantiles", served_entries.STALENESS_QUANTILES, "setting, policy, what")
 
     def _refreshes(self) -> Iterator[str]:
         self.database.keep("counting", refresh_analysis.COUNTING)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet, types
 
 from freshkeeper.maintenance.journal.journal import SCHEMAS
-from freshkeeper.maintenance.pipeline.analysis.engine import UnreadableError
+from freshkeeper.maintenance.pipeline.analysis.analysis_engine import UnreadableError
 from freshkeeper.maintenance.pipeline.analysis.judging import Judged, Parts, together
 from freshkeeper.maintenance.pipeline.analysis.known import UNKNOWN, Known, coded, grouped
 from freshkeeper.policies.arrays import Bools

@@ -7,7 +7,7 @@ freshness without bias, whatever the engine believes.
 from math import sqrt
 
 from freshkeeper.maintenance.budget.audit import wilson
-from freshkeeper.maintenance.pipeline.analysis.database import Database, number, total
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, number, total
 from freshkeeper.maintenance.pipeline.analysis.headline import EVALUATION, SERIES
 
 AUDITED = f"""

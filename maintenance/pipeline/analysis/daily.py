@@ -19,7 +19,7 @@ from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal.journal import SCHEMAS, files
 from freshkeeper.maintenance.journal.run_json import FILE
 from freshkeeper.maintenance.pipeline.analysis.analysis import analyse
-from freshkeeper.maintenance.pipeline.analysis.engine import Engine
+from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
 from freshkeeper.policies.errors import ConfigError
 

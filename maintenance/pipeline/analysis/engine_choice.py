@@ -7,7 +7,7 @@ from pathlib import Path
 from pyarrow import ArrowInvalid, parquet
 
 from freshkeeper.maintenance.journal.journal import files
-from freshkeeper.maintenance.pipeline.analysis.engine import Engine
+from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.policies.errors import ConfigError, nearest
 

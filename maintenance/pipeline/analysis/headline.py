@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import stdtrit
 
-from freshkeeper.maintenance.pipeline.analysis.database import total
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import total
 
 SERIES = 'setting, policy, "case", knowledge'
 RUN = "setting, policy, seed"

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import FILE, About, Setting
-from freshkeeper.maintenance.pipeline.analysis.database import Database
-from freshkeeper.maintenance.pipeline.analysis.engine import Engine, UnreadableError, located
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database
+from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine, UnreadableError, located
 from freshkeeper.policies.errors import InputError
 
 TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshkeeper.maintenance.pipeline.analysis.database import Database
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import Tables
 from freshkeeper.maintenance.pipeline.analysis.known import Known, coded, grouped, numbered
 from freshkeeper.policies.arrays import Ints

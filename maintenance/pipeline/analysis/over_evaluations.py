@@ -1,6 +1,6 @@
 """Evaluations one by one: freshness over time, whether expectations were right, what was paid for, how long it took."""
 
-from freshkeeper.maintenance.pipeline.analysis.database import number, total
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import number, total
 from freshkeeper.maintenance.pipeline.analysis.headline import SERIES
 
 OVER_TIME = f"""

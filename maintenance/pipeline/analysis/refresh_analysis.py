@@ -2,7 +2,7 @@
 SR that answers needed was not chosen.
 """
 
-from freshkeeper.maintenance.pipeline.analysis.database import number, total
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import number, total
 from freshkeeper.maintenance.pipeline.analysis.headline import ENTRY, EVALUATION, RUN
 from freshkeeper.maintenance.service.endpoint import PENDING
 

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from freshkeeper.maintenance.journal.journal import files
+from freshkeeper.maintenance.pipeline.analysis.analysis_engine import UnreadableError
 from freshkeeper.maintenance.pipeline.analysis.answer_pieces import (
     BATCH,
     WHOSE,
@@ -24,7 +25,6 @@ from freshkeeper.maintenance.pipeline.analysis.answer_pieces import (
     judged_whole,
     shares,
 )
-from freshkeeper.maintenance.pipeline.analysis.engine import UnreadableError
 from freshkeeper.maintenance.pipeline.analysis.judging import Judged, Parts
 from freshkeeper.maintenance.pipeline.analysis.known import Known
 from freshkeeper.maintenance.pipeline.ship import ship

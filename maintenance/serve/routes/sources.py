@@ -19,7 +19,7 @@ from freshkeeper.maintenance.serve.door import Door, json_response, wants
 from freshkeeper.maintenance.serve.operation import LINES, Given, operation
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.routes.queries import Nothing
-from freshkeeper.maintenance.serve.status import CHECKED
+from freshkeeper.maintenance.serve.service_status import CHECKED
 from freshkeeper.policies.errors import UnknownNameError
 
 PARQUET = "application/vnd.apache.parquet"

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from freshkeeper.maintenance.serve.door import Door, json_response, wants
 from freshkeeper.maintenance.serve.operation import EVENTS, JSON, Given, operation
 from freshkeeper.maintenance.serve.routes.answers import KEPT
-from freshkeeper.maintenance.serve.status import KEPT as MOST
+from freshkeeper.maintenance.serve.service_status import KEPT as MOST
 from freshkeeper.maintenance.serve.status_feed import OFTEN
 
 

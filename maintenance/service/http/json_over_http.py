@@ -16,8 +16,8 @@ from freshkeeper.maintenance.service.bounds import bounded
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.service.http.response_status import check, media_type
 from freshkeeper.maintenance.service.http.sparql_over_http import USER_AGENT
-from freshkeeper.maintenance.service.http.status import check, media_type
 from freshkeeper.maintenance.service.http.validators import Validators
 from freshkeeper.maintenance.service.http.validity_headers import Validity, of_headers
 from freshkeeper.maintenance.service.json_documents import Resource, read_json

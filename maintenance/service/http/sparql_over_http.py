@@ -17,7 +17,7 @@ from freshkeeper.maintenance.service.bounds import bounded, check_json, check_va
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.credentials import Credentials
 from freshkeeper.maintenance.service.http.exchange import MEGABYTE, Answer, Call, ConnectionPool, Deadline
-from freshkeeper.maintenance.service.http.status import check, media_type
+from freshkeeper.maintenance.service.http.response_status import check, media_type
 from freshkeeper.maintenance.service.http.validity_headers import Validity, of_headers
 from freshkeeper.maintenance.service.transport import Bound, Reply, Request
 from freshkeeper.maintenance.view.changes import UNKNOWN

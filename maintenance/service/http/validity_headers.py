@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from freshkeeper.maintenance.service.http.status import http_date
+from freshkeeper.maintenance.service.http.response_status import http_date
 from freshkeeper.maintenance.view.changes import UNKNOWN
 
 _MAX_AGE = re.compile(r"max-age\s*=\s*\"?(\d{1,10})", re.ASCII)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from freshkeeper.maintenance.service.http.status import LONGEST_WAIT
+from freshkeeper.maintenance.service.http.response_status import LONGEST_WAIT
 from freshkeeper.maintenance.service.limits.breaker import Breaker
 from freshkeeper.maintenance.service.limits.rate import Limit
 

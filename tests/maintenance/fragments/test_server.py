@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
+from freshkeeper.maintenance.fragments.fragment_page import read_page
 from freshkeeper.maintenance.fragments.fragment_server import FragmentServer, negotiated
 from freshkeeper.maintenance.fragments.http_listener import LONGEST_HEAD
-from freshkeeper.maintenance.fragments.page import read_page
 from freshkeeper.maintenance.fragments.served_data import FOREVER, Served
 
 E = "http://e/"

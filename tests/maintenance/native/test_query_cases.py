@@ -10,7 +10,7 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.native_plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.model import Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse

@@ -14,7 +14,7 @@ from freshkeeper.maintenance.native.column_lines import ColumnLines, as_columns
 from freshkeeper.maintenance.native.columns import Columns
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.native_plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse

@@ -4,7 +4,7 @@ import pytest
 from evaluators import results, said
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.native_plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.parser import parse
 

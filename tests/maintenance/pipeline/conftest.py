@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine
 from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
-from freshkeeper.maintenance.pipeline.analysis.engine import Engine
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pyoxigraph as ox
 import pytest
 
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.native_plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.parser import parse

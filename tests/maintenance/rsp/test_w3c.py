@@ -16,7 +16,7 @@ import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.native.plan import plan_of
+from freshkeeper.maintenance.native.native_plan import plan_of
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.tokens import Tokens, tokenize

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.service.http.status import retry_after
+from freshkeeper.maintenance.service.http.response_status import retry_after
 from freshkeeper.maintenance.service.limits.breaker import Breaker
 from freshkeeper.maintenance.service.limits.rate import Limit, Rate
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter

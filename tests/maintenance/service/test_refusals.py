@@ -17,7 +17,7 @@ from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.service.endpoint import Order, Price
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.exchange import Answer
-from freshkeeper.maintenance.service.http.status import check
+from freshkeeper.maintenance.service.http.response_status import check
 from freshkeeper.maintenance.service.limits.refusals import LONGEST, Refusals
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.source_config import config_of

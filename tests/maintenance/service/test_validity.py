@@ -15,7 +15,7 @@ from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.annotations import Annotation, Told, instant_of, with_validity
 from freshkeeper.maintenance.service.endpoint import Order, Price
-from freshkeeper.maintenance.service.http.status import retry_after
+from freshkeeper.maintenance.service.http.response_status import retry_after
 from freshkeeper.maintenance.service.http.validity_headers import of_headers
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.sources import EmbeddedSource

@@ -11,8 +11,8 @@ from PIL import Image
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.budget import words
 from freshkeeper.simulator.budget.answer import answer
+from freshkeeper.simulator.budget.budget_page import write
 from freshkeeper.simulator.budget.cache_reads import Series
-from freshkeeper.simulator.budget.page import write
 from freshkeeper.simulator.budget.played import played
 from freshkeeper.simulator.budget.point import Measured
 from freshkeeper.simulator.budget.question import Question

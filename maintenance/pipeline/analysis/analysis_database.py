@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from freshkeeper.maintenance.journal.journal import files
-from freshkeeper.maintenance.pipeline.analysis.engine import UnreadableError
+from freshkeeper.maintenance.pipeline.analysis.analysis_engine import UnreadableError
 
 Row = dict[str, Any]
 NULLS = "nulls_first_on_asc_last_on_desc"

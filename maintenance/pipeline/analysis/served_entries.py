@@ -1,6 +1,6 @@
 """SRs one by one: how often each was served and how often stale; by degree, by rate of change, and the worst."""
 
-from freshkeeper.maintenance.pipeline.analysis.database import number, total
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import number, total
 from freshkeeper.maintenance.pipeline.analysis.headline import ENTRY, RUN
 
 DEGREES = f"SELECT {ENTRY}, count(*) AS degree FROM served_edges GROUP BY {ENTRY}"

@@ -8,7 +8,7 @@ import pytest
 from servers import eventually
 from serving import POSTS, REACH, TOPICS, Client, E, configured, posts, served
 
-from freshkeeper.maintenance.serve.status import Track
+from freshkeeper.maintenance.serve.service_status import Track
 
 BLOG = f"{E}blog"
 
