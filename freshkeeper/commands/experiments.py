@@ -18,6 +18,7 @@ from freshkeeper.policies.errors import ConfigError, StoppedError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from freshkeeper.simulator.experiment.baselines import Baseline
     from freshkeeper.simulator.experiment.experiment import Part, Performed
     from freshkeeper.simulator.experiment.experiment_config import Experiment, Setting
     from freshkeeper.simulator.experiment.summary import Row
@@ -51,6 +52,7 @@ def experiment_options(keys: Iterable[str]) -> Iterator[Parameter]:
 
 def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
     """Run it, write the page, print what came of it."""
+    from freshkeeper.simulator.experiment.baselines import read_baselines
     from freshkeeper.simulator.experiment.experiment import simulate
     from freshkeeper.simulator.experiment.experiment_config import settings_of
     from freshkeeper.simulator.report.page import write_report
@@ -66,19 +68,23 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
             )  # fmt: skip
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; what is finished is kept: go on with --out {out} --resume") from None
-    page = write_report(out) if chosen.report else None
+    page, baselines = write_report(out) if chosen.report else None, read_baselines(out)
     for line in [*notes, *(live.notes() if live.parts else _notes(out))]:
         say(line)
     if chosen.as_json:
         varied = {setting.name: setting.varied for setting in settings}
         told = [{**asdict(row), "setting": varied[row.setting]} for row in rows]
-        print_json({"run": str(out), "rows": told})
+        beside = [{**asdict(cache), "setting": varied[cache.setting]} for cache in baselines]
+        print_json({"run": str(out), "rows": told, "baselines": beside})
         return rows
     alike: dict[tuple[str, str], list[Row]] = {}  # no table mixes cases or levels of knowledge
     for row in rows:
         alike.setdefault((row.case, row.knowledge), []).append(row)
-    for group in alike.values():
+    for (case, knowledge), group in alike.items():
         show(_table(settings, group))
+        caches = [cache for cache in baselines if (cache.case, cache.knowledge) == (case, knowledge)]
+        if caches:
+            show(_beside(settings, caches))
     say(f"run directory: {out}" + (f"\npage: {page}" if page else ""))
     return rows
 
@@ -90,6 +96,14 @@ def free(name: str) -> Path:
         if not place.exists():
             return place
     return Path("runs") / f"{name}-{os.getpid()}"
+
+
+def unbudgeted(settings: "Sequence[Setting]") -> set[str]:
+    """The policies of a run that set no budget, by title."""
+    from freshkeeper.policies.registry import find
+
+    every = [policy for setting in settings for policy in setting.experiment.policies]
+    return {policy.title for policy in every if not getattr(find(policy.name), "budgeted", True)}
 
 
 def _where(experiment: "Experiment", chosen: Chosen) -> "Performed | None":
@@ -141,7 +155,14 @@ class Live:
         reasons = dict.fromkeys(part.why_no_bound for part in without)
         late, sent = (sum(n[what] for p in self.parts for n in p.numbers.values()) for what in ("late", "requests"))
         came = [f"{late:,} of {sent:,} refreshes came after their deadline"] if late else []
-        return [f"the clairvoyant bound is left out{where}: {reason}" for reason in reasons] + came
+        left_out = [f"the clairvoyant bound is left out{where}: {reason}" for reason in reasons]
+        return left_out + self._without_caches() + came
+
+    def _without_caches(self) -> list[str]:
+        """Why caches are missing where they were asked for."""
+        asked = {index for index, setting in enumerate(self._settings) if setting.experiment.baselines}
+        reasons = dict.fromkeys(part.why_no_baselines for part in self.parts if part.index in asked)
+        return [f"the caches beside the policies are left out: {reason}" for reason in reasons if reason]
 
 
 def _notes(place: Path) -> list[str]:
@@ -154,10 +175,8 @@ def _notes(place: Path) -> list[str]:
 
 def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
     """One row per setting and policy of a case and knowledge; what is the same in all of them is said once, above."""
-    from freshkeeper.policies.registry import find
-
     swept = {setting.name: setting.swept for setting in settings}
-    free = {p.title for s in settings for p in s.experiment.policies if not getattr(find(p.name), "budgeted", True)}
+    free = unbudgeted(settings)
     columns = {
         "setting": [swept[row.setting] for row in rows],
         "policy": [row.policy for row in rows],
@@ -165,7 +184,7 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
         "bank": [f"{row.bank:g}" for row in rows],
         "freshness": [number(row.freshness) for row in rows],
         "± 95 %": [number(row.ci95) for row in rows],
-        "of bound": ["" if row.over_budget else number(row.share_of_bound) for row in rows],
+        "of bound": ["" if row.over_budget or row.policy in free else number(row.share_of_bound) for row in rows],
         "requests": [f"{row.requests_per_evaluation:.2f}" for row in rows],
         "": ["sets no budget" if row.policy in free else "over budget" if row.over_budget else "" for row in rows],
     }
@@ -175,6 +194,29 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
     title = f"Mean freshness, and requests per evaluation\n{', '.join(said)}"
     words = sum(head in shown for head in ("setting", "policy"))
     return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
+
+
+def _beside(settings: "Sequence[Setting]", caches: "Sequence[Baseline]") -> "Table":
+    """The caches that set no budget: the title marks all of them, and they are in no ranking."""
+    from freshkeeper.simulator.report.amounts import duration
+
+    swept = {setting.name: setting.swept for setting in settings}
+    columns = {
+        "setting": [swept[cache.setting] for cache in caches],
+        "cache": [cache.policy for cache in caches],
+        "γ": [f"{cache.budget:g}" for cache in caches],
+        "TTL": ["" if cache.ttl_ms is None else duration(cache.ttl_ms) for cache in caches],
+        "freshness": [number(cache.freshness) for cache in caches],
+        "± 95 %": [number(cache.ci95) for cache in caches],
+        "requests": [f"{cache.requests_per_evaluation:.2f}" for cache in caches],
+    }
+    several = len(set(columns["γ"])) > 1
+    shown = {head: cells for head, cells in columns.items() if any(cells) and (head != "γ" or several)}
+    title = (
+        "Caches beside them, which set no budget: a TTL that makes as many\n"
+        "requests as γ pays for, the source asked every time (no-cache), or once"
+    )
+    return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=2 if "setting" in shown else 1)
 
 
 def _processes(experiment: "Experiment", settings: int, jobs: int) -> int:

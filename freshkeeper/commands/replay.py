@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from freshkeeper.commands.experiments import Chosen, carry_out, free
+from freshkeeper.commands.experiments import Chosen, carry_out, free, unbudgeted
 from freshkeeper.commands.model_options import said
 from freshkeeper.commands.options import changed
 from freshkeeper.commands.screen import say
 from freshkeeper.policies.errors import ConfigError
 
-KEYS = ("policies", "budget", "bank", "knowledge", "case", "window", "step", "seeds")
+KEYS = ("policies", "budget", "bank", "knowledge", "case", "window", "step", "seeds", "baselines")
 
 
 def replay(
@@ -29,7 +29,7 @@ def replay(
 
     Example: `freshkeeper replay runs/mine --policy gain,plan --budget 1,2,5,10 --knowledge learned --target .9`
     """
-    from freshkeeper.simulator.experiment.experiment_config import Experiment
+    from freshkeeper.simulator.experiment.experiment_config import Experiment, settings_of
     from freshkeeper.simulator.experiment.replay import cheapest, replay_of
 
     if target is not None and not 0 < target < 1:
@@ -41,6 +41,8 @@ def replay(
         raise ConfigError(f"{place} is there already; go on with it (--resume) or name another directory (--out)")
     found = replay_of(source, changes, place.with_name(f"{place.name}-trace"), setting)
     rows = carry_out(found.experiment, place, chosen, found.notes)
-    for (name, *_), row in cheapest(rows, target).items() if target is not None else ():
+    unheld = unbudgeted(settings_of(found.experiment))
+    held = [row for row in rows if row.policy not in unheld]
+    for (name, *_), row in cheapest(held, target).items() if target is not None else ():
         met = f"with γ = {row.budget:g} ({row.setting}): {row.freshness:.3f}" if row else "with none of these budgets"
         say(f"{name} reaches {target:g} {met}")

@@ -15,7 +15,7 @@ from freshkeeper.policies.errors import ConfigError
 
 KEYS = (
     *("trace", "policies", "budget", "bank", "window", "step", "case", "knowledge"),
-    *("start", "seeds", "evaluations", "answers", "hold", "audit"),
+    *("start", "seeds", "evaluations", "answers", "baselines", "hold", "audit"),
 )
 """What has an option of its own; `--set` takes any key."""
 

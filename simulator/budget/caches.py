@@ -24,6 +24,7 @@ class Caches:
     reads: Sequence[Reads]
     warm_up: int
     drawn: bool
+    halvings: int = HALVINGS
     _known: dict[tuple[str, float], Measured] = field(default_factory=dict)
     _told: dict[str, set[float]] = field(default_factory=lambda: {TTL: set(), AHEAD: set()})
 
@@ -69,9 +70,13 @@ class Caches:
 
     def spending(self, requests: float) -> tuple[Measured, Point]:
         """A TTL cache that makes as many requests as these, or a trifle more."""
-        ttl = self._longest(TTL, lambda found: found.requests >= requests) or float(self.shortest)
+        ttl = self.affording(requests)
         found = self.lasting(TTL, ttl)
         return found, found.point(TTL, ttl)
+
+    def affording(self, requests: float) -> float:
+        """How long entries live in that cache."""
+        return self._longest(TTL, lambda found: found.requests >= requests) or float(self.shortest)
 
     def curve(self, name: str) -> list[Point]:
         """Times to live from a step to the whole time, those that were told before among them."""
@@ -85,7 +90,7 @@ class Caches:
             return None
         if enough(self.lasting(name, high)):
             return high
-        for _ in range(HALVINGS):
+        for _ in range(self.halvings):
             middle = (low * high) ** 0.5
             low, high = (middle, high) if enough(self.lasting(name, middle)) else (low, middle)
         return low

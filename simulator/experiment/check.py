@@ -19,6 +19,7 @@ from freshkeeper.maintenance.budget.audit import Measured
 from freshkeeper.policies.arrays import Bools
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError, nearest
 from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.experiment.baselines import MARK
 from freshkeeper.simulator.experiment.run_directory import Evaluations, Run
 from freshkeeper.simulator.report.scores import Score, audited, scores
 from freshkeeper.simulator.report.timeline import EPOCH_MS
@@ -106,10 +107,16 @@ def _line(
         f"{score.evaluations:,} evaluations",
         f"warn below {_percent(warn)}, error below {_percent(error)}",
         f"{score.failed:,.0f} fetches failed" if score.failed > 0 else "",
-        "over budget" if score.over_budget and run.contender(series.policy).budgeted else "",
+        _marked(run, score),
         _newest(run, score),
     ]
     return f"{verdict.name}: {name}: {'; '.join(part for part in parts if part)}"
+
+
+def _marked(run: Run, score: Score) -> str:
+    if not run.contender(score.series.policy).budgeted:
+        return MARK
+    return "over budget" if score.over_budget else ""
 
 
 def _measured(audits: Measured, warn: float, error: float) -> str:

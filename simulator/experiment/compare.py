@@ -14,6 +14,7 @@ import numpy as np
 
 from freshkeeper.maintenance.journal.run_json import RunError
 from freshkeeper.simulator.experiment import run_directory
+from freshkeeper.simulator.experiment.baselines import MARK
 from freshkeeper.simulator.experiment.run_directory import Run, Series
 from freshkeeper.simulator.report.amounts import amount, value
 from freshkeeper.simulator.report.intervals import Estimate, common, estimate, paired, unpaired
@@ -40,6 +41,8 @@ class Difference:
     second_requests: float
     expected: bool
     """the freshness of at least one of them is expected, not counted"""
+    budgeted: bool = True
+    """both were held to a budget"""
 
     @property
     def verdict(self) -> str:
@@ -60,7 +63,7 @@ class Difference:
             "" if self.ci95 is None else f"{100 * self.ci95:.2f}",
             f"{self.seeds}" + ("" if self.paired else " unpaired"),
             f"{amount(self.first_requests)} → {amount(self.second_requests)}",
-            self.verdict + (" (expected)" if self.expected else ""),
+            self.verdict + (" (expected)" if self.expected else "") + ("" if self.budgeted else f", {MARK}"),
         )
 
 
@@ -109,7 +112,7 @@ def compare(a: Path, b: Path) -> Comparison:
     return Comparison(
         a,
         b,
-        tuple(_difference(ours[series], theirs[series]) for series in shared),
+        tuple(_difference(ours[one], theirs[one], _budgeted(one, first, second)) for one in shared),
         tuple(_name(series) for series in ours if series not in theirs),
         tuple(_name(series) for series in theirs if series not in ours),
         tuple(changed(first, second)),
@@ -127,7 +130,11 @@ def _told(run: Run) -> dict[Series, Score]:
     return {score.series: score for score in scores(run) if score.freshness.seeds}
 
 
-def _difference(ours: Score, theirs: Score) -> Difference:
+def _budgeted(series: Series, *runs: Run) -> bool:
+    return all(run.contender(series.policy).budgeted for run in runs)
+
+
+def _difference(ours: Score, theirs: Score, budgeted: bool) -> Difference:
     in_ours, in_theirs = common(ours.seeds, theirs.seeds)
     first, second = ours.by_seed, theirs.by_seed
     if in_ours.size:
@@ -146,6 +153,7 @@ def _difference(ours: Score, theirs: Score) -> Difference:
         first_requests=ours.requests_per_evaluation,
         second_requests=theirs.requests_per_evaluation,
         expected=ours.expected or theirs.expected,
+        budgeted=budgeted,
     )
 
 

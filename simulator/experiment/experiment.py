@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -28,6 +28,8 @@ from freshkeeper.maintenance.settings.addresses import shown_in
 from freshkeeper.maintenance.settings.durations import to_unit
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 from freshkeeper.policies.registry import find
+from freshkeeper.simulator.budget.beside import beside
+from freshkeeper.simulator.experiment.baselines import Baseline, baselines_of, write_baselines
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
 from freshkeeper.simulator.experiment.summary import Row, mean_and_ci, of_seed, read_summary, write_summary
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
@@ -51,6 +53,8 @@ class Part:
     numbers: dict[str, dict[str, Any]]
     bound: float | None
     why_no_bound: str
+    baselines: list[dict[str, Any]] = field(default_factory=list)
+    why_no_baselines: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,9 @@ def simulate(
         parts[part.index, part.seed] = part
         if progress is not None:
             progress(part, len(parts), len(todo))
-    rows = _put_together(settings, policies, out, [parts[job.index, job.seed] for job in todo])
+    ordered = [parts[job.index, job.seed] for job in todo]
+    rows = _put_together(settings, policies, out, ordered)
+    write_baselines(out, _baselines(settings, ordered))
     write_summary(out / "summary.csv", rows)
     _write_run(out, experiment, settings, command, parts)
     shutil.rmtree(out / "parts")
@@ -142,7 +148,8 @@ def perform(job: Job, recorded: Callable[[Path], Trace] | None = None) -> Part:
     setting = task.setting
     outcomes = [task.run(policy) for policy in setting.experiment.policies if _handles(policy, setting)]
     bound, why = task.bound()
-    part = Part(job.index, job.seed, {outcome.policy: _numbers(outcome) for outcome in outcomes}, bound, why)
+    numbers = {outcome.policy: _numbers(outcome) for outcome in outcomes}
+    part = Part(job.index, job.seed, numbers, bound, why, *beside(task))
     _write_part(job.place, task, outcomes, part)
     return part
 
@@ -298,6 +305,11 @@ def _put_together(
     ]
 
 
+def _baselines(settings: list[Setting], parts: list[Part]) -> list[Baseline]:
+    every = [baselines_of(s, [p.baselines for p in parts if p.index == n]) for n, s in enumerate(settings)]
+    return [row for rows in every for row in rows]
+
+
 def _merge(out: Path, name: str, files: list[Path]) -> None:
     """Part by part, so that memory holds one of them."""
     if not files:
@@ -315,7 +327,8 @@ def _row(setting: Setting, policy: PolicySettings, parts: list[Part]) -> Row:
     freshness, ci95 = mean_and_ci([n["freshness"] for n in numbers if n["freshness"] is not None])
     fresh, answers = (sum(n[name] for n in numbers) for name in ("fresh", "results"))
     bounds = [part.bound for part in parts if part.bound is not None]
-    bound = sum(bounds) / len(bounds) if len(bounds) == len(parts) else None
+    held_to_it = getattr(find(policy.name), "budgeted", True)  # the bound is of a budget
+    bound = sum(bounds) / len(bounds) if held_to_it and len(bounds) == len(parts) else None
     evaluations = sum(n["evaluations"] for n in numbers)
     return Row(
         setting=setting.name,

@@ -40,7 +40,7 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Grid = BeforeValidator(_listed)
 GRID_KEYS = ("case", "knowledge", "budget", "bank")
-NOT_SWEPT = ("title", "seeds", "sweep", "spark", "target")
+NOT_SWEPT = ("title", "seeds", "sweep", "spark", "target", "baselines")
 """What is one for a whole experiment."""
 MOST_SEEDS = 100_000
 
@@ -124,6 +124,11 @@ class Experiment(BaseModel):
     remote: RemoteSettings = Field(default=RemoteSettings(), description="latency, limits and faults of the source")
     bound: Literal["auto", "always", "never"] = Field(
         default="auto", description="the clairvoyant bound; auto: where it takes no longer than some seconds"
+    )
+    baselines: bool = Field(
+        default=True,
+        description="caches that set no budget beside the policies: TTLs with as many requests as γ pays for, no "
+        "cache, fetch once",
     )
     answers: bool = Field(default=False, description="write every answer, for the analysis; large")
     sweep: dict[str, list[Any]] = Field(default={}, description="any keys, each with the values that it takes in turn")

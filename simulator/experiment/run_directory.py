@@ -18,6 +18,7 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import About, Contender, RunError, Setting
 from freshkeeper.policies.arrays import Bools, Floats, Ints
 from freshkeeper.policies.base import Case, Knowledge
+from freshkeeper.simulator.experiment.baselines import Baseline, read_baselines
 from freshkeeper.simulator.experiment.summary import Row, read_summary
 from freshkeeper.simulator.report.journal_columns import BROKEN, floats, words
 
@@ -87,6 +88,7 @@ class Run:
     evaluations: Evaluations
     summary: Mapping[tuple[str, str], Row]
     notes: list[str] = field(default_factory=list)
+    baselines: list[Baseline] = field(default_factory=list)
 
     def setting(self, name: str) -> Setting:
         """What is known of a setting."""
@@ -112,7 +114,7 @@ def read(path: Path) -> Run:
     evaluations = _evaluations(path, about, notes)
     if not about.complete:
         notes.append("The run did not finish; this is what there was.")
-    return Run(path, about, evaluations, _summary(path, notes), notes)
+    return Run(path, about, evaluations, _summary(path, notes), notes, _baselines(path, notes))
 
 
 def _evaluations(path: Path, about: About, notes: list[str]) -> Evaluations:
@@ -200,3 +202,11 @@ def _summary(path: Path, notes: list[str]) -> dict[tuple[str, str], Row]:
     except (OSError, ValueError, csv.Error) as error:
         notes.append(f"The summary.csv is not readable and was left aside: {str(error).splitlines()[0]}.")
         return {}
+
+
+def _baselines(path: Path, notes: list[str]) -> list[Baseline]:
+    try:
+        return read_baselines(path)
+    except (OSError, ValueError, csv.Error) as error:
+        notes.append(f"The baselines.csv is not readable and was left aside: {str(error).splitlines()[0]}.")
+        return []

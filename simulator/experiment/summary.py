@@ -2,10 +2,10 @@
 
 import csv
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,11 @@ from pydantic import TypeAdapter
 from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.arrays import Floats
 from freshkeeper.simulator.report.intervals import estimate
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,13 @@ def mean_and_ci(values: Sequence[float] | Floats) -> tuple[float | None, float |
 
 def write_summary(path: Path, rows: Sequence[Row]) -> None:
     """summary.csv, empty where a number is not known."""
+    write_rows(path, Row, rows)
+
+
+def write_rows(path: Path, kind: "type[DataclassInstance]", rows: "Sequence[DataclassInstance]") -> None:
+    """A table with a column for each field."""
     with whole(path) as unfinished, unfinished.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(Row.__dataclass_fields__))
+        writer = csv.DictWriter(file, [part.name for part in fields(kind)])
         writer.writeheader()
         for row in rows:
             writer.writerow({key: "" if value is None else _plain(value) for key, value in asdict(row).items()})
@@ -65,7 +75,12 @@ def write_summary(path: Path, rows: Sequence[Row]) -> None:
 
 def read_summary(path: Path) -> list[Row]:
     """The rows of a summary.csv."""
-    row = TypeAdapter(Row)
+    return read_rows(path, Row)
+
+
+def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
+    """The rows of such a table; what is empty is not known."""
+    row = TypeAdapter(kind)
     with path.open(newline="") as file:
         read = list(csv.DictReader(file))
     return [row.validate_python({key: written or None for key, written in each.items()}) for each in read]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.simulator.experiment.baselines import Baseline
 from freshkeeper.simulator.experiment.run_directory import Run
 from freshkeeper.simulator.report.amounts import GAP, value
 from freshkeeper.simulator.report.intervals import Estimate, estimate, lifts, paired
@@ -64,6 +65,11 @@ class Group:
             )
             for budget in sorted({budget for budget in paid.values() if budget is not None})
         }
+
+    @property
+    def baselines(self) -> list[Baseline]:
+        """The caches beside its policies, which set no budget and are in no score."""
+        return [cache for cache in self.run.baselines if (cache.case, cache.knowledge) == (self.case, self.knowledge)]
 
     @cached_property
     def settings(self) -> list[str]:

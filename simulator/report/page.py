@@ -64,6 +64,7 @@ class Section:
     overview: report_tables.Table | None
     by_setting: list[report_tables.Table]
     budgets: list[report_tables.Table]
+    baselines: list[report_tables.Table]
 
     @property
     def figures(self) -> list[Figure]:
@@ -108,7 +109,7 @@ def _section(name: str, group: Group, paid: Costs, stale: Staleness, judged: Jud
     along, single = figures.along_keys(drawn), figures.of_settings(drawn)
     overview, by_setting = report_tables.overview(drawn), report_tables.of_settings(drawn)
     budgets, choices = report_tables.budgets(drawn), _choices(group, along)
-    tables = overview, by_setting, budgets
+    tables = overview, by_setting, budgets, report_tables.of_baselines(group)
     return Section(name, group, drawn, verdict(group), along, single, judged_figures(drawn, judged), choices, *tables)
 
 

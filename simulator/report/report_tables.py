@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, nan
 
-from freshkeeper.simulator.report.amounts import NOTHING, amount, percent, percent_with_interval, signed
+from freshkeeper.simulator.experiment.baselines import MARK, Baseline
+from freshkeeper.simulator.report.amounts import NOTHING, amount, duration, percent, percent_with_interval, signed
 from freshkeeper.simulator.report.drawing import Drawn
 from freshkeeper.simulator.report.groups import CASES, Group
-from freshkeeper.simulator.report.intervals import estimate
+from freshkeeper.simulator.report.intervals import Estimate, estimate
 from freshkeeper.simulator.report.panels import BUDGET, TARGETS, Panel, Reach, panels, reaches
 from freshkeeper.simulator.report.verdict import BASELINES
 
@@ -83,12 +84,27 @@ def _marks(group: Group, setting: str, policy: str, best: bool) -> list[str]:
     score = group.scores.get((setting, policy))
     marks = {
         "best": best,
-        "sets no budget": not group.run.contender(policy).budgeted,
+        MARK: not group.run.contender(policy).budgeted,
         "over budget": score is not None and score.over_budget and group.run.contender(policy).budgeted,
         "bound": group.is_bound(policy),
         "expected": score is not None and score.expected,
     }
     return [mark for mark, applies in marks.items() if applies]
+
+
+def of_baselines(group: Group) -> list[Table]:
+    """The caches that set no budget, one table per setting that has them."""
+    heads = ["Cache", FRESH, REQUESTS, "Entries live"]
+    found = {s: [_baseline(cache) for cache in group.baselines if cache.setting == s] for s in group.settings}
+    return [Table(heads, rows, setting) for setting, rows in found.items() if rows]
+
+
+def _baseline(cache: Baseline) -> Row:
+    unknown = nan if cache.freshness is None else cache.freshness
+    fresh = Estimate(unknown, nan if cache.ci95 is None else cache.ci95, cache.seeds)
+    lasting = NOTHING if cache.ttl_ms is None else duration(cache.ttl_ms)
+    cells = [percent_with_interval(fresh), amount(round(cache.requests_per_evaluation, 2)), lasting]
+    return Row(cache.policy, [cache.mark], cells)
 
 
 def overview(drawn: Drawn) -> Table | None:

@@ -107,7 +107,12 @@ def _overspent(run: Run, evaluations: Evaluations, rows: slice, series: Series) 
 
 
 def _share(run: Run, score: Score, by_series: Mapping[Series, Score]) -> float:
-    """The part of the clairvoyant bound that was reached: from its own rows, else from what the summary says."""
+    """The part of the clairvoyant bound that was reached: from its own rows, else from what the summary says.
+
+    The bound is of a budget, so what sets none has no part of it.
+    """
+    if not run.contender(score.series.policy).budgeted:
+        return np.nan
     bound = by_series.get(replace(score.series, policy=BOUND))
     if bound is not None and bound.freshness.mean > 0:
         shared, theirs = common(score.seeds, bound.seeds)

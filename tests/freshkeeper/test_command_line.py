@@ -426,6 +426,19 @@ def test_a_place_that_cannot_be_written_is_one_clear_line(freshkeeper: Command, 
         assert (said.code, said.complaint) == (2, message)
 
 
+def test_caches_that_set_no_budget_stand_beside_the_policies_unless_left_out(freshkeeper: Command) -> None:
+    grid = ["--budget", "3,5", "--set", "sweep.start=[warm,cold]"]
+    options = ["simulate", *SMALL, "--policy", "lru", "--seeds", 2, *grid]
+    said = freshkeeper(*options)
+    policies, _, caches = said.out.partition("Caches beside them, which set no budget")
+    assert "fetch-once" in caches
+    assert "fetch-once" not in policies
+    assert max(len(line) for line in caches.splitlines()) <= 80
+    assert "Caches" not in freshkeeper(*options, "--no-baselines").out
+    slow = ["simulate", *SMALL, "--policy", "lru", "--seeds", 1, "--set", "remote.latency_ms=100"]
+    assert "the caches beside the policies are left out: they are worked out only for" in freshkeeper(*slow).err
+
+
 @pytest.mark.slow
 def test_simulate_writes_the_page_unless_told_not_to(freshkeeper: Command, tmp_path: Path) -> None:
     options = [option for option in SMALL if option != "--no-report"]

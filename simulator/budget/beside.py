@@ -1,0 +1,66 @@
+"""What everybody runs today, on the trace of one task: caches that set no budget, to be read beside its policies.
+
+They are worked out without a simulated world, so they cost a fraction of what a policy does.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from freshkeeper.simulator.budget.cache_reads import Reads
+from freshkeeper.simulator.budget.caches import AHEAD, ONCE, TTL, UNCACHED, Caches
+from freshkeeper.simulator.budget.point import Measured
+from freshkeeper.simulator.world.task import Task
+
+MOST_READ = 20_000_000
+"""SRs in the window, summed over evaluations, up to which caches are worked out: they are held in memory."""
+HALVINGS = 8
+"""Of the time to live; what is left is a trifle of requests."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """What one cache did with one seed, over the evaluations that count."""
+
+    policy: str
+    ttl_ms: float | None
+    freshness: float
+    requests: float
+
+
+def beside(task: Task) -> tuple[list[dict[str, Any]], str]:
+    """The four caches as plain data, or none and why."""
+    if not task.setting.experiment.baselines:
+        return [], "they were not asked for"
+    if not task.setting.experiment.remote.instantaneous:
+        return [], "they are worked out only for a source that answers at once and never fails"
+    if most_read(task) > MOST_READ:
+        return [], "they would take long; name them with --policy ttl,refresh-ahead,no-cache,fetch-once"
+    caches = Caches([Reads.of(task)], task.warm_up, drawn=True, halvings=HALVINGS)
+    if not caches.once.series[0].answers[task.warm_up :].any():
+        return [], "no evaluation that counts has answers"
+    return [asdict(cache) for cache in _caches(caches, float(task.setting.rule.per_evaluation))], ""
+
+
+def _caches(caches: Caches, budget: float) -> list[Cache]:
+    """The two ends, and between them those whose entries live as long as so many requests allow."""
+    ttl_ms = caches.affording(budget)
+    return [
+        _cache(UNCACHED, None, caches.uncached),
+        _cache(TTL, ttl_ms, caches.lasting(TTL, ttl_ms)),
+        _cache(AHEAD, ttl_ms, caches.lasting(AHEAD, ttl_ms)),
+        _cache(ONCE, None, caches.once),
+    ]
+
+
+def _cache(name: str, ttl_ms: float | None, found: Measured) -> Cache:
+    return Cache(name, ttl_ms, found.share, found.requests)
+
+
+def most_read(task: Task) -> int:
+    """No less than what all windows hold together: an arrival is in so many, and none holds more than every edge."""
+    chosen, trace = task.setting.experiment, task.trace
+    windows = -(-chosen.window // chosen.step)
+    needed = int(np.diff(task.graph.sn_start)[trace.arrivals.sn].sum())
+    return min(windows * needed, trace.edges.sn.size * task.evaluations)

@@ -1,0 +1,70 @@
+"""Caches that set no budget, in a file of their own beside summary.csv: marked in every row, and in no ranking."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from freshkeeper.simulator.experiment.summary import mean_and_ci, read_rows, write_rows
+
+if TYPE_CHECKING:
+    from freshkeeper.simulator.experiment.experiment_config import Setting
+
+FILE = "baselines.csv"
+MARK = "sets no budget"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One cache in one setting, means over seeds."""
+
+    setting: str
+    policy: str
+    case: str
+    knowledge: str
+    budget: float
+    """γ of the setting, which `ttl` and `refresh-ahead` were given as many requests as it pays for"""
+    ttl_ms: float | None
+    """of each seed the one that its trace needs for so many requests; None where nothing is to be chosen"""
+    seeds: int
+    freshness: float | None
+    ci95: float | None
+    requests_per_evaluation: float
+    """of the evaluations that count"""
+    mark: str = MARK
+
+
+def baselines_of(setting: "Setting", parts: Sequence[Sequence[dict[str, Any]]]) -> list[Baseline]:
+    """The rows of a setting from what every seed knows; none where a seed has none."""
+    if not all(parts):
+        return []
+    return [_row(setting, each) for each in zip(*parts, strict=True)]
+
+
+def write_baselines(run: Path, rows: Sequence[Baseline]) -> None:
+    """baselines.csv, where there are some."""
+    if rows:
+        write_rows(run / FILE, Baseline, rows)
+
+
+def read_baselines(run: Path) -> list[Baseline]:
+    """Those of a run directory; none where it has none."""
+    return read_rows(run / FILE, Baseline) if (run / FILE).exists() else []
+
+
+def _row(setting: "Setting", seeds: Sequence[dict[str, Any]]) -> Baseline:
+    freshness, ci95 = mean_and_ci([one["freshness"] for one in seeds])
+    lasting = [one["ttl_ms"] for one in seeds if one["ttl_ms"] is not None]
+    return Baseline(
+        setting=setting.name,
+        policy=seeds[0]["policy"],
+        case=setting.case.value,
+        knowledge=setting.knowledge.value,
+        budget=float(setting.rule.per_evaluation),
+        ttl_ms=fmean(lasting) if lasting else None,
+        seeds=len(seeds),
+        freshness=freshness,
+        ci95=ci95,
+        requests_per_evaluation=fmean(one["requests"] for one in seeds),
+    )
