@@ -42,6 +42,8 @@ def content(run: Path) -> dict[str, Any]:
         found["summary"] = [
             {key: value for key, value in row.items() if key != "seconds"} for row in csv.DictReader(rows)
         ]
+    if (caches := run / "baselines.csv").exists():
+        found["baselines"] = caches.read_text()
     about = json.loads((run / "run.json").read_text())
     return found | {"run": {key: value for key, value in about.items() if key != "command"}}
 
