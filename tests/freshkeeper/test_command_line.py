@@ -122,7 +122,7 @@ def test_simulate_prints_its_rows_as_json_and_nothing_else(tmp_path: Path) -> No
     assert said.code == 0, said.err
     assert said.out.count("\n") == 1
     printed = json.loads(said.out)
-    assert list(printed) == ["run", "rows"]
+    assert list(printed) == ["run", "rows", "baselines"]
     assert printed["run"] == "here"
     assert [(row["setting"], row["policy"]) for row in printed["rows"]] == [
         ({"budget": budget}, policy) for budget in (3.0, 5.0) for policy in ("ibm", "unlimited")
