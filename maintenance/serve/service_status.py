@@ -180,6 +180,19 @@ class Status:
             "last_error": said[-1] if said else None,
         }
 
+    def left_alone(self, service: Service) -> dict[str, str]:
+        """The sources that running queries need and that are not asked for now, as their breaker is open.
+
+        One that would be asked again is not among them: without evaluations nobody would, and nothing would end it.
+        """
+        needed = dict.fromkeys(name for name, _ in self._by_view(service).values())
+        limits = {name: _limits(service.queries.sources[name])["breaker"] for name in needed}
+        return {
+            name: f"failed {breaker['failures']} times in a row"
+            for name, breaker in limits.items()
+            if breaker is not None and breaker["tried_again_in_s"] > 0
+        }
+
     def _by_view(self, service: Service) -> dict[Manager, tuple[str, list[str]]]:
         """The views of running queries: of which source, and whose they are."""
         found: dict[Manager, tuple[str, list[str]]] = {}

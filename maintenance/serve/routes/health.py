@@ -19,12 +19,14 @@ async def alive(door: Door, request: Request, given: Nothing) -> Response:
 
 @operation("GET", "/readyz", Role.ANYBODY)
 async def ready(door: Door, request: Request, given: Nothing) -> Response:
-    """Whether it takes elements, answers, and is connected to the streams that it reads."""
+    """Whether it takes elements, answers, reads its streams, and reaches the sources that its queries need."""
     del request, given
     service = door.service
     away = {name: link.failure or "not connected yet" for name, link in service.links.items() if not link.connected}
-    up = service.alive and not away
-    return json_response({"ready": up, "failed": dict(service.failures), "away": away}, 200 if up else 503)
+    left_alone = door.status.left_alone(service)
+    up = service.alive and not away and not left_alone
+    told = {"ready": up, "failed": dict(service.failures), "away": away, "left_alone": left_alone}
+    return json_response(told, 200 if up else 503)
 
 
 @operation("GET", "/metrics", gives={"text/plain": None})
