@@ -10,8 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
-from freshkeeper.maintenance.pipeline.analysis.judging import SUBS, TABLES, Parts
-from freshkeeper.maintenance.pipeline.analysis.known import NEVER_STALE, Known
+from freshkeeper.maintenance.pipeline.analysis.judging import NEVER_STALE, SUBS, TABLES, Judge, Parts
 
 STEPS = {
     "by_copy": """
@@ -33,6 +32,9 @@ STEPS = {
 """Tables that are made on the way, one of the other."""
 ASKED = {
     "truths": """
+        SELECT setting, policy, seed, "case", t_ms AS moment, t_ms, sum(demand) AS held,
+            sum(demand) FILTER (WHERE is_fresh) AS true_fresh FROM served GROUP BY ALL""",
+    "not_chosen": """
         WITH usual AS (
             SELECT setting, policy, seed, t_ms, coalesce(avg(demand) FILTER (WHERE chosen), avg(demand)) AS usual
             FROM served GROUP BY ALL
@@ -40,9 +42,8 @@ ASKED = {
             SELECT *, counts AND NOT is_fresh AS stale, stale AND NOT chosen AND demand >= usual AS lost
             FROM served JOIN usual USING (setting, policy, seed, t_ms)
         )
-        SELECT setting, policy, seed, "case", t_ms AS moment, t_ms, counts, sum(demand) AS held,
-            sum(demand) FILTER (WHERE is_fresh) AS true_fresh, count(*) FILTER (WHERE stale) AS stale_entries,
-            count(*) FILTER (WHERE lost) AS missed, coalesce(sum(demand) FILTER (WHERE stale), 0) AS stale_answers,
+        SELECT setting, policy, count(*) FILTER (WHERE stale) AS stale_entries, count(*) FILTER (WHERE lost) AS missed,
+            coalesce(sum(demand) FILTER (WHERE stale), 0) AS stale_answers,
             coalesce(sum(demand) FILTER (WHERE lost), 0) AS missed_answers
         FROM marked GROUP BY ALL""",
     "served_entries": """
@@ -67,12 +68,13 @@ class InSql(DuckDB):
 
     name = "SQL"
 
-    def judged(self, path: str, known: Known, moment: str) -> Iterator[Parts]:
+    def judged(self, path: str, judge: Judge) -> Iterator[Parts]:
         """All at once."""
-        del known, moment
+        del judge
         words = {"run": str(Path(path).parent), "never": NEVER_STALE, "subs": SUBS}
         with duckdb.connect(config={"threads": 2, "memory_limit": "8GB"}) as connection:
             for name, query in STEPS.items():
                 connection.execute(f"CREATE TABLE {name} AS {query.format(**words)}")
-            yield {name: connection.sql(ASKED[name].format(**words)).to_arrow_table().cast(pa.schema({**keys, **sums}))
-                   for name, (keys, sums) in TABLES.items()}  # fmt: skip
+            found = {name: connection.sql(query.format(**words)).to_arrow_table() for name, query in ASKED.items()}
+            schemas = {name: pa.schema({**keys, **sums}) for name, (keys, sums) in TABLES.items()}
+            yield {name: rows.select(schemas[name].names).cast(schemas[name]) for name, rows in found.items()}

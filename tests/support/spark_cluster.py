@@ -17,7 +17,7 @@ from pathlib import Path
 import enriched
 import pyspark
 
-from freshkeeper.maintenance.pipeline.analysis import analyse, answer_pieces
+from freshkeeper.maintenance.pipeline.analysis import analyse, judging
 from freshkeeper.maintenance.pipeline.enrich import OnCluster
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.policies.gain import Gain
@@ -140,7 +140,7 @@ def jobs(place: Path, cluster: Cluster) -> None:
 
     spark = spark_session(cluster.master, SETTINGS)
     simulate(resolve(EXPERIMENT), place / "run", performed=OnSpark(spark), progress=Killer(cluster))
-    answer_pieces.BATCH = 500
+    judging.SLICE = 500
     killer = Killer(cluster)
     thread = killer.when_busy(spark)
     analyse(Spark(spark), str(place / "run"), str(place / "told"))

@@ -15,15 +15,14 @@ from freshkeeper.maintenance.pipeline.analysis import (
     audit_analysis,
     headline,
     journal_tables,
-    known_from_tables,
     over_evaluations,
     refresh_analysis,
     served_entries,
 )
 from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, Row
-from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine, located
+from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB, located
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
-from freshkeeper.maintenance.pipeline.analysis.judging import Parts, together
+from freshkeeper.maintenance.pipeline.analysis.judging import Parts, added_up, judge
 from freshkeeper.maintenance.pipeline.spark_session import first_words
 from freshkeeper.policies.errors import ConfigError
 
@@ -40,40 +39,48 @@ NAMES = {"each_evaluation": "evaluations", "audit_shares": "audits"}
 class Analysis:
     """What can be told of a run: named tables, computed when they are written or collected."""
 
-    def __init__(self, engine: Engine, database: Database, run: str, target: float = 0.95, top: int = 20) -> None:
-        """Judge every answer; `target` is a freshness to be met, `top` how many stale entries are named."""
-        self.database, self.top = database, top
+    def __init__(self, engine: DuckDB, database: Database, run: str, target: float, headline_alone: bool) -> None:
+        """Judge every answer; `target` is a freshness to be met."""
+        self.database = database
         self.found = journal_tables.read(engine, database, run)
         self.notes = list(self.found.notes)
-        evaluations, audits = "evaluations" in self.found.there, "audits" in self.found.there
+        evaluations = "evaluations" in self.found.there
         if not evaluations and not self.found.judged:
             raise AnalysisError("there are answers, but neither evaluations nor changes: nothing can be told of them")
-        for name, rows in self._judged(engine, f"{located(run)}/answers.parquet").items():
-            database.take(name, rows)
+        self._judge(engine, f"{located(run)}/answers.parquet", headline_alone)
+        if not evaluations:
+            database.view("evaluations", headline.EVALUATIONS)
         if "changes" in self.found.there:
             database.view("changes", journal_tables.changes(self.found))
-        database.keep("evaluated", headline.evaluated(evaluations))
+        database.keep("evaluated", headline.EVALUATED)
         database.keep("told_seeds", headline.by_seed(target))
-        if audits:
-            database.keep("audited", audit_analysis.AUDITED)
-        seeds = audit_analysis.STAND_IN if audits else "SELECT * FROM told_seeds"
-        database.keep("seeds", seeds, f"{headline.SERIES}, seed")
+        database.keep("audited", audit_analysis.AUDITED)
+        database.keep("seeds", audit_analysis.STAND_IN, f"{headline.SERIES}, seed")
 
-    def _judged(self, engine: Engine, answers: str) -> Parts:
-        """What one pass over the answers tells; nothing where there is no truth."""
-        if not self.found.judged:
-            return together([])
-        known = known_from_tables.known(self.database, self.found)
-        judged = together(list(engine.judged(answers, known, self.found.moment)))
-        if not known.lookup_keys and "aggregate" in judged["truths"]["case"].unique().to_pylist():
+    def _judge(self, engine: DuckDB, answers: str, headline_alone: bool) -> None:
+        """What answers tell; nothing where there is no truth."""
+        pieces: list[Parts] = []
+        if self.found.judged:
+            pieces += engine.judged(answers, judge(self.database, self.found, headline_alone))
+        added_up(self.database, pieces, headline_alone)
+        whole = "SELECT 1 FROM truths WHERE \"case\" = 'aggregate' LIMIT 1"
+        if "sn" not in self.found.answers and self.database.rows(whole):
             self.notes.append("Aggregates without their lookup key are counted input by input.")
-        return judged
 
-    def tables(self) -> Iterator[str]:
-        """Every table that there can be, by name."""
+    def headline(self) -> Iterator[str]:
+        """The tables that a freshness is told by."""
+        (row,) = self.database.rows("SELECT count(DISTINCT seed) AS most FROM seeds")
+        yield self._kept("freshness", headline.headline(row["most"]), headline.SERIES)
+        if "audits" in self.found.there:
+            audit_analysis.shares(self.database)
+            yield "audit_shares"
+
+    def tables(self, top: int) -> Iterator[str]:
+        """Every table that there can be, by name; `top` is how many stale entries are named."""
+        yield from self.headline()
         yield from self._evaluations()
         if self.found.judged:
-            yield from self._entries()
+            yield from self._entries(top)
         if "refreshes" in self.found.there:
             yield from self._refreshes()
 
@@ -83,36 +90,29 @@ class Analysis:
 
     def _evaluations(self) -> Iterator[str]:
         series = headline.SERIES
-        (row,) = self.database.rows("SELECT count(DISTINCT seed) AS most FROM seeds")
-        yield self._kept("freshness", headline.headline(row["most"]), series)
         yield "seeds"
         self.database.view("each_evaluation", f"SELECT {series}, {PER_EVALUATION} FROM evaluated")
         yield "each_evaluation"
         self.database.view("over_time", over_evaluations.OVER_TIME)
         yield "over_time"
-        audits = "audits" in self.found.there
-        both = f" UNION ALL SELECT * FROM ({audit_analysis.CALIBRATION}) AS by_audits" if audits else ""
-        calibration = f"SELECT * FROM ({over_evaluations.CALIBRATION}) AS by_truth{both}"
+        calibration = f"({over_evaluations.CALIBRATION}) UNION ALL ({audit_analysis.CALIBRATION})"
         yield self._kept("calibration", calibration, f"{series}, basis, tenth")
-        if audits:
-            audit_analysis.shares(self.database)
-            yield "audit_shares"
         if "evaluations" in self.found.there:
             self._budgets()
             yield self._kept("budget", over_evaluations.BUDGET, series)
-            latency = over_evaluations.latency("refreshes" in self.found.there)
-            yield self._kept("latency", latency, "setting, policy, part")
+            yield self._kept("latency", over_evaluations.LATENCY, "setting, policy, part")
 
     def _budgets(self) -> None:
         """γ by setting; with no word of it what was paid in cannot be told."""
-        about = self.found.settings.items()
-        found = [(name, float(setting.budget)) for name, setting in about if setting.budget is not None]
+        settings = self.found.settings.items()
+        found = [{"setting": name, "gamma": about.budget} for name, about in settings if about.budget is not None]
         if not found:
             said = "There is no run.json that says what was paid in, so the use of the budget cannot be told."
             self.notes.append(said)
-        self.database.given("gammas", {"setting": "string", "gamma": "double"}, found)
+        schema = pa.schema({"setting": pa.string(), "gamma": pa.float64()})
+        self.database.take("gammas", pa.Table.from_pylist(found, schema))
 
-    def _entries(self) -> Iterator[str]:
+    def _entries(self, top: int) -> Iterator[str]:
         database, order = self.database, "setting, policy, decile"
         database.keep("degrees", served_entries.DEGREES)
         database.keep("changed", served_entries.CHANGED)
@@ -122,46 +122,58 @@ class Analysis:
             self.notes.append(f"{said}; their copies count as fresh.")
         yield self._kept("by_degree", served_entries.by_decile("degrees", "degree"), order)
         yield self._kept("by_change_rate", served_entries.by_decile("changed", "changes"), order)
-        yield self._kept("top_stale", served_entries.top_stale(self.top), "setting, policy, rank")
+        yield self._kept("top_stale", served_entries.top_stale(top), "setting, policy, rank")
         yield self._kept("staleness", served_entries.OCTAVES, "setting, policy, what, from_ms")
         yield self._kept("staleness_quantiles", served_entries.STALENESS_QUANTILES, "setting, policy, what")
 
     def _refreshes(self) -> Iterator[str]:
         self.database.keep("counting", refresh_analysis.COUNTING)
-        wasted = refresh_analysis.wasted(self.found.judged, "changes" in self.found.there)
+        wasted = refresh_analysis.wasted("changes" in self.found.there)
         yield self._kept("wasted", wasted, "setting, policy")
         if self.found.judged:
             yield self._kept("missed", refresh_analysis.MISSED, "setting, policy")
 
 
-def analyse(engine: Engine, run: str, out: str | None = None, target: float = 0.95, top: int = 20) -> dict[str, Any]:
+def analyse(engine: DuckDB, run: str, out: str | None = None, target: float = 0.95, top: int = 20) -> dict[str, Any]:
     """Analyse a run; write tables and analysis.json into `out` (default: analysis in the run), return the latter.
 
     The engine is closed when it is done.
     """
+    place = located(out or f"{run}/analysis")
+    with _begun(engine, run, target, place) as analysis, _unfinished(engine, place) as unfinished:
+        digest: dict[str, Any] = {"run": run, "target": target}
+        for table in analysis.tables(top):
+            if table not in LARGE:
+                digest[NAMES.get(table, table)] = _collected(analysis, table)
+            analysis.database.write(table, unfinished / f"{NAMES.get(table, table)}.parquet")
+        digest["cannot_tell"] = analysis.notes + _remarks(digest)
+        (unfinished / DIGEST).write_text(json.dumps(digest, indent=1), "utf-8")
+        return digest
+
+
+def headline_alone(engine: DuckDB, run: str, target: float = 0.95) -> dict[str, Any]:
+    """What an analysis says of `freshness`, and of audits, with the notes on it; nothing is written."""
+    with _begun(engine, run, target) as analysis:
+        tables = {NAMES.get(table, table): _collected(analysis, table) for table in analysis.headline()}
+        return {"run": run, "target": target, **tables, "cannot_tell": analysis.notes + _remarks(tables)}
+
+
+def _collected(analysis: Analysis, table: str) -> list[Row]:
+    return analysis.database.rows(f"SELECT * FROM {table}")
+
+
+@contextmanager
+def _begun(engine: DuckDB, run: str, target: float, place: str | None = None) -> Iterator[Analysis]:
+    """Of a run, for a place to write to or for the headline alone."""
     with closing(engine), closing(Database()) as database:
         if not 0 <= target <= 1:
             raise ConfigError(f"the target is {target:g}; right would be a freshness from 0 to 1")
-        place = located(out or f"{run}/analysis")
-        _check(place)
+        if place is not None:
+            _check(place)
         try:
-            analysis = Analysis(engine, database, run, target, top)
-            with _unfinished(engine, place) as unfinished:
-                return _written(analysis, {"run": run, "target": target}, unfinished)
+            yield Analysis(engine, database, run, target, place is None)
         except FAILURES + engine.failures as error:
             raise AnalysisError(f"{run} could not be analysed: {first_words(error)}") from error
-
-
-def _written(analysis: Analysis, digest: dict[str, Any], place: Path) -> dict[str, Any]:
-    """Every table written, and what is small collected."""
-    for table in analysis.tables():
-        name = NAMES.get(table, table)
-        if table not in LARGE:
-            digest[name] = analysis.database.rows(f"SELECT * FROM {table}")
-        analysis.database.write(table, place / f"{name}.parquet")
-    digest["cannot_tell"] = analysis.notes + _remarks(digest)
-    (place / DIGEST).write_text(json.dumps(digest, indent=1), "utf-8")
-    return digest
 
 
 def _remarks(digest: dict[str, Any]) -> list[str]:
@@ -202,7 +214,7 @@ def _check(place: str) -> None:
 
 
 @contextmanager
-def _unfinished(engine: Engine, place: str) -> Iterator[Path]:
+def _unfinished(engine: DuckDB, place: str) -> Iterator[Path]:
     """Where to write, so that a reader sees a whole analysis or none; on a cluster's file system nearly so."""
     if "://" not in place:
         with whole_directory(Path(place)) as part:

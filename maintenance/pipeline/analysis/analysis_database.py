@@ -1,37 +1,38 @@
 """The tables of an analysis but for the answers: SQL on DuckDB in this process; what memory cannot hold is on disk."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from freshkeeper.maintenance.journal.journal import files
-from freshkeeper.maintenance.pipeline.analysis.analysis_engine import UnreadableError
-
 Row = dict[str, Any]
 NULLS = "nulls_first_on_asc_last_on_desc"
+
+
+class UnreadableError(Exception):
+    """A file that is there and is no Parquet."""
 
 
 class Database:
     """A database of its own, in memory and in a temporary directory."""
 
-    def __init__(self) -> None:
-        """Nothing is in it yet."""
+    def __init__(self, threads: int | None = None) -> None:
+        """Nothing is in it yet; as many threads as there are cores, unless it is said."""
         self._directory = tempfile.TemporaryDirectory(prefix="freshkeeper-")
-        self._connection = duckdb.connect(config={"temp_directory": self._directory.name, "default_null_order": NULLS})
+        config: dict[str, Any] = {"temp_directory": self._directory.name, "default_null_order": NULLS}
+        self._connection = duckdb.connect(config=config | ({} if threads is None else {"threads": threads}))
 
-    def parquet(self, name: str, path: Path) -> list[str]:
-        """Name a file or a directory of parts, and give its columns; none where nothing is there."""
-        parts = [str(part) for part in files(path)]
+    def parquet(self, name: str, parts: Sequence[Path]) -> list[str]:
+        """Name the parts of a table, and give its columns; none where there are no parts."""
         if not parts:
             return []
         try:
-            table = self._connection.read_parquet(parts, union_by_name=True)
+            table = self._connection.read_parquet([str(part) for part in parts], union_by_name=True)
         except duckdb.Error as error:
-            raise UnreadableError(str(path)) from error
+            raise UnreadableError(str(parts[0])) from error
         table.create_view(name)
         return list(table.columns)
 
@@ -39,22 +40,14 @@ class Database:
         """Make a table of rows from elsewhere."""
         self._connection.from_arrow(rows).create(name)
 
-    def given(self, name: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> None:
-        """Make a small table of rows; columns have their types."""
-        typed = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
-        self._connection.execute(f"CREATE TEMP TABLE {name} ({typed})")
-        if rows:
-            marks = ", ".join("?" * len(columns))
-            self._connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
-
     def view(self, name: str, query: str) -> None:
         """Name a query."""
-        self._connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
+        self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
 
     def keep(self, name: str, query: str, order: str = "") -> None:
         """The same, computed once however often it is used, rows in this order."""
         ordered = f"SELECT * FROM ({query}) AS unordered ORDER BY {order}" if order else query
-        self._connection.execute(f"CREATE TEMP TABLE {name} AS {ordered}")
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {ordered}")
 
     def rows(self, query: str) -> list[Row]:
         """What a query gives, as dictionaries."""

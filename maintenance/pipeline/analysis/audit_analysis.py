@@ -6,31 +6,26 @@ freshness without bias, whatever the engine believes.
 
 from math import sqrt
 
+import pyarrow as pa
+
 from freshkeeper.maintenance.budget.audit import wilson
 from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, number, total
 from freshkeeper.maintenance.pipeline.analysis.headline import EVALUATION, SERIES
 
 AUDITED = f"""
-    WITH found AS (
-        SELECT {EVALUATION}, count(fresh) AS audits, {number("fresh")} AS fresh FROM audits GROUP BY {EVALUATION}
-    )
-    SELECT own.setting, own.policy, own."case", own.knowledge, own.seed, own.moment,
-        own.expected_fresh / nullif(own.results, 0) AS expected, found.audits, found.fresh
-    FROM evaluated AS own JOIN found ON own.setting = found.setting AND own.policy = found.policy
-        AND own.seed = found.seed AND own.moment = found.moment
-    WHERE NOT own.warmup AND found.audits > 0"""
+    WITH found AS (SELECT {EVALUATION}, count(fresh) AS audits, {number("fresh")} AS fresh FROM audits GROUP BY ALL)
+    SELECT {SERIES}, seed, moment, expected_fresh / nullif(results, 0) AS expected, found.audits, found.fresh
+    FROM evaluated JOIN found USING ({EVALUATION}) WHERE NOT warmup AND found.audits > 0"""
 """Per evaluation that counts how many answers were audited and how many of them were fresh.
 
 Where nobody can tell, because the fetch failed, `fresh` is null and the audit says nothing."""
 
 STAND_IN = f"""
     WITH found AS (
-        SELECT {SERIES}, seed, {total("audits")} AS asked, sum(fresh) / sum(audits) AS share
-        FROM audited GROUP BY {SERIES}, seed
+        SELECT {SERIES}, seed, {total("audits")} AS asked, sum(fresh) / sum(audits) AS share FROM audited GROUP BY ALL
     ), joined AS (
-        SELECT own.*, asked, share, coalesce(own.basis != 'truth' AND share IS NOT NULL, FALSE) AS taken
-        FROM told_seeds AS own LEFT JOIN found ON own.setting = found.setting AND own.policy = found.policy
-            AND own."case" = found."case" AND own.knowledge = found.knowledge AND own.seed = found.seed
+        SELECT *, coalesce(basis != 'truth' AND share IS NOT NULL, FALSE) AS taken
+        FROM told_seeds LEFT JOIN found USING ({SERIES}, seed)
     )
     SELECT {SERIES}, seed, CASE WHEN taken THEN 'audited' ELSE basis END AS basis, evaluations,
         CASE WHEN taken THEN share ELSE freshness END AS freshness,
@@ -41,13 +36,11 @@ STAND_IN = f"""
 """The seeds with the share of audits that were fresh instead of what the engine says, where no truth is known."""
 
 CALIBRATION = f"""
-    WITH tenths AS (
-        SELECT audited.*, least(9, cast(floor(expected * 10) AS bigint)) AS tenth FROM audited
-        WHERE expected IS NOT NULL
-    ), found AS (
-        SELECT {SERIES}, tenth, count(*) AS evaluations, sum(expected * audits) / sum(audits) AS expected,
-            sum(fresh) / sum(audits) AS freshness, cast(sum(audits) AS double) AS answers
-        FROM tenths GROUP BY {SERIES}, tenth
+    WITH found AS (
+        SELECT {SERIES}, least(9, cast(floor(own.expected * 10) AS bigint)) AS tenth, count(*) AS evaluations,
+            sum(own.expected * audits) / sum(audits) AS expected, sum(fresh) / sum(audits) AS freshness,
+            cast(sum(audits) AS double) AS answers
+        FROM audited AS own WHERE own.expected IS NOT NULL GROUP BY ALL
     )
     SELECT {SERIES}, 'audited' AS basis, tenth, evaluations, expected, freshness, expected - freshness AS bias,
         cast(NULL AS double) AS mean_error, answers
@@ -55,15 +48,21 @@ CALIBRATION = f"""
 """Expected freshness against audits, by tenths of what was expected; evaluations weigh as much as their audits."""
 
 
+SHARES = pa.schema({
+    **dict.fromkeys(("setting", "policy", "case", "knowledge"), pa.string()),
+    **dict.fromkeys(("audits", "fresh"), pa.int64()),
+    **dict.fromkeys(("freshness", "low", "high"), pa.float64()),
+})  # fmt: skip
+
+
 def shares(database: Database) -> None:
     """The audits of a whole series, with Wilson's 95 % interval, as the table `audit_shares`."""
     sums = f"""
         SELECT {SERIES}, {total("audits")} AS audits, {total("fresh")} AS fresh FROM audited
-        GROUP BY {SERIES} ORDER BY {SERIES}"""
+        GROUP BY ALL ORDER BY {SERIES}"""
     rows = []
     for row in database.rows(sums):
         share = row["fresh"] / row["audits"]
-        rows.append([*row.values(), share, *wilson(share, row["audits"], sqrt)])
-    words = dict.fromkeys(("setting", "policy", "case", "knowledge"), "string")
-    counts, measured = dict.fromkeys(("audits", "fresh"), "bigint"), ("freshness", "low", "high")
-    database.given("audit_shares", words | counts | dict.fromkeys(measured, "double"), rows)
+        low, high = wilson(share, row["audits"], sqrt)
+        rows.append({**row, "freshness": share, "low": low, "high": high})
+    database.take("audit_shares", pa.Table.from_pylist(rows, SHARES))

@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from pyarrow import ArrowInvalid, parquet
+from pyarrow import parquet
 
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal.journal import SCHEMAS, files
 from freshkeeper.maintenance.journal.run_json import FILE
 from freshkeeper.maintenance.pipeline.analysis.analysis import analyse
-from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine
+from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
 from freshkeeper.policies.errors import ConfigError
 
 DAY_MS = 86_400_000
 DIGESTS = "days"
 """Where the digest of every day is, with the parts that it was made of."""
+ENDS = """SELECT min(try_cast(stats_min_value AS bigint)), max(try_cast(stats_max_value AS bigint))
+    FROM parquet_metadata(?) WHERE path_in_schema = 't_ms'"""
 
 
 @dataclass(frozen=True)
@@ -51,74 +53,90 @@ class Part:
         return [self.table, self.file.name, about.st_size, about.st_mtime_ns]
 
 
+@dataclass(frozen=True)
+class Day:
+    """Its number since 1970, and the parts that it is analysed from."""
+
+    number: int
+    parts: list[Part]
+
+    @property
+    def date(self) -> str:
+        """In UTC."""
+        return datetime.fromtimestamp(self.number * DAY_MS / 1000, UTC).date().isoformat()
+
+    def cut(self, own: Path) -> bool:
+        """Make a journal of this day alone; tells whether it has any evaluation."""
+        evaluations = 0
+        for number, part in enumerate(self.parts):
+            to = own / f"{part.table}.parquet" / f"part-{number:010}.parquet"
+            to.parent.mkdir(parents=True, exist_ok=True)
+            if part.within(self.number):
+                to.symlink_to(part.file)
+            else:
+                first = "" if part.table == "changes" else f"t_ms >= {self.number * DAY_MS} AND "
+                rows = duckdb.read_parquet(str(part.file)).filter(f"{first}t_ms < {(self.number + 1) * DAY_MS}")
+                rows.write_parquet(str(to), compression="zstd")
+            if part.table == "evaluations":
+                evaluations += parquet.ParquetFile(to).metadata.num_rows
+        return evaluations > 0
+
+
 def analyse_daily(
-    engine: Callable[[], Engine], run: str, out: str | None = None, target: float = 0.95, top: int = 20
+    engine: Callable[[], DuckDB], run: str, out: str | None = None, target: float = 0.95, top: int = 20
 ) -> tuple[dict[str, Any], list[str]]:
     """The digest of every day by its date, and the days that had to be analysed; tables go to `out` (RUN/daily)."""
     if "://" in run:
         raise ConfigError(f"{run}: journals are analysed day by day where this machine can list their parts")
-    parts = [part for name in SCHEMAS for part in _parts(Path(run).resolve(), name)]
-    days = {day for part in parts if part.table == "evaluations" for day in _days(part)}
-    if not days:
-        raise AnalysisError(f"{run} cannot be analysed day by day: its evaluations.parquet has no times")
     place, found, done = Path(out or f"{run}/daily").resolve(), {}, []
-    for day in sorted(days):
-        date, own = (
-            datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date().isoformat(),
-            [p for p in parts if p.has(day)],
-        )
-        about, file = [target, top, *(part.stamp() for part in own)], place / DIGESTS / f"{date}.json"
+    for day in _days(Path(run).resolve()):
+        made_of = [target, top, *(part.stamp() for part in day.parts)]
+        file = place / DIGESTS / f"{day.date}.json"
         before = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        if before.get("made_of") != about:
-            done.append(date)
-            before = {"made_of": about, "told": _analysed(engine, Path(run), own, day, date, place, target, top)}
+        if before.get("made_of") != made_of:
+            done.append(day.date)
+            before = {"made_of": made_of, "told": _analysed(engine, Path(run), day, place, target, top)}
             with whole(file) as text:
                 text.write_text(json.dumps(before, indent=1), "utf-8")
         if before["told"] is not None:
-            found[date] = before["told"]
+            found[day.date] = before["told"]
     return found, done
+
+
+def _days(run: Path) -> list[Day]:
+    parts = [part for name in SCHEMAS for part in _parts(run, name)]
+    spans = [range(part.least // DAY_MS, part.most // DAY_MS + 1) for part in parts if part.table == "evaluations"]
+    if not spans:
+        raise AnalysisError(f"{run} cannot be analysed day by day: its evaluations.parquet has no times")
+    numbers = sorted({number for span in spans for number in span})
+    return [Day(number, [part for part in parts if part.has(number)]) for number in numbers]
 
 
 def _parts(run: Path, name: str) -> Iterable[Part]:
     """What the ends of the files say; what is no Parquet, or tells no times, is left to the analysis of the whole."""
     for file in files(run / f"{name}.parquet"):
         try:
-            about = parquet.ParquetFile(file).metadata
-        except (ArrowInvalid, OSError):
+            ((least, most),) = duckdb.execute(ENDS, [str(file)]).fetchall()
+        except duckdb.Error:
             continue
-        groups = [about.row_group(n) for n in range(about.num_row_groups)]
-        columns = [group.column(n) for group in groups for n in range(group.num_columns)]
-        told = [column.statistics for column in columns if column.path_in_schema == "t_ms"]
-        ranges = [(one.min, one.max) for one in told if one is not None and one.has_min_max]
-        if ranges:
-            yield Part(name, file, min(least for least, _ in ranges), max(most for _, most in ranges))
-
-
-def _days(part: Part) -> range:
-    return range(part.least // DAY_MS, part.most // DAY_MS + 1)
+        if least is not None and most is not None:
+            yield Part(name, file, least, most)
 
 
 def _analysed(
-    engine: Callable[[], Engine],
-    run: Path,
-    parts: list[Part],
-    day: int,
-    date: str,
-    place: Path,
-    target: float,
-    top: int,
+    engine: Callable[[], DuckDB], run: Path, day: Day, place: Path, target: float, top: int
 ) -> dict[str, Any] | None:
     """The digest of one day, its tables put where they belong; None for a day between others that has nothing."""
-    own, told = place / f".{date}", place / f".{date}.told"
+    own, told = place / f".{day.date}", place / f".{day.date}.told"
     shutil.rmtree(own, ignore_errors=True)
     try:
-        if not _cut(parts, day, own):
+        if not day.cut(own):
             return None
         if (run / FILE).exists():
             shutil.copy(run / FILE, own)
         digest = analyse(engine(), str(own), str(told), target, top)
         for table in told.glob("*.parquet"):
-            to = place / table.name / f"day={date}"
+            to = place / table.name / f"day={day.date}"
             shutil.rmtree(to, ignore_errors=True)
             to.parent.mkdir(exist_ok=True)
             table.rename(to)
@@ -126,20 +144,3 @@ def _analysed(
     finally:
         shutil.rmtree(own, ignore_errors=True)
         shutil.rmtree(told, ignore_errors=True)
-
-
-def _cut(parts: list[Part], day: int, own: Path) -> bool:
-    """A journal of one day; tells whether it has any evaluation."""
-    evaluations = 0
-    for number, part in enumerate(parts):
-        to = own / f"{part.table}.parquet" / f"part-{number:010}.parquet"
-        to.parent.mkdir(parents=True, exist_ok=True)
-        if part.within(day):
-            to.symlink_to(part.file)
-        else:
-            first = "" if part.table == "changes" else f"t_ms >= {day * DAY_MS} AND "
-            rows = duckdb.read_parquet(str(part.file)).filter(f"{first}t_ms < {(day + 1) * DAY_MS}")
-            rows.write_parquet(str(to), compression="zstd")
-        if part.table == "evaluations":
-            evaluations += parquet.ParquetFile(to).metadata.num_rows
-    return evaluations > 0

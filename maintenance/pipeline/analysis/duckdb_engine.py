@@ -1,46 +1,41 @@
 """The analysis in this process alone: no Java, no start-up time."""
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from freshkeeper.maintenance.journal.journal import files
-from freshkeeper.maintenance.pipeline.analysis.answer_pieces import (
-    batches,
-    columns_of,
-    judged_piece,
-    judged_whole,
-    shares,
-)
-from freshkeeper.maintenance.pipeline.analysis.judging import Parts
-from freshkeeper.maintenance.pipeline.analysis.known import Known
+from freshkeeper.maintenance.pipeline.analysis import judging
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database
+from freshkeeper.maintenance.pipeline.analysis.judging import Judge, Parts
 
 
 class DuckDB:
-    """Pieces of answers side by side in threads, everything else on DuckDB."""
+    """An engine: where tables are and where answers are judged. Spark is one as well, and departs from this one."""
 
     name = "duckdb"
     failures: tuple[type[Exception], ...] = ()
+    """What it raises, beside what DuckDB does."""
 
     def near(self, path: str) -> Path:
-        """It is."""
+        """A file or a directory where this process can read it; there need be none."""
         return Path(path)
 
-    def columns(self, path: str) -> list[str]:
-        """Of all parts."""
-        return columns_of(files(Path(path)))
+    def columns(self, database: Database, name: str, path: str) -> list[str]:
+        """Of a table of the run, which is `raw_NAME` from now on; none where nothing is there."""
+        return database.parquet(f"raw_{name}", files(self.near(path)))
 
-    def judged(self, path: str, known: Known, moment: str) -> Iterator[Parts]:
-        """As many pieces at once as there are cores."""
-        cores = os.cpu_count() or 1
-        pieces = shares(batches(files(Path(path)), moment), 4 * cores)
-        with ThreadPoolExecutor(cores) as pool:
-            yield from judged_whole(known, list(pool.map(partial(judged_piece, known, moment), pieces)))
+    def judged(self, path: str, judge: Judge) -> Iterator[Parts]:
+        """All answers at a path: one slice after another, each on all cores."""
+        parts = files(Path(path))
+        return judge.judged(parts, judge.slices(parts, judging.SLICE))
 
     def deliver(self, made: Path, path: str) -> None:
-        """What is written is where it should be."""
+        """Put a finished directory where this process cannot."""
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Let go of what was kept."""
+
+
+def located(path: str) -> str:
+    """A path that an engine understands wherever its processes were started; what names a file system stays."""
+    return path if "://" in path else str(Path(path).resolve())

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyarrow import ArrowInvalid, parquet
 
 from freshkeeper.maintenance.journal.journal import files
-from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine
+from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.policies.errors import ConfigError, nearest
 
@@ -19,14 +19,12 @@ SMALL = 200_000_000
 
 def chosen(
     run: str, name: str = "auto", master: str = LOCAL, settings: Mapping[str, str] | None = None
-) -> tuple[Engine, str]:
+) -> tuple[DuckDB, str]:
     """The engine for a run, and in words which it is and why."""
     if name not in NAMES:
         raise ConfigError(f"there is no engine {name!r}; {nearest(name, NAMES)}")
     taken, why = (name, "as it was asked for") if name != "auto" else _fitting(run, master, settings or {})
     if taken == "duckdb":
-        from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
-
         if "://" in run:
             raise ConfigError(f"{run}: DuckDB reads what is on this machine; --engine spark reads what a cluster has")
         if master != LOCAL or settings:

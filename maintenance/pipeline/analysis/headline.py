@@ -17,39 +17,28 @@ def quantiles(most: int) -> list[float]:
     return found
 
 
-def evaluated(evaluations: bool) -> str:
-    """Per evaluation how many answers it has and how many are fresh; misses are in `results` of evaluations alone.
+EVALUATIONS = """
+    SELECT setting, policy, "case", '' AS knowledge, seed, moment, moment AS k, t_ms, FALSE AS warmup,
+        cast(NULL AS double) AS results, cast(NULL AS double) AS fresh, cast(NULL AS double) AS expected_fresh
+    FROM truths"""
+"""What answers tell of evaluations where nothing else does."""
+EVALUATED = f"""
+    WITH known AS (
+        SELECT setting, policy, own."case", knowledge, seed, moment, k, own.t_ms, warmup,
+            coalesce(results, held) AS results, fresh AS reported, expected_fresh,
+            CASE WHEN count(held) OVER (PARTITION BY {RUN}) > 0 THEN coalesce(true_fresh, 0) END AS truth
+        FROM evaluations AS own LEFT JOIN truths USING ({EVALUATION})
+    ), based AS (
+        SELECT *, coalesce(truth, reported, expected_fresh) AS fresh,
+            CASE WHEN truth IS NOT NULL THEN 'truth' WHEN reported IS NOT NULL THEN 'reported'
+                WHEN expected_fresh IS NOT NULL THEN 'expected' END AS basis
+        FROM known
+    )
+    SELECT *, fresh / nullif(results, 0) AS freshness FROM based"""
+"""Per evaluation how many answers it has and how many are fresh; misses are in `results` of evaluations alone.
 
-    `fresh` is the truth, where answers tell it; else what was reported and else what was expected, as `basis` says.
-    """
-    known = _with_evaluations() if evaluations else _without_evaluations()
-    return f"""
-        WITH known AS ({known}), based AS (
-            SELECT known.*, coalesce(truth, reported, expected_fresh) AS fresh,
-                CASE WHEN truth IS NOT NULL THEN 'truth' WHEN reported IS NOT NULL THEN 'reported'
-                    WHEN expected_fresh IS NOT NULL THEN 'expected' END AS basis
-            FROM known
-        )
-        SELECT based.*, fresh / nullif(results, 0) AS freshness FROM based"""
-
-
-def _with_evaluations() -> str:
-    """Of a run without any answers nothing is known."""
-    return """
-        SELECT own.setting, own.policy, own."case", own.knowledge, own.seed, own.moment, own.k, own.t_ms, own.warmup,
-            coalesce(own.results, truths.held) AS results, own.fresh AS reported, own.expected_fresh,
-            CASE WHEN count(truths.held) OVER (PARTITION BY own.setting, own.policy, own.seed) > 0
-                THEN coalesce(truths.true_fresh, cast(0 AS double)) END AS truth
-        FROM evaluations AS own LEFT JOIN truths ON own.setting = truths.setting AND own.policy = truths.policy
-            AND own.seed = truths.seed AND own.moment = truths.moment"""
-
-
-def _without_evaluations() -> str:
-    return """
-        SELECT setting, policy, "case", '' AS knowledge, seed, moment, moment AS k, t_ms, FALSE AS warmup,
-            held AS results, cast(NULL AS double) AS reported, cast(NULL AS double) AS expected_fresh,
-            true_fresh AS truth
-        FROM truths"""
+`fresh` is the truth, where answers tell it; else what was reported and else what was expected, as `basis` says. Of a
+run without any answers nothing is known."""
 
 
 def by_seed(target: float = 0.95) -> str:

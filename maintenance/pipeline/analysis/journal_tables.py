@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import FILE, About, Setting
-from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database
-from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine, UnreadableError, located
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, UnreadableError
+from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB, located
+from freshkeeper.maintenance.pipeline.analysis.judging import UNKNOWN
 from freshkeeper.policies.errors import InputError
 
 TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}
@@ -53,13 +54,11 @@ class AnalysisError(InputError):
 
 
 Settings = Mapping[str, Setting]
-Columns = Mapping[str, list[str]]
-"""What each table that is there has, as it was written."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Which tables there are; all but the answers have every column, and `moment`, by which they are matched."""
+    """Which tables there are; all but the answers have every column and `moment`, and are empty where they are not."""
 
     there: frozenset[str]
     moment: str = "t_ms"
@@ -77,12 +76,18 @@ class Tables:
         return {"answers", "changes"} <= self.there
 
     @property
+    def fitted_answers(self) -> str:
+        """SQL over `raw_answers`; of a copy's age that nobody knows says `UNKNOWN`."""
+        columns = f"* REPLACE (coalesce(refreshed_ms, {UNKNOWN}) AS refreshed_ms), {self.moment} AS moment"
+        return f"SELECT {columns} FROM ({fitted('answers', self.answers)}) AS fitted"
+
+    @property
     def caseless(self) -> bool:
         """Whether the case of answers is that of their evaluations."""
         return "case" not in self.answers and "evaluations" in self.there
 
 
-def read(engine: Engine, database: Database, run: str) -> Tables:
+def read(engine: DuckDB, database: Database, run: str) -> Tables:
     """Everything in a run; raises `AnalysisError` where there is nothing to analyse."""
     notes: list[str] = []
     place = located(run)
@@ -96,19 +101,17 @@ def read(engine: Engine, database: Database, run: str) -> Tables:
     settings = _settings(engine.near(f"{place}/{FILE}"))
     there = set(raw)
     for name in ("evaluations", "refreshes", "audits"):
-        if name in raw:
-            database.view(name, f"SELECT *, {key} AS moment FROM ({fitted(name, raw[name])}) AS fitted")
+        database.view(name, f"SELECT *, {key} AS moment FROM ({fitted(name, every[name])}) AS fitted")
     lacking = frozenset(name for name in ("setting", "seed") if name not in raw.get("changes", ()))
     if "changes" in raw and not _own_changes(database, raw["changes"], settings, notes):
         there.discard("changes")
     return Tables(frozenset(there), key, raw.get("answers", ()), lacking, settings, notes)
 
 
-def _columns(engine: Engine, database: Database, run: str, name: str, notes: list[str]) -> list[str]:
+def _columns(engine: DuckDB, database: Database, run: str, name: str, notes: list[str]) -> list[str]:
     """Of a table as it was written; none where it cannot be used."""
-    path = f"{run}/{name}.parquet"
     try:
-        columns = engine.columns(path) if name == "answers" else database.parquet(f"raw_{name}", engine.near(path))
+        columns = engine.columns(database, name, f"{run}/{name}.parquet")
         lacking = [column for column in NEEDED[name] if column not in columns]
         why = f"has no column {' nor '.join(map(repr, lacking))}" if lacking else ""
         if not columns:
@@ -127,7 +130,7 @@ def _gaps(name: str, columns: list[str]) -> list[str]:
     return [f"The {MEANINGS[name, column]}." for column in lacking if (name, column) in MEANINGS]
 
 
-def fitted(name: str, columns: list[str]) -> str:
+def fitted(name: str, columns: Sequence[str]) -> str:
     """Every column of the journal's schema with its type; a value that cannot be of that type is null."""
     made = []
     for part in journal.SCHEMAS[name]:
@@ -135,10 +138,10 @@ def fitted(name: str, columns: list[str]) -> str:
         value = f'try_cast("{part.name}" AS {kind})' if part.name in columns else f"cast(NULL AS {kind})"
         default = DEFAULTS.get(part.name)
         made.append((value if default is None else f"coalesce({value}, {default})") + f' AS "{part.name}"')
-    return f"SELECT {', '.join(made)} FROM raw_{name}"
+    return f"SELECT {', '.join(made)} {f'FROM raw_{name}' if columns else 'WHERE FALSE'}"
 
 
-def _moment(raw: Columns, notes: list[str]) -> str:
+def _moment(raw: Mapping[str, list[str]], notes: list[str]) -> str:
     """By which column evaluations are told apart: the time, or where one has none the number."""
     have = [set(columns) for name, columns in raw.items() if name != "changes"]
     for column in ("t_ms", "k"):
@@ -159,13 +162,13 @@ def _own_changes(database: Database, columns: list[str], settings: Settings, not
 
 
 def changes(tables: Tables) -> str:
-    """Every change of every setting and seed; `truths` knows them where there are no evaluations."""
+    """Every change of every setting and seed."""
     if not tables.unnamed:
         return "SELECT * FROM own_changes"
     names = sorted(tables.unnamed)
     whose = [f"{'every' if name in names else 'own'}.{name}" for name in ("setting", "seed")]
-    owners = f"SELECT DISTINCT {', '.join(names)} FROM {'evaluations' if 'evaluations' in tables.there else 'truths'}"
-    return f"SELECT {', '.join(whose)}, own.sr, own.t_ms FROM own_changes AS own CROSS JOIN ({owners}) AS every"
+    every = f"(SELECT DISTINCT {', '.join(names)} FROM evaluations) AS every"
+    return f"SELECT {', '.join(whose)}, own.sr, own.t_ms FROM own_changes AS own CROSS JOIN {every}"
 
 
 def _settings(file: Path) -> Settings:

@@ -1,201 +1,210 @@
-"""Answers judged by the truth in one pass over columns of numbers: all that any table needs of them, summed.
+"""Answers judged by the truth: SQL on DuckDB over slices of time, in this process or in tasks of Spark.
 
 A *copy* is what was fetched of an SR at one instant. It is fresh until the first change strictly after that instant,
-so every copy has one end, and an answer at t is fresh iff t comes before it: "no change in (refreshed, t]". Answers of
-one evaluation that were made of one copy are taken together first; their weight is then the SR's demand. What is summed
-can be added up, so answers are judged piece by piece, wherever there is room, as long as evaluations are whole.
+so every copy has one end, and an answer at t is fresh iff t comes before it: "no change in (refreshed, t]". All else is
+told by the copies that an evaluation served, each with its demand: the answers that were made of it. What comes out can
+be added up, and a slice has whole evaluations, so slices can be judged wherever there is room.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
-from freshkeeper.maintenance.pipeline.analysis.known import UNKNOWN, Known, coded, grouped
-from freshkeeper.policies.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, number, total
 
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.pipeline.analysis.journal_tables import Tables
+
+SLICE = 10_000_000
+"""Answers that are judged at once, with some 150 bytes each; an evaluation that has more is a slice of its own."""
+NEVER_STALE = 2**63 - 1
+UNKNOWN = 1 - 2**63
+"""When a copy was fetched of which nobody knows; it is never fresh."""
 SUBS = 64
 """Ages are kept to one part in so many, so that memory does not grow with the answers."""
-RUN = {"setting": pa.string(), "policy": pa.string(), "seed": pa.int64()}
-EVALUATION = {**RUN, "case": pa.string(), "moment": pa.int64(), "t_ms": pa.int64()}
-COUNTED = {"held": pa.float64(), "true_fresh": pa.float64()}
-MISSED = dict.fromkeys(("stale_entries", "missed", "stale_answers", "missed_answers"), pa.int64())
-TABLES = {
-    "truths": ({**EVALUATION, "counts": pa.bool_()}, {**COUNTED, **MISSED}),
-    "served_entries": ({**RUN, "sr": pa.string()}, dict.fromkeys(("answers", "stale"), pa.int64())),
-    "served_copies": ({**RUN, "sr": pa.string(), "refreshed_ms": pa.int64()}, {}),
-    "served_edges": ({"setting": pa.string(), "seed": pa.int64(), "sr": pa.string(), "sn": pa.string()}, {}),
-    "stale_times": (
-        {"setting": pa.string(), "policy": pa.string(), "what": pa.string(), "ms": pa.int64()},
-        {"answers": pa.int64()},
+Slice = tuple[int, int]
+"""The first and the last moment of its evaluations."""
+Parts = dict[str, pa.Table]
+
+TEXT, WHOLE = pa.string(), pa.int64()
+RUN = {"setting": TEXT, "policy": TEXT, "seed": WHOLE}
+TABLES: Mapping[str, tuple[Mapping[str, pa.DataType], Mapping[str, pa.DataType]]] = {
+    "truths": ({**RUN, "case": TEXT, "moment": WHOLE, "t_ms": WHOLE}, {"held": WHOLE, "true_fresh": WHOLE}),
+    "served_entries": ({**RUN, "sr": TEXT}, {"answers": WHOLE, "stale": WHOLE}),
+    "served_copies": ({**RUN, "sr": TEXT, "refreshed_ms": WHOLE}, {}),
+    "served_edges": ({"setting": TEXT, "seed": WHOLE, "sr": TEXT, "sn": TEXT}, {}),
+    "stale_times": ({"setting": TEXT, "policy": TEXT, "what": TEXT, "ms": WHOLE}, {"answers": WHOLE}),
+    "not_chosen": (
+        {"setting": TEXT, "policy": TEXT},
+        dict.fromkeys(("stale_entries", "missed", "stale_answers", "missed_answers"), WHOLE),
     ),
 }
-"""What comes out: the columns that tell rows apart, and those that are added up."""
-Parts = dict[str, pa.Table]
-Columns = dict[str, pa.Array | pa.ChunkedArray | Ints | Floats | Bools]
+"""What comes out: the columns that tell rows apart, and those that are added up. The headline needs `truths`."""
+
+CHANGES = "SELECT setting, seed, sr, t_ms FROM own_changes WHERE sr IS NOT NULL AND t_ms IS NOT NULL"
+COUNTED = "SELECT setting, policy, seed, moment, NOT bool_and(warmup) AS counts FROM evaluations GROUP BY ALL"
+CHOSEN = "SELECT DISTINCT setting, policy, seed, moment, coalesce(sr, '') AS sr FROM refreshes"
+CASES = 'SELECT setting, policy, max("case") AS known_case FROM evaluations GROUP BY ALL'
+
+WITH_CASES = """
+    SELECT * EXCLUDE known_case REPLACE (coalesce(known_case, 'bgp') AS "case")
+    FROM ({fitted}) AS own LEFT JOIN cases USING (setting, policy)"""
+"""Answers of an older schema are of the case of their evaluations."""
+COPIES = f"""
+    WITH used AS (
+        SELECT DISTINCT setting, seed, sr, refreshed_ms FROM slice
+    )
+    SELECT used.*,
+        CASE WHEN refreshed_ms = {UNKNOWN} THEN {UNKNOWN} ELSE coalesce(changes.t_ms, {NEVER_STALE}) END AS stale_from
+    FROM used ASOF LEFT JOIN changes ON {{same}} AND used.refreshed_ms < changes.t_ms"""
+"""Each with its end: the first change after it was fetched; one at that very instant is not after it."""
+TRUTHS = """
+    WITH judged AS (SELECT slice.*, t_ms < stale_from AS fresh
+        FROM slice JOIN copies USING (setting, seed, sr, refreshed_ms))
+    SELECT setting, policy, seed, "case", moment, min(t_ms) AS t_ms, sum(weight) AS held,
+        sum(CASE WHEN fresh THEN weight ELSE 0 END) AS true_fresh
+    FROM judged WHERE NOT {whole} GROUP BY ALL
+    UNION ALL SELECT setting, policy, seed, "case", moment, min(t_ms), sum(mappings),
+        sum(CASE WHEN fresh THEN mappings ELSE 0 END)
+    FROM (
+        SELECT setting, policy, seed, "case", moment, sn, min(t_ms) AS t_ms, bool_and(fresh) AS fresh,
+            max(weight) AS mappings
+        FROM judged WHERE {whole} GROUP BY ALL
+    ) GROUP BY ALL"""
+"""Fresh and held answers of every evaluation: edge by edge, or aggregates, which have one for each mapping."""
+BY_COPY = """
+    SELECT setting, policy, seed, "case", moment, sr, refreshed_ms, min(t_ms) AS t_ms, sum(weight) AS demand
+    FROM slice GROUP BY ALL"""
+SERVED = f"""
+    SELECT by_copy.*, stale_from, t_ms < stale_from AS fresh, coalesce(counted.counts, FALSE) AS counts,
+        counted.counts IS NOT NULL AND refreshed_ms != {UNKNOWN} AS dated, chosen.sr IS NOT NULL AS chosen
+    FROM by_copy JOIN copies USING (setting, seed, sr, refreshed_ms)
+    LEFT JOIN counted USING (setting, policy, seed, moment)
+    LEFT JOIN chosen USING (setting, policy, seed, moment, sr)"""
+"""Every copy that an evaluation served, its demand, and from when on it was stale."""
+FROM_SERVED = {
+    "served_entries": f"""
+        SELECT setting, policy, seed, sr, {total("demand")} AS answers,
+            {total("CASE WHEN fresh THEN 0 ELSE demand END")} AS stale
+        FROM served WHERE counts GROUP BY ALL""",
+    "served_copies": "SELECT DISTINCT setting, policy, seed, sr, refreshed_ms FROM served WHERE dated",
+    "served_edges": "SELECT DISTINCT setting, seed, sr, sn FROM slice WHERE sn IS NOT NULL",
+    "stale_times": f"""
+        WITH stale AS (SELECT * FROM served WHERE counts AND dated AND NOT fresh), exact AS (
+            SELECT setting, policy, 'overdue' AS what, t_ms - stale_from AS ms, demand FROM stale
+            UNION ALL SELECT setting, policy, 'age', t_ms - refreshed_ms, demand FROM stale
+        )
+        SELECT setting, policy, what, {total("demand")} AS answers,
+            ms - ms % greatest(1, cast(pow(2, length(bin(ms)) - 1) AS bigint) // {SUBS}) AS ms
+        FROM exact GROUP BY ALL""",
+    "not_chosen": f"""
+        WITH usual AS (
+            SELECT setting, policy, seed, "case", moment,
+                coalesce(avg(demand) FILTER (WHERE chosen), avg(demand)) AS usual
+            FROM served GROUP BY ALL
+        ), marked AS (
+            SELECT served.*, NOT fresh AND NOT chosen AND demand >= usual AS lost
+            FROM served JOIN usual USING (setting, policy, seed, "case", moment) WHERE counts
+        )
+        SELECT setting, policy, {number("NOT fresh")} AS stale_entries, {number("lost")} AS missed,
+            {total("CASE WHEN fresh THEN 0 ELSE demand END")} AS stale_answers,
+            {total("CASE WHEN lost THEN demand ELSE 0 END")} AS missed_answers
+        FROM marked GROUP BY ALL""",
+}
+"""For how long the copies of stale answers had been stale (`overdue`) and how old they were (`age`), in ms that are
+rounded down to a 64th of their octave. Not chosen are stale SRs that at least as many answers needed as the mean one
+that was chosen; where nothing was chosen, or nothing that answers needed, as the mean of all SRs of the evaluation."""
 
 
-def together(parts: Sequence[Parts]) -> Parts:
-    """What several pieces gave, added up."""
-    return {name: _added(name, [part[name] for part in parts]) for name in TABLES}
+@dataclass(frozen=True)
+class Judge:
+    """What answers are judged by, and what is asked of them; small enough for every executor."""
+
+    answers: str
+    """SQL that makes answers of `raw_answers`."""
+    moment: str
+    """The column of these that evaluations differ by."""
+    copies: str
+    truths: str
+    known: Mapping[str, pa.Table]
+    headline: bool
+
+    def slices(self, files: Sequence[Path], most: int) -> list[Slice]:
+        """Evaluations in the order of time, taken together up to so many answers."""
+        with closing(self._database(None)) as database:
+            database.parquet("raw_answers", files)
+            rows = database.rows(f"""
+                WITH placed AS (
+                    SELECT moment, (sum(count(*)) OVER (ORDER BY moment) - count(*)) // {most} AS slice
+                    FROM ({self.answers}) AS answers WHERE moment IS NOT NULL GROUP BY moment
+                ) SELECT min(moment) AS first, max(moment) AS last FROM placed GROUP BY slice ORDER BY first""")
+        return [(row["first"], row["last"]) for row in rows]
+
+    def judged(self, files: Sequence[Path], slices: Iterable[Slice], threads: int | None = None) -> Iterator[Parts]:
+        """One slice after another; what is not theirs is hardly read where files are in the order of time."""
+        with closing(self._database(threads)) as database:
+            database.parquet("raw_answers", files)
+            for first, last in slices:
+                yield self._parts(database, f"WHERE moment BETWEEN {first} AND {last}")
+
+    def judged_rows(self, rows: pa.Table) -> Parts:
+        """Answers of whole evaluations that were brought together elsewhere."""
+        with closing(self._database(1)) as database:
+            database.take("raw_answers", rows)
+            return self._parts(database)
+
+    def _database(self, threads: int | None) -> Database:
+        database = Database(threads)
+        for name, rows in self.known.items():
+            database.take(name, rows)
+        return database
+
+    def _parts(self, database: Database, where: str = "") -> Parts:
+        database.view("slice", f"SELECT * FROM ({self.answers}) AS answers {where}")
+        database.keep("copies", self.copies)
+        asked = {"truths": self.truths}
+        if not self.headline:
+            if "counted" not in self.known:
+                every = "SELECT DISTINCT setting, policy, seed, moment, TRUE AS counts FROM slice"
+                database.keep("counted", every)
+            database.keep("by_copy", BY_COPY)
+            database.keep("served", SERVED)
+            asked |= FROM_SERVED
+        return {name: database.columns(query).select(list(_schema(name).names)).cast(_schema(name))
+                for name, query in asked.items()}  # fmt: skip
 
 
-def _added(name: str, parts: Sequence[pa.Table]) -> pa.Table:
+def judge(database: Database, tables: "Tables", headline: bool) -> Judge:
+    """By the changes, evaluations and choices of a run in which answers can be judged."""
+    asked = {"changes": CHANGES}
+    if tables.caseless:
+        asked["cases"] = CASES
+    if not headline:
+        asked |= {"chosen": CHOSEN} | ({"counted": COUNTED} if "evaluations" in tables.there else {})
+    known = {name: database.columns(query) for name, query in asked.items()}
+    names = [name for name in ("setting", "seed", "sr") if name not in tables.unnamed]
+    copies = COPIES.format(same=" AND ".join(f"used.{name} = changes.{name}" for name in names))
+    whole = "\"case\" = 'aggregate'" if "sn" in tables.answers else "FALSE"
+    answers = WITH_CASES if tables.caseless else "{fitted}"
+    answers = answers.format(fitted=tables.fitted_answers)
+    return Judge(answers, tables.moment, copies, TRUTHS.format(whole=whole), known, headline)
+
+
+def _schema(name: str) -> pa.Schema:
     keys, sums = TABLES[name]
-    rows = pa.concat_tables([pa.schema({**keys, **sums}).empty_table(), *parts])
-    found = rows.group_by(list(keys), use_threads=False).aggregate([(column, "sum") for column in sums])
-    found = found.select([*keys, *(f"{column}_sum" for column in sums)]).rename_columns([*keys, *sums])
-    return found.cast(pa.schema({**keys, **sums}))
+    return pa.schema({**keys, **sums})
 
 
-def _sums(groups: Ints, values: Ints | Bools, size: int) -> Ints:
-    return np.bincount(groups, values, size).astype(np.int64)
-
-
-class Judged:
-    """Answers of whole evaluations as arrays, judged."""
-
-    def __init__(self, rows: pa.Table, known: Known) -> None:
-        """A run here is a setting, policy, case and seed; there are few of them."""
-        self.known = known
-        self.words, codes = {}, {}
-        for name in ("setting", "policy", "case", "sr", "sn"):
-            codes[name], self.words[name] = coded(rows[name])
-        numbers = {name: rows[name].to_numpy() for name in ("seed", "moment", "t_ms", "weight", "refreshed_ms")}
-        self.sr, self.sn, self.weight = codes["sr"], codes["sn"], numbers["weight"]
-        whose = [codes["setting"], codes["policy"], codes["case"], numbers["seed"]]
-        first, self.evaluation = grouped(*whose, numbers["moment"])
-        self.moment, self.t_ms = numbers["moment"][first], numbers["t_ms"][first]
-        run, self.run = grouped(*(column[first] for column in whose))
-        self.runs = [(*self._words_of(codes, row), int(numbers["seed"][row])) for row in first[run]]
-        self._judge(numbers["refreshed_ms"])
-
-    def _words_of(self, codes: dict[str, Ints], row: int) -> tuple[Any, ...]:
-        return tuple(self.words[name][int(codes[name][row])].as_py() for name in ("setting", "policy", "case"))
-
-    def _judge(self, refreshed: Ints) -> None:
-        """Every copy that an evaluation has served, its demand, and from when on it was stale."""
-        known = self.known
-        self.worlds = np.array([known.world(run[0], run[3]) for run in self.runs], np.int64)
-        numbers = np.array([known.runs.get((run[0], run[1], run[3]), -1) for run in self.runs], np.int64)
-        at = known.evaluation(numbers[self.run], self.moment)
-        there, self.counts = known.counting(at)
-        cell, self.cell = grouped(self.evaluation, self.sr, refreshed)
-        self.of, self.entry, self.refreshed = self.evaluation[cell], self.sr[cell], refreshed[cell]
-        self.demand = _sums(self.cell, self.weight, cell.size)
-        entries = known.numbers(self.words["sr"])[self.entry]
-        self.stale_from = known.stale_from(self.worlds[self.run[self.of]], entries, self.refreshed)
-        self.fresh = self.t_ms[self.of] < self.stale_from
-        self.chosen = known.was_chosen(at[self.of], entries)
-        self.dated, self.counting = there[self.of] & (self.refreshed != UNKNOWN), self.counts[self.of]
-
-    def parts(self) -> Parts:
-        """Everything that is asked of them."""
-        found = {
-            "truths": self._truths(),
-            "served_entries": self._entries(),
-            "served_copies": self._copies(),
-            "served_edges": self._edges(),
-            "stale_times": self._stale_times(),
-        }
-        return {name: pa.table(found[name], pa.schema({**keys, **sums})) for name, (keys, sums) in TABLES.items()}
-
-    def _of_runs(self, runs: Ints, *names: str) -> Columns:
-        places = {"setting": 0, "policy": 1, "case": 2, "seed": 3}
-        return {name: pa.array([run[places[name]] for run in self.runs]).take(pa.array(runs)) for name in names}
-
-    def _truths(self) -> Columns:
-        """Fresh and held answers of every evaluation: edge by edge, or aggregates, which have one for each mapping."""
-        held, fresh = self._edge_by_edge()
-        whose = self._of_runs(self.run, "setting", "policy", "case", "seed")
-        own = {"moment": self.moment, "t_ms": self.t_ms, "counts": self.counts, "held": held, "true_fresh": fresh}
-        return whose | own | self._missed()
-
-    def _edge_by_edge(self) -> tuple[Floats, Floats]:
-        size = self.moment.size
-        whole = np.array([run[2] == "aggregate" and self.known.lookup_keys for run in self.runs], bool)[self.run]
-        edges = ~whole[self.of]
-        held = np.bincount(self.of[edges], self.demand[edges], size).astype(np.float64)
-        fresh = np.bincount(self.of[edges], (self.demand * self.fresh)[edges], size).astype(np.float64)
-        rows = np.flatnonzero(whole[self.evaluation])
-        if rows.size:
-            first, unit = grouped(self.evaluation[rows], self.sn[rows])
-            mappings = np.zeros(first.size, np.int64)
-            np.maximum.at(mappings, unit, self.weight[rows])
-            stale = np.bincount(unit, ~self.fresh[self.cell[rows]], first.size)
-            of = self.evaluation[rows[first]]
-            held += np.bincount(of, mappings, size)
-            fresh += np.bincount(of, mappings * (stale == 0), size)
-        return held, fresh
-
-    def _missed(self) -> Columns:
-        """Stale SRs that were not chosen though at least as many answers needed them as the mean one that was chosen.
-
-        Where nothing was chosen, or nothing that answers needed, the mean is over all SRs of the evaluation.
-        """
-        size, of, demand = self.moment.size, self.of, self.demand
-        number, chosen = np.bincount(of, minlength=size), np.bincount(of, self.chosen, size)
-        usual = np.bincount(of, demand, size) / np.maximum(number, 1)
-        some = chosen > 0
-        usual[some] = np.bincount(of, demand * self.chosen, size)[some] / chosen[some]
-        stale = self.counting & ~self.fresh
-        lost = stale & ~self.chosen & (demand >= usual[of])
-        return {
-            "stale_entries": _sums(of, stale, size),
-            "missed": _sums(of, lost, size),
-            "stale_answers": _sums(of, demand * stale, size),
-            "missed_answers": _sums(of, demand * lost, size),
-        }
-
-    def _entries(self) -> Columns:
-        """Answers and stale answers of every SR over the evaluations that count."""
-        rows = np.flatnonzero(self.counting)
-        run, entry, demand = self.run[self.of[rows]], self.entry[rows], self.demand[rows]
-        first, group = grouped(run, entry)
-        sums = {
-            "answers": _sums(group, demand, first.size),
-            "stale": _sums(group, demand * ~self.fresh[rows], first.size),
-        }
-        return self._of_runs(run[first], *RUN) | {"sr": self._word("sr", entry[first])} | sums
-
-    def _copies(self) -> Columns:
-        """The copies that answers were made of, which tell what a refresh replaced."""
-        rows = np.flatnonzero(self.dated)
-        run, entry, refreshed = self.run[self.of[rows]], self.entry[rows], self.refreshed[rows]
-        first, _ = grouped(run, entry, refreshed)
-        whose = self._of_runs(run[first], *RUN)
-        return {**whose, "sr": self._word("sr", entry[first]), "refreshed_ms": refreshed[first]}
-
-    def _edges(self) -> Columns:
-        """With which SNs each SR was served, where answers name them."""
-        rows = np.flatnonzero(self.sn >= 0)
-        run, sr, sn = self.run[self.evaluation[rows]], self.sr[rows], self.sn[rows]
-        first, _ = grouped(run, sr, sn)
-        own = {"sr": self._word("sr", sr[first]), "sn": self._word("sn", sn[first])}
-        return self._of_runs(run[first], "setting", "seed") | own
-
-    def _stale_times(self) -> Columns:
-        """For how long the copies of stale answers had been stale (`overdue`) and how old they were (`age`), in ms that
-        are rounded down to a 64th of their octave."""
-        rows = np.flatnonzero(self.counting & self.dated & ~self.fresh)
-        of, demand = self.of[rows], self.demand[rows]
-        now = self.t_ms[of]
-        found = []
-        for what, since in (("overdue", self.stale_from[rows]), ("age", self.refreshed[rows])):
-            ms = _rounded(now - since)
-            first, group = grouped(self.run[of], ms)
-            sums = {"ms": ms[first], "answers": _sums(group, demand, first.size)}
-            whose = self._of_runs(self.run[of[first]], "setting", "policy")
-            found.append(pa.table({**whose, "what": pa.repeat(what, first.size), **sums}))
-        both = pa.concat_tables(found)
-        return {name: both[name] for name in both.column_names}
-
-    def _word(self, name: str, codes: Ints) -> pa.Array:
-        return self.words[name].take(pa.array(codes))
-
-
-def _rounded(ms: Ints) -> Ints:
-    octave = np.frexp(ms.astype(np.float64))[1] - 1
-    step: Ints = 2 ** np.maximum(octave, 6).astype(np.int64) // SUBS
-    return ms - ms % step
+def added_up(database: Database, pieces: Sequence[Parts], headline: bool) -> None:
+    """What several slices gave, added up, as tables of an analysis."""
+    for name, (keys, sums) in TABLES.items():
+        if not headline or name == "truths":
+            parts = [piece[name] for piece in pieces]
+            database.take(f"each_{name}", pa.concat_tables([_schema(name).empty_table(), *parts]))
+            added = "".join(f", {total(column)} AS {column}" for column in sums)
+            named = ", ".join(f'"{key}"' for key in keys)
+            database.keep(name, f"SELECT {named}{added} FROM each_{name} GROUP BY ALL")

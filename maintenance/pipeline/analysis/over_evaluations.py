@@ -15,47 +15,34 @@ CALIBRATION = f"""
     WITH known AS (
         SELECT {SERIES}, basis, freshness, results, expected_fresh / nullif(results, 0) AS expected FROM evaluated
         WHERE basis IN ('truth', 'reported') AND NOT warmup
-    ), tenths AS (
-        SELECT known.*, least(9, cast(floor(expected * 10) AS bigint)) AS tenth, expected - freshness AS error
-        FROM known WHERE expected IS NOT NULL AND freshness IS NOT NULL
     )
-    SELECT {SERIES}, basis, tenth, count(*) AS evaluations, avg(expected) AS expected, avg(freshness) AS freshness,
-        avg(error) AS bias, avg(abs(error)) AS mean_error, sum(results) AS answers
-    FROM tenths GROUP BY {SERIES}, basis, tenth"""
+    SELECT {SERIES}, basis, least(9, cast(floor(known.expected * 10) AS bigint)) AS tenth, count(*) AS evaluations,
+        avg(known.expected) AS expected, avg(known.freshness) AS freshness,
+        avg(known.expected - known.freshness) AS bias,
+        avg(abs(known.expected - known.freshness)) AS mean_error, sum(results) AS answers
+    FROM known WHERE known.expected IS NOT NULL AND known.freshness IS NOT NULL GROUP BY ALL"""
 """Expected freshness against the truth, by tenths of what was expected."""
 
 BUDGET = f"""
-    WITH paid AS (
-        SELECT {SERIES}, budget, spent, errors, gamma,
-            spent + 1 <= least(budget, cast(stale AS double)) AS idle
-        FROM evaluations LEFT JOIN gammas USING (setting)
-    )
-    SELECT {SERIES}, count(*) AS evaluations, sum(gamma) AS paid_in, sum(spent) AS spent,
-        sum(spent) / nullif(sum(gamma), 0) AS used, avg(spent) AS spent_per_evaluation,
+    SELECT {SERIES}, count(*) AS evaluations, sum(gamma) AS paid_in, sum(own.spent) AS spent,
+        sum(own.spent) / nullif(sum(gamma), 0) AS used, avg(spent) AS spent_per_evaluation,
         avg(budget) AS available_per_evaluation, max(spent) AS most_spent,
-        {number("idle")} AS saved_though_stale, {total("errors")} AS failed
-    FROM paid GROUP BY {SERIES}"""
+        {number("spent + 1 <= least(budget, stale)")} AS saved_though_stale, {total("errors")} AS failed
+    FROM evaluations AS own LEFT JOIN gammas USING (setting) GROUP BY ALL"""
 """What was paid in and what was spent, over all evaluations; `gammas` has γ by setting, where known."""
 
-
-def latency(refreshes: bool) -> str:
-    """Where the time of an evaluation goes: deciding and fetching; and the latency of single refreshes."""
-    split = f"""
-        WITH parts AS (
-            {_part("decide", "decide_us / 1000", "evaluations")} UNION ALL {_part("fetch", "fetch_ms", "evaluations")}
-        )
-        SELECT parts.*, total_ms / nullif(sum(total_ms) OVER (PARTITION BY setting, policy), 0) AS share FROM parts"""
-    if not refreshes:
-        return split
-    single = _part("refresh", "latency_ms", "refreshes")
-    return f"{split} UNION ALL SELECT single.*, cast(NULL AS double) FROM ({single}) AS single"
-
-
-def _part(name: str, ms: str, table: str) -> str:
-    cuts = ", ".join(
-        f"percentile_disc({share}) WITHIN GROUP (ORDER BY {ms}) AS {word}"
-        for share, word in ((0.5, "median_ms"), (0.95, "p95_ms"), (0.99, "p99_ms"))
+LATENCY = """
+    WITH every AS (
+        SELECT setting, policy, 'decide' AS part, decide_us / 1000 AS ms FROM evaluations
+        UNION ALL SELECT setting, policy, 'fetch', fetch_ms FROM evaluations
+        UNION ALL SELECT setting, policy, 'refresh', latency_ms FROM refreshes
+    ), parts AS (
+        SELECT setting, policy, part, count(*) AS times, sum(ms) AS total_ms, avg(ms) AS mean_ms,
+            quantile_disc(ms, 0.5) AS median_ms, quantile_disc(ms, 0.95) AS p95_ms, quantile_disc(ms, 0.99) AS p99_ms
+        FROM every WHERE ms IS NOT NULL GROUP BY ALL
     )
-    return f"""
-        SELECT setting, policy, '{name}' AS part, count(*) AS times, sum({ms}) AS total_ms, avg({ms}) AS mean_ms, {cuts}
-        FROM {table} WHERE {ms} IS NOT NULL GROUP BY setting, policy"""
+    SELECT *, CASE WHEN part != 'refresh' THEN
+        total_ms / nullif(sum(total_ms) FILTER (WHERE part != 'refresh') OVER (PARTITION BY setting, policy), 0)
+        END AS share
+    FROM parts"""
+"""Where the time of an evaluation goes: deciding and fetching; and the latency of single refreshes."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from freshkeeper.maintenance.pipeline.analysis.analysis_engine import Engine
 from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
 
 
@@ -14,7 +13,7 @@ class Made:
     """Makes an engine, a new one for each analysis."""
 
     name: str
-    make: Callable[[], Engine]
+    make: Callable[[], DuckDB]
 
     def __call__(self):
         return self.make()

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.pipeline.analysis import analyse, answer_pieces
+from freshkeeper.maintenance.pipeline.analysis import analyse, judging
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
@@ -78,7 +78,7 @@ def test_evaluations_that_lie_in_many_pieces_are_judged_as_a_whole(engine, simul
     answers = journal.read(simulated, "answers")
     mixed = answers.take(np.random.default_rng(0).permutation(answers.num_rows))
     parquet.write_table(mixed, tmp_path / "answers.parquet", row_group_size=5_000)
-    monkeypatch.setattr(answer_pieces, "BATCH", 12_000)
+    monkeypatch.setattr(judging, "SLICE", 3_000)
     assert _told(analyse(engine(), str(tmp_path))) == _figures(digest)
 
 

@@ -1,11 +1,15 @@
 """A journal that grows, day by day: every day as if it were alone, and days that are as they were are left alone."""
 
 import json
+import os
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from freshkeeper.__main__ import main
 from freshkeeper.maintenance.journal import journal
@@ -85,6 +89,25 @@ def test_only_days_with_new_parts_are_analysed_again_and_tables_have_a_column_fo
         f"SELECT cast(day AS text), sum(evaluations) FROM '{tmp_path}/told/freshness.parquet/*/*.parquet' GROUP BY day"
     )
     assert sorted(duckdb.sql(query).fetchall()) == list(zip(DATES, (24, 24, 11), strict=True))
+
+
+def test_of_parts_of_other_days_only_the_ends_are_read(tmp_path: Path) -> None:
+    """What lies between is made unreadable, and nothing else of the files changes."""
+    run = tmp_path / "run"
+    put(run, 0, range(24))
+    analyse_daily(DuckDB, str(run))
+    for file in (
+        run / "answers.parquet" / "part-0000000000.parquet",
+        run / "refreshes.parquet" / "part-0000000000.parquet",
+    ):
+        about, written = file.stat(), file.read_bytes()
+        end = len(written) - 8 - int.from_bytes(written[-8:-4], "little")
+        file.write_bytes(b"\xff" * end + written[end:])
+        os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+        with pytest.raises((OSError, pa.ArrowException)):
+            parquet.read_table(file)
+    put(run, 1, range(24, 30))
+    assert analyse_daily(DuckDB, str(run))[1] == DATES[1:2]
 
 
 def test_the_command_tells_every_day(run, monkeypatch, capsys):
