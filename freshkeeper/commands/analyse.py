@@ -29,16 +29,21 @@ def analyse(
         bool,
         typer.Option("--daily", help="every day (UTC) by itself, and only days of which parts are new; to RUN/daily"),
     ] = False,
+    headline: Annotated[
+        bool, typer.Option("--headline", help="the freshness alone, several times quicker; nothing is written")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print analysis.json as one line; --daily: by date")] = False,
 ) -> None:
     """Judge every answer of a run by the truth: freshness, staleness, wasted and missed refreshes.
 
-    Examples: `freshkeeper analyse runs/mine --target .9`,
+    Examples: `freshkeeper analyse runs/mine --target .9`, `freshkeeper analyse runs/mine --headline`,
     `freshkeeper analyse hdfs:///journals/today --master yarn --set spark.driver.memory=4g`
     """
     from freshkeeper.maintenance.pipeline.analysis import analyse as analysis
-    from freshkeeper.maintenance.pipeline.analysis import analyse_daily, chosen
+    from freshkeeper.maintenance.pipeline.analysis import analyse_daily, chosen, headline_alone
 
+    if headline and (daily or out):
+        raise ConfigError(f"--headline writes nothing: leave out {'--daily' if daily else '--out'}")
     settings = _settings(change)
     if "://" not in run and not Path(run).is_dir():  # said before Spark is started, where that can be seen from here
         raise ConfigError(f"there is no directory {run}: name a run directory or a journal")
@@ -48,6 +53,8 @@ def analyse(
         taken.close()
         days, done = analyse_daily(lambda: chosen(run, engine, master, settings)[0], run, out or None, target, top)
         say(f"analysed: {', '.join(done) or 'nothing'}; as they were: {len(days.keys() - set(done))} days")
+    elif headline:
+        days = {"": headline_alone(taken, run, target)}
     else:
         days = {"": analysis(taken, run, out or None, target, top)}
     if as_json:
@@ -55,7 +62,8 @@ def analyse(
         return
     for day, found in days.items():
         _told(found, day, target)
-    say(f"analysis: {out or run + ('/daily' if daily else '/analysis')}")
+    if not headline:
+        say(f"analysis: {out or run + ('/daily' if daily else '/analysis')}")
 
 
 def _told(found: dict[str, Any], day: str, target: float) -> None:
