@@ -217,10 +217,11 @@ def report(sizes: list[float], engines: list[str], memory: str) -> None:
         spark.stop()
     for name, by_size in taken.items():
         key = name.lower().replace(", ", "_").replace(" ", "_")
-        named[f"{key}_growth"] = by_size[sizes[-1]] / by_size[sizes[0]]
+        named[f"{key}_growth"] = by_size[max(by_size)] / by_size[min(by_size)]
         for beside, word in ((BY_HAND, "headline_by_hand"), (IN_SQL, "sql")):
-            if name != beside and taken.get(beside, {}).get(sizes[-1]):
-                named[f"{key}_over_{word}"] = by_size[sizes[-1]] / taken[beside][sizes[-1]]
+            both = [millions for millions in by_size if name != beside and millions in taken.get(beside, {})]
+            for millions in both:
+                named[f"{key}_over_{word}_{millions:g}_m"] = by_size[millions] / taken[beside][millions]
     show(
         f"Freshness analysis, growth from {sizes[0]:g} M to {sizes[-1]:g} M answers",
         ["", "by the clock", "processor, here", "speed"],

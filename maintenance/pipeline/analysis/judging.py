@@ -189,8 +189,7 @@ def judge(database: Database, tables: "Tables", headline: bool) -> Judge:
     names = [name for name in ("setting", "seed", "sr") if name not in tables.unnamed]
     copies = COPIES.format(same=" AND ".join(f"used.{name} = changes.{name}" for name in names))
     whole = "\"case\" = 'aggregate'" if "sn" in tables.answers else "FALSE"
-    answers = WITH_CASES if tables.caseless else "{fitted}"
-    answers = answers.format(fitted=tables.fitted_answers)
+    answers = (WITH_CASES if tables.caseless else "{fitted}").format(fitted=tables.fitted_answers)
     return Judge(answers, tables.moment, copies, TRUTHS.format(whole=whole), known, headline)
 
 

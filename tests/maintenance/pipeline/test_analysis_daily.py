@@ -9,7 +9,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import dataset, parquet
+from pyspark.sql import SparkSession
 
 from freshkeeper.__main__ import main
 from freshkeeper.maintenance.journal import journal
@@ -89,6 +90,18 @@ def test_only_days_with_new_parts_are_analysed_again_and_tables_have_a_column_fo
         f"SELECT cast(day AS text), sum(evaluations) FROM '{tmp_path}/told/freshness.parquet/*/*.parquet' GROUP BY day"
     )
     assert sorted(duckdb.sql(query).fetchall()) == list(zip(DATES, (24, 24, 11), strict=True))
+
+
+def test_arrow_and_spark_read_the_days_as_one_table_too(spark: SparkSession, run: Path) -> None:
+    analyse_daily(DuckDB, str(run))
+    for name in ("freshness", "evaluations", "top_stale"):
+        table = run / "daily" / f"{name}.parquet"
+        by_arrow = dataset.dataset(table, partitioning="hive").to_table()
+        by_spark = spark.read.parquet(str(table))
+        assert set(by_arrow.column_names) == set(by_spark.columns)
+        assert {str(day) for day in by_arrow["day"].to_pylist()} == set(DATES[:2])
+        assert {str(row["day"]) for row in by_spark.select("day").distinct().collect()} == set(DATES[:2])
+        assert by_arrow.num_rows == by_spark.count()
 
 
 def test_of_parts_of_other_days_only_the_ends_are_read(tmp_path: Path) -> None:
