@@ -13,6 +13,7 @@ from freshkeeper.maintenance.service.endpoint import Copy, Late
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, Kinds
 from freshkeeper.policies.base import NEVER, Budget, Round, Selection
+from freshkeeper.policies.errors import ConfigError
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +303,7 @@ class Evaluation:
 
     record: Record
     refreshes: Refreshes
-    answers: Answers | None
+    carried_answers: Answers | None
     """None where the manager tells them when somebody asks (`answers_of`)"""
     join: Join
     sns: Ints
@@ -310,6 +311,13 @@ class Evaluation:
     counts: Ints
     """how many mappings each of them has there"""
     audits: Sequence[Audit] = ()
+
+    @property
+    def answers(self) -> Answers:
+        """What was answered, where the manager lets evaluations carry that, as it does unless told otherwise."""
+        if self.carried_answers is None:
+            raise ConfigError("a Manager with answers=False makes evaluations without them: ask its answers_of(...)")
+        return self.carried_answers
 
     def with_marks(self, marked: int) -> "Evaluation":
         """So many window mappings of lookup keys that were never fetched are answered all the same."""

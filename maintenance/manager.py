@@ -335,7 +335,8 @@ class Manager:
 
     def answers_of(self, evaluation: Evaluation) -> Answers:
         """The answers of the last evaluation, also where evaluations do not carry them."""
-        return Answers.of(evaluation.join, self.view) if evaluation.answers is None else evaluation.answers
+        carried = evaluation.carried_answers
+        return Answers.of(evaluation.join, self.view) if carried is None else carried
 
 
 def _gap(window: WindowSpec) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
 
@@ -16,8 +17,9 @@ class InMemory:
     (10, 1.0)
     """
 
-    edges: Mapping[Key, Iterable[Key]]
-    values: dict[Key, object]
+    edges: Mapping[Any, Iterable[Key]]
+    values: dict[Any, Any]
+    """by key: somebody's own dictionary, whatever the type of its keys"""
     price: Price = field(default_factory=Price)
     requests: int = 0
 

@@ -124,7 +124,7 @@ class KeepingEdges:
 
 def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
     """How sure the edges of each SN are."""
-    answers = evaluation.answers
+    answers = evaluation.carried_answers
     if answers is None:
         return {}
     edges = (answers.kinds == Kind.EDGES).tolist()
@@ -133,7 +133,7 @@ def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
 
 def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
     """An answer is made of its SR and of the edges of its SN: these are no answers of their own."""
-    answers = evaluation.answers
+    answers = evaluation.carried_answers
     if answers is None or not len(answers):
         return evaluation
     edges = answers.kinds == Kind.EDGES
@@ -159,7 +159,7 @@ def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
     if case is not Case.AGGREGATE:
         results = record.results - float(answers.weight[edges].sum())
         record = replace(record, results=results, expected_fresh=float(whole.weight @ own))
-    return replace(evaluation, record=record, answers=whole)
+    return replace(evaluation, record=record, carried_answers=whole)
 
 
 def _chosen(column: list[object], numbers: Sequence[int]) -> list[object]:

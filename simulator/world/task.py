@@ -104,7 +104,7 @@ class Task:
             results, fresh = truth.measure(world.manager, evaluation)
             evaluations.add(rows.evaluation(record, fresh, record.k <= self.warm_up) | {"results": results})
             refreshed.append(journal.table("refreshes", rows.refreshes(evaluation.refreshes)))
-            if evaluation.answers is not None:
+            if evaluation.carried_answers is not None:
                 answered.append(journal.table("answers", rows.answers(record, evaluation.answers)))
         refreshed += [journal.table("refreshes", rows.refreshes(late)) for late in world.late]
         seconds = time.perf_counter() - began

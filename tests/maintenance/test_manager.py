@@ -2,27 +2,31 @@
 
 import dataclasses
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Price
 from freshkeeper.maintenance.service.memory import InMemory
 from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Selection
+from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Round, Selection
 from freshkeeper.policies.errors import BadSelectionError, BudgetError, ConfigError, OverspentError, TimeError
 from freshkeeper.policies.random import Random
 
 USERS = ("ann", "bob", "cyd", "dan")
 
 
-def rows(evaluation):
+def rows(evaluation: Evaluation) -> list[tuple[str, str, int, int, int, float]]:
     return sorted((a.key, a.entry, a.value, a.weight, a.refreshed, a.freshness) for a in evaluation.answers)
 
 
-def test_a_stale_copy_is_fetched_and_its_answers_are_fresh(make_manager, source):
+def test_a_stale_copy_is_fetched_and_its_answers_are_fresh(
+    make_manager: Callable[..., Manager], source: InMemory
+) -> None:
     manager = make_manager(budget=1)
     source.values["bob"] = 150
     evaluation = manager.evaluate(1000, [(900, "jazz"), (950, "rock")])
@@ -36,7 +40,7 @@ def test_a_stale_copy_is_fetched_and_its_answers_are_fresh(make_manager, source)
     assert evaluation.refreshes.changed.tolist() == [True]
 
 
-def test_an_aggregate_is_fresh_only_when_all_its_inputs_are(make_manager):
+def test_an_aggregate_is_fresh_only_when_all_its_inputs_are(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager(policy="sbm", budget=1, case=Case.AGGREGATE)
     evaluation = manager.evaluate(1000, [(900, "jazz"), (950, "folk")])
     assert [(a.key, a.entry, a.freshness) for a in evaluation.answers] == [
@@ -45,7 +49,9 @@ def test_an_aggregate_is_fresh_only_when_all_its_inputs_are(make_manager):
     assert (evaluation.record.results, evaluation.record.expected_fresh) == (2, 1)
 
 
-def test_an_answer_says_how_long_before_the_evaluation_its_copy_was_fetched(make_manager, source):
+def test_an_answer_says_how_long_before_the_evaluation_its_copy_was_fetched(
+    make_manager: Callable[..., Manager], source: InMemory
+) -> None:
     manager = make_manager(budget=1)
     source.values["bob"] = 150
     answers = manager.evaluate(1000, [(900, "jazz"), (950, "rock")]).answers
@@ -53,7 +59,7 @@ def test_an_answer_says_how_long_before_the_evaluation_its_copy_was_fetched(make
     assert answers.age.tolist() == [a.age for a in answers]
 
 
-def test_what_is_out_of_the_window_is_no_candidate(make_manager):
+def test_what_is_out_of_the_window_is_no_candidate(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager(budget=5)
     assert manager.evaluate(1000, [(1000, "folk")]).record.candidates == 1
     for now in (2000, 3000, 4000):
@@ -61,7 +67,9 @@ def test_what_is_out_of_the_window_is_no_candidate(make_manager):
     assert manager.evaluate(5000).record.candidates == 0
 
 
-def test_an_sn_that_the_view_lacks_is_a_miss_that_a_policy_may_fetch(make_manager, source):
+def test_an_sn_that_the_view_lacks_is_a_miss_that_a_policy_may_fetch(
+    make_manager: Callable[..., Manager], source: InMemory
+) -> None:
     manager = make_manager(budget=1, warm=False)
     first = manager.evaluate(1000, [(900, "jazz"), (900, "jazz"), (950, "folk")])
     assert list(first.refreshes.wanted) == [(Kind.MISS, "jazz")]
@@ -76,7 +84,7 @@ def test_an_sn_that_the_view_lacks_is_a_miss_that_a_policy_may_fetch(make_manage
     assert source.requests == 3
 
 
-def test_two_misses_at_once_share_their_srs(make_manager):
+def test_two_misses_at_once_share_their_srs(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager(budget=2, warm=False)
     evaluation = manager.evaluate(1000, [(900, "jazz"), (950, "rock")])
     assert [(a.key, a.entry) for a in sorted(evaluation.answers)] == [
@@ -85,7 +93,7 @@ def test_two_misses_at_once_share_their_srs(make_manager):
     assert len(manager.view.srs) == 3
 
 
-def test_a_full_view_lets_go_of_what_no_window_needs(make_manager):
+def test_a_full_view_lets_go_of_what_no_window_needs(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager(budget=9, warm=False, capacity=3)
     manager.evaluate(1000, [(900, "jazz"), (950, "folk")])
     for now in range(2000, 6000, 1000):
@@ -96,7 +104,7 @@ def test_a_full_view_lets_go_of_what_no_window_needs(make_manager):
     assert {a.entry for a in again.answers if a.key == "jazz"} == {"ann", "bob"}
 
 
-def test_the_least_demanded_goes_first(make_manager):
+def test_the_least_demanded_goes_first(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager(budget=9, warm=False, capacity=3)
     for now in (1000, 2000, 3000):
         manager.evaluate(now, [(now, "jazz")])
@@ -111,7 +119,7 @@ def test_the_least_demanded_goes_first(make_manager):
 class Faulty(InMemory):
     """Fails for one key."""
 
-    def fetch(self, keys, now):
+    def fetch(self, keys: list[str], now: int) -> Fetched:
         good = super().fetch(keys, now)
         copies = [
             Copy(error="timed out") if key == "bob" else copy for key, copy in zip(keys, good.copies, strict=True)
@@ -119,14 +127,18 @@ class Faulty(InMemory):
         return dataclasses.replace(good, copies=copies)
 
 
-def test_a_failed_fetch_is_paid_and_leaves_the_old_copy_and_its_age(make_manager, source):
+def test_a_failed_fetch_is_paid_and_leaves_the_old_copy_and_its_age(
+    make_manager: Callable[..., Manager], source: InMemory
+) -> None:
     manager = make_manager(budget=3, endpoint=Faulty(source.edges, {"bob": 7, "ann": 8}))
     evaluation = manager.evaluate(1000, [(1000, "jazz")])
     assert rows(evaluation) == [("jazz", "ann", 8, 1, 1000, 1.0), ("jazz", "bob", 100, 1, 0, 0.0)]
     assert (evaluation.record.spent, evaluation.record.errors, evaluation.refreshes.failed) == (2, 1, 1)
 
 
-def test_a_copy_of_an_earlier_evaluation_that_comes_after_the_decision_counts_as_what_it_is(make_manager):
+def test_a_copy_of_an_earlier_evaluation_that_comes_after_the_decision_counts_as_what_it_is(
+    make_manager: Callable[..., Manager],
+) -> None:
     """All change at 500 and at 2,500: a copy read at 1,000 is fresh at 2,000, one of 0 is not."""
     manager = make_manager(budget=0, schedule=([2000] * 4, [500] * 4))
     manager.evaluate(1000, [(1000, "jazz")])
@@ -138,14 +150,16 @@ def test_a_copy_of_an_earlier_evaluation_that_comes_after_the_decision_counts_as
     assert evaluation.record.expected_fresh == 2
 
 
-def test_a_bank_keeps_what_a_quiet_evaluation_leaves(make_manager):
+def test_a_bank_keeps_what_a_quiet_evaluation_leaves(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager(policy="ibm", budget=1, bank=3)
     assert [manager.evaluate(now).record.carried for now in (1000, 2000, 3000, 4000)] == [1, 2, 3, 4]
     assert manager.evaluate(5000, [(5000, "jazz"), (5000, "rock")]).record.spent == 3
     manager.ledger.check()
 
 
-def test_learned_knowledge_learns_from_what_refreshes_reveal(make_manager, source):
+def test_learned_knowledge_learns_from_what_refreshes_reveal(
+    make_manager: Callable[..., Manager], source: InMemory
+) -> None:
     manager = make_manager(policy="gain", budget=2, model=Learned(), warm=True)
     for now in range(1000, 60_000, 1000):
         source.values["ann"] += 1
@@ -155,22 +169,24 @@ def test_learned_knowledge_learns_from_what_refreshes_reveal(make_manager, sourc
     assert kept[slot["ann"]] < 0.6 < kept[slot["bob"]]
 
 
-def test_a_manager_that_was_pickled_goes_on_as_it_would_have(make_manager):
+def test_a_manager_that_was_pickled_goes_on_as_it_would_have(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager(budget=1)
     manager.evaluate(1000, [(900, "jazz")])
     again = pickle.loads(pickle.dumps(manager))
     assert rows(again.evaluate(2000, [(1900, "rock")])) == rows(manager.evaluate(2000, [(1900, "rock")]))
 
 
-def test_the_same_seed_makes_the_same_choices(make_manager):
-    def history():
+def test_the_same_seed_makes_the_same_choices(make_manager: Callable[..., Manager]) -> None:
+    def history() -> list[list[str]]:
         manager = make_manager(policy="random", budget=1, seed=5)
         return [manager.evaluate(now, [(now, "jazz"), (now, "rock")]).refreshes.keys for now in range(1000, 9000, 1000)]
 
     assert history() == history()
 
 
-def test_counting_windows_evaluate_when_enough_elements_came(source, make_manager):
+def test_counting_windows_evaluate_when_enough_elements_came(
+    source: InMemory, make_manager: Callable[..., Manager]
+) -> None:
     from freshkeeper.maintenance.demand.window import WindowSpec
 
     manager = make_manager(budget=1)
@@ -186,7 +202,7 @@ def test_counting_windows_evaluate_when_enough_elements_came(source, make_manage
 # What is wrong is told, and nothing is half done.
 
 
-def test_time_going_backwards_is_refused(make_manager):
+def test_time_going_backwards_is_refused(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager()
     manager.evaluate(2000, [(1500, "jazz")])
     with pytest.raises(TimeError, match="evaluation at 2000 after the one at 2000"):
@@ -194,14 +210,14 @@ def test_time_going_backwards_is_refused(make_manager):
     assert manager.evaluate(3000).record.window_mappings == 1
 
 
-def test_an_arrival_after_its_evaluation_is_refused_and_leaves_no_trace(make_manager):
+def test_an_arrival_after_its_evaluation_is_refused_and_leaves_no_trace(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager(warm=False)
     with pytest.raises(TimeError, match="an arrival at 1001 lies after the evaluation at 1000"):
         manager.evaluate(1000, [(900, "jazz"), (1001, "rock")])
     assert (len(manager.view.sns), manager.content.seen, manager.ledger.evaluations) == (0, 0, 0)
 
 
-def test_an_instant_between_two_evaluations_is_refused(make_manager):
+def test_an_instant_between_two_evaluations_is_refused(make_manager: Callable[..., Manager]) -> None:
     with pytest.raises(TimeError, match="no evaluation is due at 1500"):
         make_manager().evaluate(1500)
 
@@ -211,7 +227,7 @@ class Wrong(Random):
 
     chosen = ()
 
-    def select(self, round, budget, rng):
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         picked = np.array(self.chosen)
         return Selection(picked, np.zeros(len(picked)))
 
@@ -227,8 +243,12 @@ class Wrong(Random):
     ],
 )
 def test_a_policy_that_breaks_its_contract_is_stopped_before_anything_is_fetched(
-    make_manager, source, chosen, error, said
-):
+    make_manager: Callable[..., Manager],
+    source: InMemory,
+    chosen: list[float],
+    error: type[BadSelectionError] | type[OverspentError],
+    said: str,
+) -> None:
     policy = Wrong()
     object.__setattr__(policy, "chosen", chosen)
     manager = make_manager(policy=policy)
@@ -239,19 +259,21 @@ def test_a_policy_that_breaks_its_contract_is_stopped_before_anything_is_fetched
     assert manager.evaluate(2000, []).record.spent == 1
 
 
-def test_a_case_that_a_policy_does_not_handle_is_refused_at_once(make_manager):
+def test_a_case_that_a_policy_does_not_handle_is_refused_at_once(make_manager: Callable[..., Manager]) -> None:
     with pytest.raises(BadSelectionError, match="'gain' does not handle case aggregate, only bgp"):
         make_manager(policy="gain", case=Case.AGGREGATE)
 
 
-def test_knowledge_that_a_policy_does_not_work_with_is_refused_at_once(make_manager):
+def test_knowledge_that_a_policy_does_not_work_with_is_refused_at_once(make_manager: Callable[..., Manager]) -> None:
     with pytest.raises(BadSelectionError, match="'oracle' does not work with learned knowledge"):
         make_manager(policy="oracle", model=Learned())
 
 
-def test_a_source_that_charges_more_than_agreed_is_stopped(make_manager, source):
+def test_a_source_that_charges_more_than_agreed_is_stopped(
+    make_manager: Callable[..., Manager], source: InMemory
+) -> None:
     class Greedy(InMemory):
-        def fetch(self, keys, now):
+        def fetch(self, keys: list[str], now: int) -> Fetched:
             return Fetched([Copy(1) for _ in keys], 99.0, len(keys))
 
     manager = make_manager(endpoint=Greedy(source.edges, {}))
@@ -259,21 +281,21 @@ def test_a_source_that_charges_more_than_agreed_is_stopped(make_manager, source)
         manager.evaluate(1000, [(1000, "jazz")])
 
 
-def test_a_view_with_no_room_is_refused(make_manager):
+def test_a_view_with_no_room_is_refused(make_manager: Callable[..., Manager]) -> None:
     with pytest.raises(ConfigError, match="capacity must be at least 1"):
         make_manager(capacity=0)
 
 
-def test_prices_decide_how_many_can_be_fetched(make_manager, source):
+def test_prices_decide_how_many_can_be_fetched(make_manager: Callable[..., Manager], source: InMemory) -> None:
     source.price = Price(per_request=2.0)
     assert make_manager(budget=5).evaluate(1000, [(1000, "jazz"), (1000, "rock")]).record.spent == 4
 
 
-def test_an_honest_budget_holds_for_any_policy(make_manager):
+def test_an_honest_budget_holds_for_any_policy(make_manager: Callable[..., Manager]) -> None:
     class Marked(Random):
         keeps_budget = False
 
-        def select(self, round, budget, rng):
+        def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
             return Selection(np.array([0, 1]), np.zeros(2))
 
     manager = make_manager(policy=Marked(), budget=1)
@@ -283,7 +305,7 @@ def test_an_honest_budget_holds_for_any_policy(make_manager):
     assert NEVER < 0
 
 
-def test_what_had_no_answer_is_counted_and_not_lost_without_a_word(make_manager):
+def test_what_had_no_answer_is_counted_and_not_lost_without_a_word(make_manager: Callable[..., Manager]) -> None:
     manager = make_manager("gain", budget=1, warm=False)
     missed = [manager.evaluate(1000, [(900, "jazz"), (950, "jazz"), (960, "rock")]).record.missed]
     missed += [manager.evaluate(1000 * n, []).record.missed for n in (2, 3)]
@@ -292,14 +314,15 @@ def test_what_had_no_answer_is_counted_and_not_lost_without_a_word(make_manager)
 
 @pytest.mark.parametrize("case", [Case.BGP, Case.AGGREGATE])
 def test_what_is_told_of_an_evaluation_is_that_of_its_answers_also_where_they_are_made_when_asked_for(
-    make_manager, case
-):
+    make_manager: Callable[..., Manager], case: Case
+) -> None:
     arrivals = [(1000, ["jazz", "jazz", "folk"]), (2000, ["rock"]), (3000, []), (4000, ["folk"]), (5000, ["rock"])]
     carrying, asked = (make_manager(policy="sbm", budget=1, warm=False, case=case) for _ in range(2))
     asked.answers = False
     for now, sns in arrivals:
         found, other = (one.evaluate(now, [(now - 100, sn) for sn in sns]) for one in (carrying, asked))
-        assert other.answers is None
+        with pytest.raises(ConfigError, match=r"ask its answers_of\("):
+            _ = other.answers
         assert "rows" not in vars(other.join) or case is Case.AGGREGATE, "the window is not joined for numbers"
         answers = [*asked.answers_of(other)]
         assert answers == [*found.answers]

@@ -121,7 +121,6 @@ class OnDriver:
         at = _joined([np.repeat(part.earliest, part.count) for part in arrivals])
         sns = _joined([np.repeat(slot, part.count) for slot, part in zip(slots, arrivals, strict=True)])
         evaluation: Evaluation = self.manager.evaluate_slots(now, at, sns)
-        assert evaluation.answers is not None
         answers = self.shape.table(k, now, evaluation.answers)
         return Step(evaluation.record, evaluation.refreshes, answers)
 
