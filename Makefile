@@ -3,6 +3,7 @@ PYTHON ?= python3.11
 PROCESSES ?= 2
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
+PROGRAMS := scripts/cohesion scripts/run-notebooks scripts/write-lock scripts/write-sbom
 unexport PYTHONDONTWRITEBYTECODE  # what every process of a test run imports is compiled once
 TOGETHER = -n $(PROCESSES) --no-loadscope-reorder
 
@@ -18,11 +19,12 @@ test-fast: PROCESSES = 3  # of which one or another waits by the clock
 test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, kills, commands in processes of their own, browser or notebooks
 	$(BIN)/python -m pytest $(TOGETHER) -m "not slow" $(ARGS)
 
-check: .venv/ready          ## lint, format, types and import rules
-	$(BIN)/ruff check $(PACKAGES) tests benchmarks notebooks scripts docs
+check: .venv/ready          ## lint, format, types (tests, benchmarks and scripts too) and import rules
+	$(BIN)/ruff check $(PACKAGES) tests benchmarks notebooks docs $(PROGRAMS)
 	$(BIN)/ruff check --extend-select ARG,D1 --ignore D105,D107 $(PACKAGES) benchmarks
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=benchmarks $(BIN)/mypy --scripts-are-modules benchmarks docs/*.py notebooks/*.py $(PROGRAMS)
 	$(BIN)/lint-imports
 
 fuzz: .venv/ready           ## 50,000 hostile inputs, 100,000 random queries, 10,000 on both evaluators, 10,000 requests to a service; FUZZ="5000 lines --seed 7", FUZZ_SEED=word

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -125,12 +126,12 @@ class Made:
         return pa.table(columns, schema=journal.SCHEMAS["changes"])
 
     @staticmethod
-    def table(name: str, k: Ints, columns: dict[str, object]) -> pa.Table:
+    def table(name: str, k: Ints, columns: dict[str, Any]) -> pa.Table:
         """A table of the journal; what it does not say is null."""
         schema, rows = journal.SCHEMAS[name], k.size
         words = {"setting": "", "policy": "lru", "case": "bgp", "knowledge": "learned"}
         whose = {word: pa.repeat(text, rows) for word, text in words.items()}
-        known = {**whose, "seed": np.zeros(rows, np.int64), "k": k, "t_ms": k * STEP_MS, **columns}
+        known: dict[str, Any] = {**whose, "seed": np.zeros(rows, np.int64), "k": k, "t_ms": k * STEP_MS, **columns}
         arrays = [pa.array(known[part.name], part.type) if part.name in known else pa.nulls(rows, part.type)
                   for part in schema]  # fmt: skip
         return pa.Table.from_arrays(arrays, schema=schema)
@@ -189,13 +190,18 @@ def measured(engines: list[str], place: Path, millions: float) -> Iterator[tuple
     shutil.rmtree(run)
 
 
+def chosen_analysis(name: str, run: Path) -> float:
+    """Seconds of the analysis on an engine by its name."""
+    return whole_analysis(chosen(str(run), name)[0], run)
+
+
 def _things(engines: list[str], run: Path, millions: float) -> Iterator[tuple[str, Callable[[], float]]]:
     yield BY_HAND, partial(by_hand, run)
     yield ALONE, lambda: float(headline_alone(DuckDB(), str(run))["freshness"][0]["freshness"])
     if millions <= MOST_IN_SQL:
         yield IN_SQL, lambda: whole_analysis(InSql(), run)
     for name in engines:
-        yield NAMES[name], lambda name=name: whole_analysis(chosen(str(run), name)[0], run)
+        yield NAMES[name], partial(chosen_analysis, name, run)
 
 
 def report(sizes: list[float], engines: list[str], memory: str) -> None:

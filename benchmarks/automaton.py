@@ -20,6 +20,7 @@ from functools import cache
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from typing import Any, Literal
 
 import altair as alt
 import vl_convert
@@ -171,7 +172,7 @@ def row(measured: Measured) -> list[str]:
     return [*setting, *shown, f"{measured.built * 1e3:.0f}"]
 
 
-def points(results: list[Measured], snapshots: dict[int, float]) -> Iterator[dict[str, object]]:
+def points(results: list[Measured], snapshots: dict[int, float]) -> Iterator[dict[str, Any]]:
     """What the plots show."""
     for each in results:
         default = {"queries": DEFAULT, "patterns": 3, "window": 100}
@@ -181,8 +182,8 @@ def points(results: list[Measured], snapshots: dict[int, float]) -> Iterator[dic
     for axis, published in PUBLISHED.items():
         for at, rate in published.items():
             yield {"axis": axis, "at": at, "rate": rate, "who": THEIRS}
-    for at, rate in snapshots.items():
-        yield {"axis": "queries", "at": at, "rate": rate, "who": SNAPSHOT}
+    for count, reached in snapshots.items():
+        yield {"axis": "queries", "at": count, "rate": reached, "who": SNAPSHOT}
 
 
 TITLES = {"queries": "queries (at most 3 patterns, T = 100)", "patterns": "patterns in a query at most (1,000 queries)",
@@ -196,17 +197,17 @@ def _ticks(values: Iterable[float]) -> alt.Axis:
     return alt.Axis(values=sorted(values), format="~s", gridColor="#e3e6ea", labelOverlap=True)
 
 
-def draw(rows: list[dict[str, object]], directory: Path) -> None:
+def draw(rows: list[dict[str, Any]], directory: Path) -> None:
     """A plot for each of 003's Figures 5 to 7, with the published points in grey."""
     who, colours = [OURS, SNAPSHOT, THEIRS], ["#0072b2", "#d55e00", "#8a9099"]
     for axis, title in TITLES.items():
         data = [each for each in rows if each["axis"] == axis]
-        kind = "linear" if axis == "patterns" else "log"
+        kind: Literal["linear", "log"] = "linear" if axis == "patterns" else "log"
         names = [name for name in who if any(each["who"] == name for each in data)]
         scale = alt.Scale(domain=names, range=[colours[who.index(name)] for name in names])
         legend = alt.Legend(title=None, orient="top", labelLimit=300)
         chart = (
-            alt.Chart(alt.Data(values=data), width=520, height=260)
+            alt.Chart(alt.InlineData(values=data), width=520, height=260)
             .mark_line(point=alt.OverlayMarkDef(size=60))
             .encode(
                 x=alt.X("at:Q", title=title, scale=alt.Scale(type=kind), axis=_ticks({each["at"] for each in data})),

@@ -89,8 +89,8 @@ class Scene:
         self.rng = np.random.default_rng(1)
         self.window = Window(SPEC, ring=HORIZON)
         self.graph = MaintenanceGraph(self.window)
-        ids = (self.rng.integers(0, NODES, edges, dtype=np.int32) for _ in range(2))
-        self.graph.lay(*ids, NODES, NODES)
+        sn, sr = (self.rng.integers(0, NODES, edges, dtype=np.int32) for _ in range(2))
+        self.graph.lay(sn, sr, NODES, NODES)
         for k in range(1, HORIZON + 1):
             self.arrive(k, MAPPINGS // HORIZON)
             self.graph.apply(self.window.advance(k))
@@ -179,7 +179,7 @@ def measure(edges: int) -> dict[str, float]:
 def plain_networkx(edges: int) -> float:
     """The same sbm decision written with networkx, on a graph that is there already."""
     rng = np.random.default_rng(1)
-    graph = nx.Graph()
+    graph: nx.Graph[tuple[str, int]] = nx.Graph()
     sn, sr = (rng.integers(0, NODES, edges) for _ in range(2))
     graph.add_edges_from(zip((("sn", n) for n in sn.tolist()), (("sr", n) for n in sr.tolist()), strict=True))
     count = {("sn", n): 0 for n in range(NODES)}
@@ -187,7 +187,7 @@ def plain_networkx(edges: int) -> float:
         count["sn", n] += 1
     srs = [node for node in graph if node[0] == "sr"]
 
-    def decide() -> list[object]:
+    def decide() -> list[tuple[str, int]]:
         score = {sr: sum(count[sn] for sn in graph[sr]) for sr in srs}
         return sorted(srs, key=score.__getitem__, reverse=True)[:GAMMA]
 

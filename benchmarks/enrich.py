@@ -9,7 +9,7 @@ import argparse
 import shutil
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,8 +80,9 @@ class Scene:
 def scene(events: int, keys: int, edges: int, place: Path) -> Scene:
     """Keys arrive every 1 to 2 s, entries change every 5 to 60 s."""
     mean = 1443  # of 1 to 2 s, harmonic
-    settings = {"sns": keys, "srs": keys, "edges": edges, "change_interval_ms": (5_000, 60_000)}
-    trace = generate(Workload(**settings, duration_ms=events * mean // keys), SEED)
+    lasts = events * mean // keys
+    workload = Workload(sns=keys, srs=keys, edges=edges, change_interval_ms=(5_000, 60_000), duration_ms=lasts)
+    trace = generate(workload, SEED)
     return Scene(trace, place)
 
 
@@ -107,7 +108,7 @@ class Clock:
     def __init__(self) -> None:
         """It runs from here on."""
         self.last = time.perf_counter()
-        self.steps: Counter[str] = Counter()
+        self.steps: defaultdict[str, float] = defaultdict(float)
         self.spark: Counter[str] = Counter()
         self.batches = 0
 

@@ -89,7 +89,8 @@ def latencies(enricher: Enricher, wanted: list[str], lasting: float, pause: floa
 def measured(rows: int, lasting: float) -> tuple[list[str], float, float]:
     """A row of the table, and what is asked for."""
     enricher, keys = filled(rows)
-    wanted, cache = asked(keys), TTLCache[str, object](2 * rows, 3600)
+    wanted = asked(keys)
+    cache: TTLCache[str, object] = TTLCache(2 * rows, 3600)
     for key in keys:
         cache[key] = lookup([key])[key]
     hit, ttl, rate = per_hit(enricher.get, wanted), per_hit(cache.__getitem__, wanted), joined(enricher, wanted)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from io import RawIOBase
 from pathlib import Path
 from time import process_time
+from typing import BinaryIO, cast
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
@@ -52,7 +53,7 @@ def main(count: int) -> None:
     """Memory after every tenth."""
     ids = Dictionary()
     engine = Engine([build(parse(TEXT), evaluator=EvaluatorKind.NATIVE, dictionary=ids)])
-    engine.listen("urn:s", TimedLines("fresh names", lambda: FreshNames(count)))
+    engine.listen("urn:s", TimedLines("fresh names", lambda: cast(BinaryIO, FreshNames(count))))
     began, answers, found = process_time(), 0, []
     for number, result in enumerate(engine.run(), 1):
         answers += len(result.answers)

@@ -10,9 +10,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import pyoxigraph as ox
 from stopwatch import ratios, seconds, show
@@ -67,8 +67,8 @@ def naive(path: Path, out: Path) -> int:
     with out.open("w", encoding="utf-8") as file:
         for now in range(STEP, last + 1, STEP):
             store = ox.Store()
-            for at, q in elements:
-                if now - RANGE < at <= now:
+            for time, q in elements:
+                if now - RANGE < time <= now:
                     store.add(ox.Quad(q.subject, q.predicate, q.object, graph))
             found = store.query(text)
             assert isinstance(found, ox.QuerySolutions)
@@ -92,7 +92,7 @@ class Endless:
         """Ten thousand at a time."""
         for first in range(0, self.triples // 2, 5_000):
             text = lines(first, first + 5_000, 0.1)
-            yield from TimedLines("made", lambda text=text: cast(BinaryIO, BytesIO(text))).batches()
+            yield from TimedLines("made", partial(BytesIO, text)).batches()
 
 
 def resident() -> float:

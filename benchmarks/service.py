@@ -53,7 +53,8 @@ def timed(kind: EvaluatorKind, path: Path, out: Path, quads: list[ox.Quad]) -> t
     sources = {"urn:blog": Source.embedded(quads, volatile=["urn:followers"])}
     settings = MaintenanceSettings(lambda _: make("plan"), BudgetRule.of(20))
     query = build(parse(QUERY), sources=sources, settings=settings, evaluator=kind)
-    answers, lasts = 0, []
+    answers = 0
+    lasts: list[Result] = []
     gc.collect()  # what the run before has left is not this one's
     began = time.process_time()
     with out.open("w", encoding="utf-8") as file:

@@ -7,8 +7,9 @@ spends its part, and what is left of it those that come after it; by value all b
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from stopwatch import ratios, show
@@ -27,7 +28,7 @@ WARM_UP = 0.1
 USUAL = {"change_law": "poisson", "srs": 200, "sns": 100, "edges": 300, "degree_skew": 0.5}
 SLOW, FAST = {"change_interval_ms": (20_000, 60_000)}, {"change_interval_ms": (2_000, 15_000)}
 BUSY, QUIET = {"arrival_interval_ms": (1_000, 4_000)}, {"arrival_interval_ms": (10_000, 60_000)}
-SETTINGS: dict[str, tuple[Case, list[dict[str, object]]]] = {
+SETTINGS: dict[str, tuple[Case, list[dict[str, tuple[int, int]]]]] = {
     "two alike": (Case.BGP, [SLOW | BUSY] * 2),
     "fast and slow changes": (Case.BGP, [FAST | BUSY, SLOW | BUSY]),
     "much and little demand": (Case.BGP, [SLOW | BUSY, SLOW | QUIET]),
@@ -57,11 +58,11 @@ class Site:
         return cls(trace, Truth(schedule, graph), manager)
 
 
-def traces(seed: int, sources: Sequence[dict[str, object]], evaluations: int) -> list[Trace]:
+def traces(seed: int, sources: Sequence[Mapping[str, Any]], evaluations: int) -> list[Trace]:
     """One of each source, long enough wherever it begins."""
     duration = START + (evaluations + 1) * STEP
     return [
-        generate(Workload.model_validate(USUAL | source | {"duration_ms": duration}), 100 * seed + n)
+        generate(Workload.model_validate({**USUAL, **source, "duration_ms": duration}), 100 * seed + n)
         for n, source in enumerate(sources)
     ]
 

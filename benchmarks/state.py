@@ -6,6 +6,8 @@ python benchmarks/state.py            about 15 s
 import random
 import tempfile
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +47,22 @@ def run(place: Path, **more: Any) -> int:
 
 def main() -> None:
     """Two sizes of view."""
-    rows, named = [], {}
+    rows: list[list[str]] = []
+    named: dict[str, float] = {}
     plain = database.SETTINGS
     for name, (topics, users, degree) in {"50 SN × 50 SR": (50, 50, 5), "2000 SN × 5000 SR": (2000, 5000, 5)}.items():
         with tempfile.TemporaryDirectory() as directory:
             place, count = Path(directory), iter(range(1000))
             write(place, topics, users, degree)
             done = run(place)
-            without = seconds(lambda place=place: run(place), repeats=3)
-            kept = seconds(lambda place=place, n=count: run(place, state=place / f"{next(n)}"), repeats=3)
+
+            def keeping(place: Path = place, count: Iterator[int] = count) -> int:
+                return run(place, state=place / f"{next(count)}")
+
+            without = seconds(partial(run, place), repeats=3)
+            kept = seconds(keeping, repeats=3)
             database.SETTINGS = (*plain, WAITS)
-            waiting = seconds(lambda place=place, n=count: run(place, state=place / f"{next(n)}"), repeats=1)
+            waiting = seconds(keeping, repeats=1)
             database.SETTINGS = plain
             size = (place / "0" / "state.sqlite").stat().st_size / 1e6
             began = time.perf_counter()

@@ -75,7 +75,7 @@ def plot(runs: np.ndarray, target: float, file: str) -> None:
             rows.append({"what": name, "evaluation": 20 * n + 10, "low": a, "middle": b, "high": c})
     frame = pd.DataFrame(rows)
 
-    def part(name: str, lines: list[float]) -> alt.LayerChart:
+    def part(name: str, lines: list[float]) -> alt.LayerChart | alt.FacetChart:
         base = alt.Chart(frame[frame["what"] == name]).encode(x=alt.X("evaluation", title="evaluation"))
         y = alt.Y("low", title=name, scale=alt.Scale(zero=False))
         marks = [alt.Chart(pd.DataFrame({"x": [300, 600]})).mark_rule(strokeDash=[4, 4]).encode(x="x")]

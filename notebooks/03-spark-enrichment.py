@@ -15,9 +15,11 @@
 # %%
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from pyspark.sql import DataFrame
 
 from freshkeeper import Copy, Expanded, Fetched, Price
 from freshkeeper.maintenance.pipeline.enrich import enrich
@@ -64,15 +66,15 @@ class Followers:
 
     price = Price()
 
-    def followers(self, writer, now):
+    def followers(self, writer: int, now: int) -> int:
         """A number that changes at a pace of the writer's own."""
         return 100 + now // (1000 * (1 + 7 * (writer % 8)))
 
-    def fetch(self, keys, now):
+    def fetch(self, keys: Sequence[int], now: int) -> Fetched:
         """The present numbers of some writers."""
         return Fetched([Copy(self.followers(key, now)) for key in keys], len(keys), len(keys))
 
-    def expand(self, sn, now):
+    def expand(self, sn: str, now: int) -> Expanded:
         """The writers on a topic, with their numbers; a topic that is new to the view is asked for so."""
         writers = [(int(sn[1:]) * 5 + n) % 24 for n in range(3)]
         return Expanded({writer: Copy(self.followers(writer, now)) for writer in writers}, 1, 1)
@@ -86,7 +88,7 @@ class Followers:
 
 
 # %%
-def run(policy):
+def run(policy: str) -> DataFrame:
     """Everything that is there, with one policy."""
     writer = enrich(
         mentions,
@@ -130,7 +132,7 @@ print((place / "gain" / "state" / "progress.json").read_text())
 truth = "t_ms - pmod(t_ms, 1000 * (1 + 7 * pmod(int(sr), 8))) <= refreshed_ms"
 for policy in ("lru", "gain"):
     right = f"sum(IF({truth}, weight, 0)) / sum(weight) AS right"
-    found = run(policy).selectExpr("sum(weight * fresh) / sum(weight) AS said", right).first()
+    (found,) = run(policy).selectExpr("sum(weight * fresh) / sum(weight) AS said", right).collect()
     print(f"{policy:5s} says {found['said']:.3f}, and {found['right']:.3f} are right")
 
 # %%

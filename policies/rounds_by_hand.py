@@ -10,7 +10,7 @@ from freshkeeper.policies.base import NEVER, Case, Graph, Knowledge, Round, Stru
 
 def round_of(
     edges: Iterable[tuple[int, int]],
-    counts: Sequence[Sequence[float]],
+    counts: Sequence[Sequence[float] | float],
     life: Sequence[int],
     fresh: Iterable[int] = (),
     cost: Sequence[float] | None = None,
@@ -18,8 +18,8 @@ def round_of(
 ) -> Round:
     """A round of exact knowledge.
 
-    `counts[i][m]` is c_i(m); SR j changes next after `life[j]` evaluations (B_j), and then as often again; the SRs in
-    `fresh` hold good copies, all others are stale.
+    `counts[i][m]` is c_i(m), or `counts[i]` c_i(0) where that is all; SR j changes next after `life[j]` evaluations
+    (B_j), and then as often again; the SRs in `fresh` hold good copies, all others are stale.
 
     >>> from freshkeeper import round_of
     >>> round = round_of([(0, 0), (0, 1), (1, 1)], counts=[[1, 1], [2, 0]], life=[1, 2])

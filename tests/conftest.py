@@ -1,6 +1,7 @@
 """One Spark session for all tests that need one, as starting Java takes seconds; and what counts as slow."""
 
 import signal
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -8,6 +9,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, SETTINGS, java_version, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile("busy", deadline=None)  # the machine may have other things to do
 settings.register_profile("quick", deadline=None, max_examples=20)
@@ -64,7 +68,7 @@ def _on_spark(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="module")
-def spark() -> object:
+def spark() -> "SparkSession":
     """A session on two cores, the running one where there is one; skipped without Java."""
     if (java_version() or 0) < LEAST_JAVA:
         pytest.skip(f"no Java {LEAST_JAVA}: make java installs it")

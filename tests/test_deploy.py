@@ -23,7 +23,7 @@ def expressions() -> list[str]:
     return [t["expr"] for panel in dashboard["panels"] for t in panel["targets"]] + [rule["expr"] for rule in rules]
 
 
-def test_every_metric_of_alerts_and_dashboard_is_told_by_a_service(tmp_path):
+def test_every_metric_of_alerts_and_dashboard_is_told_by_a_service(tmp_path: Path) -> None:
     asked = {name for text in expressions() for name in re.findall(r"freshkeeper_[a-z_]+", text)}
     assert len(asked) > 20
     with served(configured(tmp_path, audit=0.1)) as client:
@@ -34,7 +34,7 @@ def test_every_metric_of_alerts_and_dashboard_is_told_by_a_service(tmp_path):
     assert asked - families.keys() - set(histograms) == set()
 
 
-def test_the_labels_that_alerts_speak_of_are_those_of_their_metrics(tmp_path):
+def test_the_labels_that_alerts_speak_of_are_those_of_their_metrics(tmp_path: Path) -> None:
     rules = yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"][0]["rules"]
     with served(configured(tmp_path, outputs={"file": str(tmp_path / "out")})) as client:
         client.register("reach", REACH)
@@ -47,7 +47,7 @@ def test_the_labels_that_alerts_speak_of_are_those_of_their_metrics(tmp_path):
                 assert all(f'{label}="' in line for label in wanted), (rule["alert"], line)
 
 
-def test_the_config_of_the_containers_is_one_and_its_paths_are_those_of_compose():
+def test_the_config_of_the_containers_is_one_and_its_paths_are_those_of_compose() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     config = yaml.safe_load((DEPLOY / "serve.yaml").read_text())
     assert validated(ServeConfig, config).streams
@@ -58,7 +58,8 @@ def test_the_config_of_the_containers_is_one_and_its_paths_are_those_of_compose(
     assert all(any(file.startswith(there) for there in inside) for file in files)
     assert (DEPLOY / "blog.ttl").read_text().split() == BLOG.split()
     docker = (DEPLOY / "Dockerfile").read_text()
-    extras = set(re.search(r"/source\[(.*)\]", docker)[1].split(","))
+    (named,) = re.findall(r"/source\[(.*)\]", docker)
+    extras = set(named.split(","))
     text = (DEPLOY.parent / "pyproject.toml").read_text()
     assert all(re.search(rf"^{extra} = \[", text, re.M) for extra in extras)
     for name in ("datasources/prometheus.yaml", "dashboards/freshkeeper.yaml"):
@@ -67,7 +68,7 @@ def test_the_config_of_the_containers_is_one_and_its_paths_are_those_of_compose(
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: Debian has it in the package prometheus")
-def test_prometheus_takes_its_config_and_the_alerts(tmp_path):
+def test_prometheus_takes_its_config_and_the_alerts(tmp_path: Path) -> None:
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     (tmp_path / "deploy" / "read_token").write_text("word")
     asked = [{"record": f"asked:{n}", "expr": expression} for n, expression in enumerate(expressions())]
@@ -81,8 +82,8 @@ def test_prometheus_takes_its_config_and_the_alerts(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
 @pytest.mark.parametrize("name", ["freshkeeper.service", "freshkeeper-run@.service"])
-def test_systemd_takes_the_units(tmp_path, name):
-    unit = (DEPLOY / name).read_text().replace("/opt/freshkeeper/bin/freshkeeper", shutil.which("true"))
+def test_systemd_takes_the_units(tmp_path: Path, name: str) -> None:
+    unit = (DEPLOY / name).read_text().replace("/opt/freshkeeper/bin/freshkeeper", str(shutil.which("true")))
     (tmp_path / name).write_text(unit)
     command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / name)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

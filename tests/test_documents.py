@@ -15,13 +15,13 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|sh)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks(document):
+def blocks(document: Path) -> list[tuple[str, str, str]]:
     return BLOCK.findall(document.read_text())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
-def test_what_a_document_shows_runs(document, tmp_path):
+def test_what_a_document_shows_runs(document: Path, tmp_path: Path) -> None:
     for name in ("configs",):
         if (ROOT / name).exists():
             (tmp_path / name).symlink_to(ROOT / name)
@@ -39,25 +39,25 @@ def test_what_a_document_shows_runs(document, tmp_path):
                 run(["bash", "-c", line], tmp_path)
 
 
-def run(command, place):
+def run(command: list[str], place: Path) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(place), "COLUMNS": "120"}
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
 
 
-def test_links_between_documents_lead_somewhere():
+def test_links_between_documents_lead_somewhere() -> None:
     for document in DOCUMENTS:
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
-def test_the_map_names_files_that_exist():
+def test_the_map_names_files_that_exist() -> None:
     for name in re.findall(r"(?:maintenance|policies|simulator)/[\w/]*\w+\.py", (ROOT / "README.md").read_text()):
         assert (ROOT / name).exists(), name
 
 
-def test_what_the_map_says_to_read_in_a_file_is_in_it():
+def test_what_the_map_says_to_read_in_a_file_is_in_it() -> None:
     rows = re.findall(r"^\|.*\]\(\.\./(\S+\.py)\) \| (.*) \|$", (ROOT / "docs" / "map.md").read_text(), re.MULTILINE)
     assert len(rows) >= 10
     for file, words in rows:
@@ -67,20 +67,20 @@ def test_what_the_map_says_to_read_in_a_file_is_in_it():
 
 
 @pytest.mark.slow
-def test_the_picture_of_the_graph_is_drawn(tmp_path):
+def test_the_picture_of_the_graph_is_drawn(tmp_path: Path) -> None:
     run([sys.executable, str(ROOT / "docs" / "draw_graph.py"), str(tmp_path / "graph.png")], ROOT)
     assert (tmp_path / "graph.png").stat().st_size > 5_000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.py")), ids=lambda path: path.stem)
-def test_notebooks_run_from_top_to_bottom(notebook, tmp_path):
+def test_notebooks_run_from_top_to_bottom(notebook: Path, tmp_path: Path) -> None:
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     run([sys.executable, str(notebook)], tmp_path)
 
 
 @pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
-def test_kept_notebooks_are_those_that_run_and_have_their_outputs(notebook):
+def test_kept_notebooks_are_those_that_run_and_have_their_outputs(notebook: Path) -> None:
     """`scripts/run-notebooks` makes them."""
     kept = json.loads(notebook.read_text())["cells"]
     paired = jupytext.read(notebook.with_suffix(".py")).cells

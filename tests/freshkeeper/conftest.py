@@ -1,23 +1,19 @@
 """The command, called in this process."""
 
-import sys
+from pathlib import Path
 
 import pytest
-
-from freshkeeper.__main__ import main
+from calls import Call, Said, caller
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Call the command in a directory; gives its exit code, output and errors."""
     monkeypatch.chdir(tmp_path)
+    calling = caller(monkeypatch, capsys)
 
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["freshkeeper", *words])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return ended.value.code, said.out, " ".join(said.err.split())
+    def run(*words: str) -> Said:
+        said = calling(*words)
+        return said._replace(err=" ".join(said.err.split()))
 
     return run

@@ -1,9 +1,11 @@
 """`freshkeeper budget` as it is called, and traces from files whose columns are named on the line."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from calls import Call
 
 pytestmark = pytest.mark.filterwarnings("default")
 KEYS = 12
@@ -11,7 +13,7 @@ HOUR = 3600
 
 
 @pytest.fixture
-def shop(tmp_path):
+def shop(tmp_path: Path) -> Path:
     """Clicks in two columns, and a history of prices: of a product with a high number it changes more often."""
     rng = np.random.default_rng(1)
     began = 1_777_593_600
@@ -27,7 +29,7 @@ def shop(tmp_path):
     return tmp_path
 
 
-def test_two_columns_and_a_history_of_prices_are_enough(call, shop):
+def test_two_columns_and_a_history_of_prices_are_enough(call: Call, shop: Path) -> None:
     options = ["--changes", "prices.csv", "--target", ".8", "--policy", "lru", "--jobs", "1", "--out", "answer"]
     options[1] += ":seen,item,price"
     code, out, err = call("budget", "clicks.csv", *options, "--price", "0.001", "--json")
@@ -42,7 +44,7 @@ def test_two_columns_and_a_history_of_prices_are_enough(call, shop):
 
 
 @pytest.mark.slow
-def test_once_makes_fresh_at_arrival_and_per_window_the_same(call, shop):
+def test_once_makes_fresh_at_arrival_and_per_window_the_same(call: Call, shop: Path) -> None:
     options = ["--changes", "prices.csv:seen,item,price", "--target", ".8", "--policy", "lru", "--jobs", "1"]
     code, out, _ = call("budget", "clicks.csv", *options, "--once", "--json")
     told = json.loads(out)
@@ -51,21 +53,21 @@ def test_once_makes_fresh_at_arrival_and_per_window_the_same(call, shop):
         assert row["freshness_at_arrival"] == pytest.approx(row["freshness"], abs=0.03)
 
 
-def test_without_changes_there_is_no_freshness_and_it_says_where_they_may_come_from(call, shop):
+def test_without_changes_there_is_no_freshness_and_it_says_where_they_may_come_from(call: Call, shop: Path) -> None:
     code, _, err = call("budget", "clicks.csv")
     assert code != 0
     assert "nothing tells when the source changes" in err
     assert "--changes FILE" in err
 
 
-def test_columns_are_named_behind_the_file_and_near_misses_are_told(call, shop):
+def test_columns_are_named_behind_the_file_and_near_misses_are_told(call: Call, shop: Path) -> None:
     assert "must be there once; did you mean" in call("budget", "clicks.csv:at,produkt", "--changes", "prices.csv")[2]
     assert "2 columns must be named" in call("budget", "clicks.csv:at", "--changes", "prices.csv")[2]
     assert "does not exist" in call("budget", "click.csv", "--changes", "prices.csv")[2]
     assert "nothing that changes is needed" in call("budget", "clicks.csv", "--changes", "prices.csv:seen,price")[2]
 
 
-def test_trace_convert_takes_columns_by_flags_and_changes_from_a_journal(call, shop):
+def test_trace_convert_takes_columns_by_flags_and_changes_from_a_journal(call: Call, shop: Path) -> None:
     flags = ["--arrivals", "clicks.csv", "--changes", "prices.csv:seen,item,price"]
     code, _, err = call("trace", "convert", "mine", *flags)
     assert code == 0
@@ -77,7 +79,7 @@ def test_trace_convert_takes_columns_by_flags_and_changes_from_a_journal(call, s
     assert "give a mapping and what to write" in call("trace", "convert", "neither")[2]
 
 
-def test_a_replay_of_a_trace_says_the_window_and_the_step_that_its_arrivals_suggest(call, shop):
+def test_a_replay_of_a_trace_says_the_window_and_the_step_that_its_arrivals_suggest(call: Call, shop: Path) -> None:
     call("trace", "convert", "mine", "--arrivals", "clicks.csv", "--changes", "prices.csv:seen,item,price")
     code, _, err = call("replay", "mine", "--policy", "lru", "--budget", "2", "--no-report", "--out", "what-if")
     assert code == 0
@@ -87,7 +89,7 @@ def test_a_replay_of_a_trace_says_the_window_and_the_step_that_its_arrivals_sugg
 
 
 @pytest.mark.slow
-def test_a_run_of_a_journal_is_asked_the_same_question(call, shop):
+def test_a_run_of_a_journal_is_asked_the_same_question(call: Call, shop: Path) -> None:
     made = ["simulate", "--set", "workload.edges=50", "--set", "workload.sns=10", "--set", "workload.srs=10"]
     call(*made, "--evaluations", "40", "--seeds", "2", "--policy", "lru", "--knowledge", "learned", "--out", "run")
     code, out, err = call("budget", "run", "--target", ".6", "--policy", "lru,gain", "--jobs", "1", "--json")

@@ -1,8 +1,10 @@
 """`explain` of a run that keeps a state says which entries it has learned to change by a clock."""
 
 import json
+from pathlib import Path
 
 import pytest
+from calls import Call
 
 E = "http://example.org/"
 SECONDS, PERIOD = 500, 20
@@ -21,7 +23,7 @@ state: state
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path: Path) -> Path:
     """Six users whose followers change every twenty seconds, each at a second of its own."""
     (tmp_path / "query.rspql").write_text(QUERY)
     (tmp_path / "run.yaml").write_text(RUN)
@@ -40,7 +42,7 @@ def place(tmp_path):
 
 
 @pytest.mark.slow
-def test_explain_says_which_entries_are_regular_and_their_period(call, place):
+def test_explain_says_which_entries_are_regular_and_their_period(call: Call, place: Path) -> None:
     code, before, _ = call("explain", "run.yaml")
     assert code == 0
     assert "by a clock" not in before

@@ -22,16 +22,17 @@ def said(place: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([COMMAND, *arguments], cwd=place, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_rounds_of_the_contract_have_keys():
+def test_rounds_of_the_contract_have_keys() -> None:
     for round in examples(Case.BGP, Knowledge.LEARNED, 5):
         assert len(round.keys) == round.srs
+        assert round.kinds is not None
         assert round.kinds.size == round.srs
     assert round_of([(0, 0)], [[1]], [1]).keys[0] == "entry 0"
     assert Budget(1, 1).available == 1
 
 
 @pytest.mark.slow
-def test_a_source_of_ones_own_is_checked_on_the_command_line(tmp_path):
+def test_a_source_of_ones_own_is_checked_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "def rows(keys):\n    return {key: 1 for key in keys}\n\n\nclass Bad:\n    pass\n"
     )
@@ -47,13 +48,13 @@ def test_a_source_of_ones_own_is_checked_on_the_command_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_line_that_check_cannot_read_is_no_answer(tmp_path):
+def test_a_line_that_check_cannot_read_is_no_answer(tmp_path: Path) -> None:
     assert said(tmp_path, "check", "--bogus").returncode == 3
     assert said(tmp_path, "check", "nowhere").returncode == 3
 
 
 @pytest.mark.slow
-def test_beside_a_log_standard_error_is_json_throughout(tmp_path):
+def test_beside_a_log_standard_error_is_json_throughout(tmp_path: Path) -> None:
     (tmp_path / "posts.nt").write_text("500\t<urn:p> <http://example.org/about> <urn:jazz> .\n")
     done = said(tmp_path, "run", QUERY, "--stream", "http://example.org/s=posts.nt", "--log", "info")
     told = [json.loads(line) for line in done.stderr.splitlines()]
@@ -61,7 +62,7 @@ def test_beside_a_log_standard_error_is_json_throughout(tmp_path):
     assert any("no result" in line.get("said", "") for line in told)
 
 
-def test_a_demonstration_writes_the_budget_that_it_was_given(tmp_path):
+def test_a_demonstration_writes_the_budget_that_it_was_given(tmp_path: Path) -> None:
     from freshkeeper.simulator.demo import write_scene
 
     write_scene(tmp_path, seed=0, budget=6)

@@ -4,8 +4,12 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from calls import Call
 from fragment_sites import FragmentSite, Pages
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
@@ -16,7 +20,7 @@ E = "http://e/"
 
 
 @pytest.fixture
-def site(monkeypatch):
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[FragmentSite]:
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
     now = int(time.time() * 1000)
@@ -28,10 +32,10 @@ def site(monkeypatch):
 
 
 @pytest.fixture
-def pages():
+def pages() -> Iterator[Callable[..., Pages]]:
     made = []
 
-    def make(said):
+    def make(said: Callable[..., Any | tuple[int, dict[str, str], bytes]]) -> Pages:
         made.append(Pages(said))
         return made[-1]
 
@@ -40,7 +44,7 @@ def pages():
         site.stop()
 
 
-def test_follow_delivers_lines_that_hold_and_asks_again_when_they_expire(call, site):
+def test_follow_delivers_lines_that_hold_and_asks_again_when_they_expire(call: Call, site: FragmentSite) -> None:
     query = f"SELECT * {{ ?t <{E}sign> ?s . ?t <{E}delay> ?d }}"
     code, out, err = call("follow", query, "--source", site.url, "--times", "3", "--skew", "50ms")
     lines = [json.loads(line) for line in out.splitlines()]
@@ -53,7 +57,7 @@ def test_follow_delivers_lines_that_hold_and_asks_again_when_they_expire(call, s
     assert sum("sign" in target for target in site.targets) == 1
 
 
-def test_follow_explains_its_split(call, site):
+def test_follow_explains_its_split(call: Call, site: FragmentSite) -> None:
     code, out, _ = call(
         "follow", f"SELECT * {{ ?t <{E}sign> ?s . ?t <{E}delay> ?d }}", "--source", site.url, "--explain"
     )
@@ -72,20 +76,20 @@ def test_follow_explains_its_split(call, site):
         (["--dynamic", "delay"], "write IRIs in full"),
     ],
 )
-def test_what_is_wrong_with_a_follow_is_one_line(words, said, call):
+def test_what_is_wrong_with_a_follow_is_one_line(words: list[str], said: str, call: Call) -> None:
     code, _, err = call("follow", "SELECT * { ?s <a:p> ?o }", "--source", "http://127.0.0.1:1/", *words)
     assert code != 0
     assert said in err
 
 
-def test_a_source_that_is_not_there_is_one_line(call):
+def test_a_source_that_is_not_there_is_one_line(call: Call) -> None:
     code, _, err = call("follow", "SELECT * { ?s <a:p> ?o }", "--source", "http://127.0.0.1:1/")
     assert code != 0
     assert "Connection refused" in err
 
 
 @pytest.mark.slow
-def test_serve_fragments_says_where_it_serves_and_ends_when_it_is_told(tmp_path):
+def test_serve_fragments_says_where_it_serves_and_ends_when_it_is_told(tmp_path: Path) -> None:
     (tmp_path / "d.nt").write_text(f"<{E}s> <{E}p> <{E}o> .\n")
     (tmp_path / "e.tsv").write_text(f"1\t600000\t<{E}s> <{E}n> <{E}o> .\n")
     command = [sys.executable, "-m", "freshkeeper", "serve-fragments", "d.nt", "--port", "0"]
@@ -112,7 +116,7 @@ def test_serve_fragments_says_where_it_serves_and_ends_when_it_is_told(tmp_path)
         (["d.nt", "--elements", "e.tsv", "--speaking", "implicit", "--port", "0"], "name a --port"),
     ],
 )
-def test_what_is_wrong_with_serving_is_one_line(words, said, call, tmp_path):
+def test_what_is_wrong_with_serving_is_one_line(words: list[str], said: str, call: Call, tmp_path: Path) -> None:
     (tmp_path / "d.nt").write_text(f"<{E}s> <{E}p> <{E}o> .\n")
     (tmp_path / "bad.tsv").write_text("x\n")
     (tmp_path / "e.tsv").write_text("")
@@ -121,7 +125,7 @@ def test_what_is_wrong_with_serving_is_one_line(words, said, call, tmp_path):
     assert said in err
 
 
-def test_run_serves_what_its_views_hold_and_points_to_follow(call, tmp_path, site):
+def test_run_serves_what_its_views_hold_and_points_to_follow(call: Call, tmp_path: Path, site: FragmentSite) -> None:
     (tmp_path / "blog.ttl").write_text(f"<{E}jazz> <{E}by> <{E}ann> . <{E}ann> <{E}n> 10 .")
     (tmp_path / "blog.yaml").write_text(f"data: blog.ttl\nvolatile: {E}n\nknowledge: learned\n")
     (tmp_path / "s.nq").write_text(f"500\t<{E}p> <{E}about> <{E}jazz> .\n1500\t<{E}q> <{E}about> <{E}jazz> .\n")
@@ -140,7 +144,9 @@ def test_run_serves_what_its_views_hold_and_points_to_follow(call, tmp_path, sit
     assert "`freshkeeper follow` answers one over fragments" in err
 
 
-def test_what_a_source_echoes_of_who_asks_is_not_shown(call, tmp_path, pages, monkeypatch):
+def test_what_a_source_echoes_of_who_asks_is_not_shown(
+    call: Call, tmp_path: Path, pages: Callable[..., Pages], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRAINS_TOKEN", "s3cret-token")
     server = pages(lambda target: (403, {"Content-Type": "text/plain"}, b"s3cret-token may not read this"))
     (tmp_path / "s.yaml").write_text(f"fragments: {server.url}\nauth: {{bearer: TRAINS_TOKEN}}\n")
@@ -150,7 +156,7 @@ def test_what_a_source_echoes_of_who_asks_is_not_shown(call, tmp_path, pages, mo
     assert "s3cret-token" not in err
 
 
-def test_run_follows_a_query_without_windows_over_fragments_alone(call, site):
+def test_run_follows_a_query_without_windows_over_fragments_alone(call: Call, site: FragmentSite) -> None:
     given = ["--source", f"{E}t=fragments:{site.url}"]
     code, out, err = call("run", f"SELECT * {{ ?t <{E}sign> ?s }}", *given)  # which never changes, so it ends
     assert code == 0, err
@@ -164,7 +170,7 @@ def test_run_follows_a_query_without_windows_over_fragments_alone(call, site):
     assert "cost units in 1 evaluations" in err
 
 
-def test_fragments_of_a_run_need_an_address(call):
+def test_fragments_of_a_run_need_an_address(call: Call) -> None:
     code, _, err = call("run", "SELECT * { ?s ?p ?o }", "--fragments", "here")
     assert code != 0
     assert "--fragments here: give a port" in err

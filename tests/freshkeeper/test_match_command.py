@@ -2,9 +2,10 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from freshkeeper.__main__ import app
 from freshkeeper.policies.errors import FreshkeeperError
@@ -14,7 +15,7 @@ HOT = "SELECT * { STREAM <urn:s> [TRIPLES 10] { ?x <urn:in> ?room . ?x <urn:is> 
 LINES = "1\t<urn:a> <urn:in> <urn:k> .\n2\t<urn:a> <urn:is> <urn:hot> .\n3\t<urn:b> <urn:is> <urn:hot> .\n"
 
 
-def call(*words):
+def call(*words: int | Path | str) -> Result:
     """What is printed; an error of ours is raised."""
     done = CliRunner().invoke(app, [str(word) for word in words])
     if isinstance(done.exception, FreshkeeperError):
@@ -24,7 +25,7 @@ def call(*words):
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path: Path) -> Path:
     """A directory of two queries, and a stream."""
     (tmp_path / "queries").mkdir()
     (tmp_path / "queries" / "hot.cqels").write_text(HOT)
@@ -33,7 +34,7 @@ def place(tmp_path):
     return tmp_path
 
 
-def test_lines_name_the_query_and_what_it_found(place):
+def test_lines_name_the_query_and_what_it_found(place: Path) -> None:
     done = call("match", place / "queries", "--stream", f"urn:s={place / 's.nq'}")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(line["t"], line["query"]) for line in lines] == [(2, "any"), (2, "hot")]
@@ -42,7 +43,7 @@ def test_lines_name_the_query_and_what_it_found(place):
     assert "3 triples, 2 queries, 2 solutions" in done.stderr
 
 
-def test_a_building_is_drawn_and_matched(tmp_path):
+def test_a_building_is_drawn_and_matched(tmp_path: Path) -> None:
     call("trace", "building", tmp_path / "b", "--triples", 500, "--queries", 30, "--set", "devices=20", "--seed", 4)
     done = call("match", tmp_path / "b" / "queries", "--stream", f"{STREAM}={tmp_path / 'b' / 'readings.nq'}")
     found = Counter(json.loads(line)["query"] for line in done.stdout.splitlines())
@@ -50,7 +51,7 @@ def test_a_building_is_drawn_and_matched(tmp_path):
     assert "500 triples, 30 queries" in done.stderr
 
 
-def test_a_query_with_too_many_solutions_is_left_out_and_said(place):
+def test_a_query_with_too_many_solutions_is_left_out_and_said(place: Path) -> None:
     (place / "queries" / "cross.cqels").write_text("SELECT * { STREAM <urn:s> [TRIPLES 9] { ?a ?b ?c . ?d ?e ?f } }")
     done = call("match", place / "queries", "--stream", f"urn:s={place / 's.nq'}", "--most", 3)
     assert "cross is left out from here on: one triple makes more than 3 solutions" in done.stderr
@@ -67,12 +68,12 @@ def test_a_query_with_too_many_solutions_is_left_out_and_said(place):
         (HOT, ("--delay", "soon"), "--delay: "),
     ],
 )
-def test_mistakes_are_one_line(place, text, words, said):
+def test_mistakes_are_one_line(place: Path, text: str, words: tuple[str, ...], said: str) -> None:
     (place / "queries" / "third.cqels").write_text(text)
     with pytest.raises(FreshkeeperError, match=said):
         call("match", place / "queries", "--stream", f"urn:s={place / 's.nq'}", *words)
 
 
-def test_settings_of_a_building_are_checked(tmp_path):
+def test_settings_of_a_building_are_checked(tmp_path: Path) -> None:
     with pytest.raises(FreshkeeperError, match="there is no key 'devises'; did you mean 'devices'"):
         call("trace", "building", tmp_path / "b", "--set", "devises=3")

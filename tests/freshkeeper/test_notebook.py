@@ -1,10 +1,10 @@
 """What notebooks show."""
 
-import sys
+from pathlib import Path
 
 import pytest
+from calls import Call, caller
 
-from freshkeeper.__main__ import main
 from freshkeeper.notebook import figure, folded, freshness, told_of
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.experiment.experiment import simulate
@@ -12,14 +12,14 @@ from freshkeeper.simulator.experiment.experiment_config import resolve
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("notebook") / "run"
     keys = {"workload": {"edges": 200}, "evaluations": 12, "seeds": 2, "budget": [3, 5], "policies": "lru,ibm"}
     simulate(resolve(keys), place)
     return place
 
 
-def test_a_figure_is_a_picture_with_words_and_the_first_choice_unless_one_is_named(run):
+def test_a_figure_is_a_picture_with_words_and_the_first_choice_unless_one_is_named(run: Path) -> None:
     first, other = figure(run, "over-time"), figure(run, "over-time", "budget=5")
     assert first.choice == "budget=3"
     assert first._repr_svg_().startswith("<svg")
@@ -31,17 +31,19 @@ def test_a_figure_is_a_picture_with_words_and_the_first_choice_unless_one_is_nam
 @pytest.mark.parametrize(
     ("named", "words"), [(("over-tim",), "did you mean 'over-time'"), (("stale", "budget=4"), "did you mean 'budget=")]
 )
-def test_a_figure_that_is_not_there_is_one_line_with_a_near_match(run, named, words):
+def test_a_figure_that_is_not_there_is_one_line_with_a_near_match(
+    run: Path, named: tuple[str, ...], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         figure(run, *named)
 
 
-def test_freshness_is_printed_as_a_table(run, capsys):
+def test_freshness_is_printed_as_a_table(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     freshness(run)
     assert "budget=5" in capsys.readouterr().out
 
 
-def test_a_run_is_told_in_sentences_and_folded_tables_of_one_setting(run):
+def test_a_run_is_told_in_sentences_and_folded_tables_of_one_setting(run: Path) -> None:
     told = told_of(run, 0.8, "budget=5")
     assert "ibm kept" in told.lead().words
     assert "80 % or more in" in told.lead().words
@@ -50,36 +52,29 @@ def test_a_run_is_told_in_sentences_and_folded_tables_of_one_setting(run):
     assert "answers.parquet is not there" in told.limits().words
 
 
-def test_what_has_no_picture_says_so(run, capsys):
+def test_what_has_no_picture_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told_of(run).figure("calibrations")
     assert "nothing is known of it" in capsys.readouterr().out
 
 
-def test_a_setting_that_is_not_there_is_one_line(run):
+def test_a_setting_that_is_not_there_is_one_line(run: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'budget="):
         told_of(run, setting="budget=6")
 
 
-def test_what_is_folded_is_escaped():
+def test_what_is_folded_is_escaped() -> None:
     assert "&lt;b&gt;" in folded("t", ["head"], [["<b>"]]).html
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    def run(*words):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["freshkeeper", "notebook", "report", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return ended.value.code, said.out, said.err
-
-    return run
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.chdir(tmp_path)
+    return caller(monkeypatch, capsys, "notebook", "report")
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_a_notebook_is_run_and_kept_as_one_page_that_loads_nothing(run, call, tmp_path):
+def test_a_notebook_is_run_and_kept_as_one_page_that_loads_nothing(run: Path, call: Call, tmp_path: Path) -> None:
     code, out, err = call(str(run), "--setting", "budget=5", "--out", "page.html")
     assert (code, out) == (0, "page.html\n"), err
     page = (tmp_path / "page.html").read_text()
@@ -92,7 +87,7 @@ def test_a_notebook_is_run_and_kept_as_one_page_that_loads_nothing(run, call, tm
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_a_notebook_that_stops_says_why_in_one_line(run, call, tmp_path):
+def test_a_notebook_that_stops_says_why_in_one_line(run: Path, call: Call, tmp_path: Path) -> None:
     code, _, err = call(str(run), "--setting", "budget=6", "--out", "page.html")
     assert code == 2
     assert err.splitlines()[-1].startswith("freshkeeper: the notebook stopped: ")
@@ -103,7 +98,7 @@ def test_a_notebook_that_stops_says_why_in_one_line(run, call, tmp_path):
     ("words", "said"),
     [(("nowhere",), "nowhere is not a run directory: it does not exist"), ((".", "--target", "9"), "the target is 9")],
 )
-def test_what_cannot_be_reported_is_said_before_anything_runs(call, words, said):
+def test_what_cannot_be_reported_is_said_before_anything_runs(call: Call, words: tuple[str, ...], said: str) -> None:
     code, _, err = call(*words)
     assert code == 2
     assert said in err

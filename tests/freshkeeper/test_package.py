@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -17,7 +18,9 @@ EXTRAS = (
 )  # fmt: skip
 
 
-def python(program, place, *, check=True, executable=sys.executable):
+def python(
+    program: str, place: Path, *, check: bool = True, executable: str | Path = sys.executable
+) -> CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     return subprocess.run(
         [executable, "-c", program], cwd=place, env=environment, capture_output=True, text=True, check=check
@@ -25,7 +28,7 @@ def python(program, place, *, check=True, executable=sys.executable):
 
 
 @pytest.mark.slow
-def test_nothing_of_ours_is_loaded_under_its_folders_name(tmp_path):
+def test_nothing_of_ours_is_loaded_under_its_folders_name(tmp_path: Path) -> None:
     program = (
         "import pkgutil, importlib, sys, freshkeeper\n"
         "for found in pkgutil.walk_packages(freshkeeper.__path__, 'freshkeeper.'):\n"
@@ -37,7 +40,7 @@ def test_nothing_of_ours_is_loaded_under_its_folders_name(tmp_path):
     assert said.startswith("[] ")
 
 
-def test_no_text_names_a_module_of_ours_by_its_folder():
+def test_no_text_names_a_module_of_ours_by_its_folder() -> None:
     strings = re.compile(
         rf"[\"'](?:{'|'.join(OLD)})(?:\.\w+)+:\w+|^\s*(?:from|import) (?:{'|'.join(OLD)})\b", re.MULTILINE
     )
@@ -49,7 +52,7 @@ def test_no_text_names_a_module_of_ours_by_its_folder():
 
 
 @pytest.mark.slow
-def test_modules_of_the_users_own_are_not_in_the_way(tmp_path):
+def test_modules_of_the_users_own_are_not_in_the_way(tmp_path: Path) -> None:
     for name in OLD:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')")
     assert README_EXAMPLE is not None
@@ -59,7 +62,7 @@ def test_modules_of_the_users_own_are_not_in_the_way(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_embedded_manager_needs_none_of_the_extras(tmp_path):
+def test_the_embedded_manager_needs_none_of_the_extras(tmp_path: Path) -> None:
     assert README_EXAMPLE is not None
     blocked = f"import sys\nfor name in {EXTRAS}: sys.modules[name] = None\n"
     assert "fresh with probability" in python(blocked + README_EXAMPLE[1], tmp_path).stdout
@@ -74,7 +77,9 @@ def test_the_embedded_manager_needs_none_of_the_extras(tmp_path):
         ("to_networkx", "networkx", "graph"),
     ],
 )
-def test_a_name_whose_extra_is_missing_says_what_to_install(name, library, extra, tmp_path):
+def test_a_name_whose_extra_is_missing_says_what_to_install(
+    name: str, library: str, extra: str, tmp_path: Path
+) -> None:
     program = (
         "import sys\n"
         "class Gone:\n"
@@ -86,24 +91,24 @@ def test_a_name_whose_extra_is_missing_says_what_to_install(name, library, extra
     assert said == f"{name} needs {library}, which is not installed: pip install 'freshkeeper[{extra}]'"
 
 
-def test_importing_costs_little(tmp_path):
+def test_importing_costs_little(tmp_path: Path) -> None:
     """CPU time of an import beside numpy's in the same minute, the best of five each."""
 
-    def cost(what):
+    def cost(what: str) -> float:
         program = f"import time; begin = time.process_time(); import {what}; print(time.process_time() - begin)"
         return min(float(python(program, tmp_path).stdout) for _ in range(5))
 
     assert cost("freshkeeper") <= 2.5 * cost("numpy")
 
 
-def test_help_loads_neither_numpy_nor_what_experiments_need(tmp_path):
+def test_help_loads_neither_numpy_nor_what_experiments_need(tmp_path: Path) -> None:
     program = "import sys; from freshkeeper.__main__ import app; print(*sorted({n.split('.')[0] for n in sys.modules}))"
     loaded = set(python(program, tmp_path).stdout.split())
     assert not loaded & {"numpy", "scipy", "numba", "pydantic", "pyarrow", "pyoxigraph"}
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of a new environment in which the wheel that is made of the sdist is installed, far from the tree."""
     place = tmp_path_factory.mktemp("installed")
     build = [sys.executable, "-m", "hatchling", "build", "-d", str(place)]
@@ -122,7 +127,7 @@ def installed(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_wheel_of_the_sdist_works_alone_in_a_new_environment(installed, tmp_path):
+def test_the_wheel_of_the_sdist_works_alone_in_a_new_environment(installed: Path, tmp_path: Path) -> None:
     assert README_EXAMPLE is not None
     assert "fresh with probability" in python(README_EXAMPLE[1], tmp_path, executable=installed).stdout
     command = [str(installed.with_name("freshkeeper"))]
@@ -139,7 +144,7 @@ def test_the_wheel_of_the_sdist_works_alone_in_a_new_environment(installed, tmp_
 
 
 @pytest.mark.slow
-def test_strict_mypy_sees_our_types_in_a_users_file(installed, tmp_path):
+def test_strict_mypy_sees_our_types_in_a_users_file(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from freshkeeper import BudgetRule, InMemory, Learned, Manager, policy, WindowSpec\n"
         "def fetch(keys: list[str]) -> dict[str, int]: return {key: len(key) for key in keys}\n"

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))
-from worker import TARGETS, made
+from targets import TARGETS
+from worker import made
 
 HERE = Path(__file__).parent
 MOST = 1_500_000_000

@@ -115,7 +115,8 @@ def _where(pattern: QuadPattern) -> str:
 
 def _pages() -> list[bytes]:
     """Pages of fragments in every format, plain and with times."""
-    base, found = "http://here.example/f", []
+    base = "http://here.example/f"
+    found: list[bytes] = []
     data = b"<http://e/w1> <http://e/boss> <http://e/b1> . <http://e/b1> <http://e/followers> 7 ."
     quads = list(parse(data, format=RdfFormat.TURTLE))
     for speaking in Speaking:

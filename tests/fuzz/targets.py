@@ -9,6 +9,7 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -214,14 +215,14 @@ def _over(stream: Stream) -> None:
 def lines(place: Path, following: Next) -> None:
     """Timestamped N-Quads."""
     for text in _inputs(following):
-        _over(TimedLines("s", lambda text=text: io.BytesIO(text), Mistakes(OnError.SKIP)))
+        _over(TimedLines("s", partial(io.BytesIO, text), Mistakes(OnError.SKIP)))
 
 
 def columns(place: Path, following: Next) -> None:
     """The same as columns of ids."""
     dictionary = Dictionary()
     for text in _inputs(following):
-        lines = TimedLines("s", lambda text=text: io.BytesIO(text), Mistakes(OnError.SKIP))
+        lines = TimedLines("s", partial(io.BytesIO, text), Mistakes(OnError.SKIP))
         _over(ColumnLines(lines, dictionary))
         dictionary.sweep()
 
@@ -230,7 +231,7 @@ def events(place: Path, following: Next) -> None:
     """The same as server-sent events."""
     for text in _inputs(following):
         feed = Feed(Line([EventConnection(_reader(text)) for _ in range(2)]), OnLoss.END)  # it is read twice
-        _over(FedLines("events", lambda: None, Mistakes(OnError.SKIP), feed=feed))
+        _over(FedLines("events", io.BytesIO, Mistakes(OnError.SKIP), feed=feed))
 
 
 def _reader(text: bytes) -> io.BufferedReader:
@@ -241,8 +242,8 @@ def _file(name: str, **beside: str) -> Target:
     """A stream in a file of this name."""
 
     def target(place: Path, following: Next) -> None:
-        for other, text in beside.items():
-            (place / other.replace("_", ".")).write_text(text)
+        for other, words in beside.items():
+            (place / other.replace("_", ".")).write_text(words)
         for text in _inputs(following):
             (place / name).write_bytes(text)
             with suppress(FreshkeeperError):

@@ -1,31 +1,43 @@
 """A small manager over a source in memory, as somebody would embed it; queries over streams of a few elements."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import queries
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.service.memory import InMemory
 from freshkeeper.maintenance.view.schedule import FixedSchedule
 from freshkeeper.policies import registry
+from freshkeeper.policies.base import Policy
 
 EDGES = {"jazz": ["ann", "bob"], "rock": ["bob", "cyd"], "folk": ["dan"]}
 USERS = ["ann", "bob", "cyd", "dan"]
 
 
 @pytest.fixture
-def source():
+def source() -> InMemory:
     """Four users whose numbers of followers somebody else changes."""
     return InMemory(EDGES, dict.fromkeys(USERS, 100))
 
 
 @pytest.fixture
-def make_manager(source):
+def make_manager(source: InMemory) -> Callable[..., Manager]:
     """A manager over the source: window of 4 s every second, one request per evaluation unless said otherwise."""
 
-    def make(policy="ibm", budget=1, warm=True, schedule=None, bank=0, **more):
+    def make(
+        policy: Policy | str = "ibm",
+        budget: Amount = 1,
+        warm: bool = True,
+        schedule: tuple[list[int], list[int]] | None = None,
+        bank: Amount = 0,
+        **more: Any,
+    ) -> Manager:
         numbers = {user: n for n, user in enumerate(USERS)}
         interval, phase = schedule or ([1000] * 4, [0] * 4)
         model = more.pop("model", None) or FixedSchedule(np.array(interval), np.array(phase), numbers)
@@ -40,18 +52,18 @@ def make_manager(source):
 
 
 @pytest.fixture
-def ask():
+def ask() -> Callable[..., dict[int, list[str]]]:
     """Answers by instant."""
     return lambda *given, **more: queries.by_time(queries.answer(*given, **more))
 
 
 @pytest.fixture
-def run_query():
+def run_query() -> Callable[..., list[Result]]:
     """Results."""
     return queries.answer
 
 
 @pytest.fixture
-def world():
+def world() -> type[queries.World]:
     """A query over a blog."""
     return queries.World

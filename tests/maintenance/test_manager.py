@@ -2,7 +2,8 @@
 
 import dataclasses
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Price
+from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Key, Price
 from freshkeeper.maintenance.service.memory import InMemory
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.base import NEVER, Budget, Case, Kind, Round, Selection
@@ -20,7 +21,7 @@ from freshkeeper.policies.random import Random
 USERS = ("ann", "bob", "cyd", "dan")
 
 
-def rows(evaluation: Evaluation) -> list[tuple[str, str, int, int, int, float]]:
+def rows(evaluation: Evaluation) -> list[tuple[Any, ...]]:
     return sorted((a.key, a.entry, a.value, a.weight, a.refreshed, a.freshness) for a in evaluation.answers)
 
 
@@ -98,7 +99,7 @@ def test_a_full_view_lets_go_of_what_no_window_needs(make_manager: Callable[...,
     manager.evaluate(1000, [(900, "jazz"), (950, "folk")])
     for now in range(2000, 6000, 1000):
         manager.evaluate(now, [(now, "rock")])
-    assert sorted(manager.view.srs.numbers) == ["bob", "cyd"] or len(manager.view.srs) <= 3
+    assert set(manager.view.srs.numbers) == {"bob", "cyd"} or len(manager.view.srs) <= 3
     assert "rock" in manager.view.sns.numbers
     again = manager.evaluate(6000, [(6000, "jazz")])
     assert {a.entry for a in again.answers if a.key == "jazz"} == {"ann", "bob"}
@@ -119,7 +120,7 @@ def test_the_least_demanded_goes_first(make_manager: Callable[..., Manager]) -> 
 class Faulty(InMemory):
     """Fails for one key."""
 
-    def fetch(self, keys: list[str], now: int) -> Fetched:
+    def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
         good = super().fetch(keys, now)
         copies = [
             Copy(error="timed out") if key == "bob" else copy for key, copy in zip(keys, good.copies, strict=True)
@@ -177,7 +178,7 @@ def test_a_manager_that_was_pickled_goes_on_as_it_would_have(make_manager: Calla
 
 
 def test_the_same_seed_makes_the_same_choices(make_manager: Callable[..., Manager]) -> None:
-    def history() -> list[list[str]]:
+    def history() -> list[list[Key]]:
         manager = make_manager(policy="random", budget=1, seed=5)
         return [manager.evaluate(now, [(now, "jazz"), (now, "rock")]).refreshes.keys for now in range(1000, 9000, 1000)]
 
@@ -225,11 +226,10 @@ def test_an_instant_between_two_evaluations_is_refused(make_manager: Callable[..
 class Wrong(Random):
     """Chooses what its test tells it to."""
 
-    chosen = ()
+    chosen: Sequence[int] = ()
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        picked = np.array(self.chosen)
-        return Selection(picked, np.zeros(len(picked)))
+        return Selection(np.array(self.chosen), np.zeros(len(self.chosen)))
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,8 @@ def test_a_policy_that_breaks_its_contract_is_stopped_before_anything_is_fetched
     manager = make_manager(policy=policy)
     with pytest.raises(error, match=said):
         manager.evaluate(1000, [(1000, "jazz"), (1000, "rock")])
-    assert (source.requests, manager.ledger.spent) == (0, 0)
+    assert source.requests == 0
+    assert manager.ledger.spent == 0
     object.__setattr__(policy, "chosen", [0])
     assert manager.evaluate(2000, []).record.spent == 1
 
@@ -273,7 +274,7 @@ def test_a_source_that_charges_more_than_agreed_is_stopped(
     make_manager: Callable[..., Manager], source: InMemory
 ) -> None:
     class Greedy(InMemory):
-        def fetch(self, keys: list[str], now: int) -> Fetched:
+        def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
             return Fetched([Copy(1) for _ in keys], 99.0, len(keys))
 
     manager = make_manager(endpoint=Greedy(source.edges, {}))

@@ -7,7 +7,7 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.selection import preferring, whole_requests
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Late, Price
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Key, Late, Order, Price
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.base import Selection
 from freshkeeper.policies.errors import ConfigError
@@ -17,19 +17,21 @@ from freshkeeper.policies.registry import make
 class Slow:
     """A remote source whose answers are late by one evaluation where it is told so, and that may be full."""
 
-    def __init__(self, price=None, room=float("inf")):
+    def __init__(self, price: Price | None = None, room: float = float("inf")) -> None:
         self.price, self.limit = price or Price(), room
-        self.values = {f"u{n}": 0 for n in range(40)}
+        self.values: dict[Key, int] = {f"u{n}": 0 for n in range(40)}
         self.late = False
-        self.waiting, self.orders = [], []
+        self.waiting: list[Late] = []
+        self.orders: list[Order] = []
 
-    def room(self, now):
+    def room(self, now: int) -> float:
         return self.limit
 
-    def deliver(self, order):
+    def deliver(self, order: Order) -> Delivery:
         self.orders.append(order)
         came, self.waiting = self.waiting, []
-        expanded = [Expanded({sn.replace("t", "u"): Copy(self.values[sn.replace("t", "u")])}) for sn in order.sns]
+        users = [str(sn).replace("t", "u") for sn in order.sns]
+        expanded = [Expanded({user: Copy(self.values[user])}) for user in users]
         copies = [Copy(self.values[key]) for key in order.keys]
         if self.late:
             self.waiting = [Late(key, copy, order.now) for key, copy in zip(order.keys, copies, strict=True)]
@@ -38,15 +40,15 @@ class Slow:
         return Delivery(copies, expanded, spent, len(order.keys), came)
 
 
-def make_manager(source, budget, policy="lru"):
+def make_manager(source: Slow, budget: int, policy: str = "lru") -> Manager:
     return Manager(WindowSpec(4000, 1000), source, make(policy), BudgetRule.of(budget), Learned())
 
 
-def topics(now, count):
+def topics(now: int, count: int) -> list[tuple[int, str]]:
     return [(now, f"t{n}") for n in range(count)]
 
 
-def test_a_batch_makes_keys_cheaper_and_the_budget_is_kept_in_whole_requests():
+def test_a_batch_makes_keys_cheaper_and_the_budget_is_kept_in_whole_requests() -> None:
     source = Slow(Price(per_request=1, batch=5))
     manager = make_manager(source, 2)
     manager.evaluate(1000, topics(1000, 8))
@@ -58,7 +60,7 @@ def test_a_batch_makes_keys_cheaper_and_the_budget_is_kept_in_whole_requests():
     manager.ledger.check()
 
 
-def test_an_evaluation_chooses_no_more_than_the_source_takes():
+def test_an_evaluation_chooses_no_more_than_the_source_takes() -> None:
     source = Slow(room=1)
     manager = make_manager(source, 5)
     manager.evaluate(1000, topics(1000, 8))
@@ -67,7 +69,7 @@ def test_an_evaluation_chooses_no_more_than_the_source_takes():
     assert manager.evaluate(2000, []).record.spent == 0
 
 
-def test_a_copy_that_comes_late_is_taken_as_of_the_time_it_was_asked_for():
+def test_a_copy_that_comes_late_is_taken_as_of_the_time_it_was_asked_for() -> None:
     source = Slow()
     manager = make_manager(source, 3)
     manager.evaluate(1000, topics(1000, 3))
@@ -80,7 +82,7 @@ def test_a_copy_that_comes_late_is_taken_as_of_the_time_it_was_asked_for():
     assert evaluation.record.spent == 3, "what came late was paid when it was sent"
 
 
-def test_a_late_copy_of_what_the_view_has_let_go_is_dropped():
+def test_a_late_copy_of_what_the_view_has_let_go_is_dropped() -> None:
     source = Slow()
     manager = make_manager(source, 3)
     manager.evaluate(1000, topics(1000, 1))
@@ -88,12 +90,12 @@ def test_a_late_copy_of_what_the_view_has_let_go_is_dropped():
     assert not {"u9"} & set(manager.evaluate(2000, []).refreshes.keys)
 
 
-def test_a_batch_without_keys_is_a_mistake():
+def test_a_batch_without_keys_is_a_mistake() -> None:
     with pytest.raises(ConfigError, match="at least 1 key"):
         Price(batch=0)
 
 
-def test_what_somebody_wants_comes_before_what_the_policy_chose():
+def test_what_somebody_wants_comes_before_what_the_policy_chose() -> None:
     chosen = Selection(np.array([4, 7], np.int32), np.array([2.0, 1.0]), "")
     first = preferring(np.array([7, 9], np.int32), chosen)
     assert first.chosen.tolist() == [7, 9, 4]

@@ -1,15 +1,17 @@
 """Rounds that hypothesis makes, for everything that must hold whatever the round."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from freshkeeper.policies.base import Case, Graph, Knowledge
+from freshkeeper.policies.base import Case, Graph, Knowledge, Round
 from freshkeeper.policies.rounds_by_hand import from_parts
 
 
 @st.composite
-def rounds(draw, case, knowledge):
+def rounds(draw: st.DrawFn, case: Case, knowledge: Knowledge) -> Round:
     """Empty windows, isolated SRs, equal scores, H = 1, and probabilities of exactly 0 and 1 among them."""
     sns, srs, horizon = draw(st.integers(1, 5)), draw(st.integers(1, 6)), draw(st.integers(1, 4))
     edges = draw(st.sets(st.tuples(st.integers(0, sns - 1), st.integers(0, srs - 1)), max_size=14))
@@ -31,16 +33,18 @@ def rounds(draw, case, knowledge):
 
 
 @pytest.fixture(scope="session")
-def make_rounds():
+def make_rounds() -> Callable[[Case, Knowledge], st.SearchStrategy[Round]]:
     """The strategy, as a function of case and knowledge."""
     return rounds
 
 
 @pytest.fixture(scope="session")
-def small_round():
+def small_round() -> Callable[..., Round]:
     """A seeded random round of exact knowledge, small enough for integer programs."""
 
-    def make(seed, case=Case.BGP, sns=5, srs=7, horizon=3, density=0.4):
+    def make(
+        seed: int, case: Case = Case.BGP, sns: int = 5, srs: int = 7, horizon: int = 3, density: float = 0.4
+    ) -> Round:
         rng = np.random.default_rng(seed)
         pairs = np.argwhere(rng.random((sns, srs)) < density).astype(np.int32)
         graph = Graph.from_edges(pairs[:, 0], pairs[:, 1], sns, srs)

@@ -1,6 +1,8 @@
 """One contract for all policies, in every case and at every knowledge level that they declare."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,10 +12,13 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from freshkeeper.policies import registry
-from freshkeeper.policies.base import Budget, Case, Knowledge, Selection, Trait
+from freshkeeper.policies.base import Budget, Case, Knowledge, Policy, Round, Selection, Trait
 from freshkeeper.policies.bound.future import Future
 from freshkeeper.policies.contract import check, check_staler_first
 from freshkeeper.policies.errors import PolicyError
+from freshkeeper.policies.ibm import Ibm
+from freshkeeper.policies.lru import Lru
+from freshkeeper.policies.random import Random
 from freshkeeper.policies.rounds_by_hand import round_of
 
 DECLARED = [
@@ -35,23 +40,29 @@ budgets = st.builds(
 
 
 @pytest.mark.parametrize(("name", "case", "knowledge"), DECLARED)
-def test_every_policy_keeps_the_contract(make_rounds, name, case, knowledge):
+def test_every_policy_keeps_the_contract(
+    make_rounds: Callable[[Case, Knowledge], st.SearchStrategy[Round]], name: str, case: Case, knowledge: Knowledge
+) -> None:
     keeps_it(make_rounds, registry.make(name), case, knowledge, 8 if name == "oracle" else 40)
 
 
 @pytest.mark.parametrize(("name", "case", "knowledge"), DECLARED)
-def test_of_entries_that_are_alike_the_staler_go_first(name, case, knowledge):
+def test_of_entries_that_are_alike_the_staler_go_first(name: str, case: Case, knowledge: Knowledge) -> None:
     check_staler_first(registry.make(name), case, knowledge)
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
-def test_every_variant_keeps_the_contract(make_rounds, name, variant):
+def test_every_variant_keeps_the_contract(
+    make_rounds: Callable[[Case, Knowledge], st.SearchStrategy[Round]], name: str, variant: dict[str, Any]
+) -> None:
     policy = registry.make(name, variant)
     for case in sorted(policy.cases):
         keeps_it(make_rounds, policy, case, Knowledge.EXACT, 8 if name == "oracle" else 25)
 
 
-def test_the_example_of_the_docs_keeps_the_contract(make_rounds, tmp_path, monkeypatch):
+def test_the_example_of_the_docs_keeps_the_contract(
+    make_rounds: Callable[[Case, Knowledge], st.SearchStrategy[Round]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The plug-in of docs/writing-a-policy.md, as its reader would write it."""
     text = (Path(__file__).parents[2] / "docs" / "writing-a-policy.md").read_text(encoding="utf-8")
     (tmp_path / "newest.py").write_text(text.split("```python file=newest.py\n")[1].split("```")[0])
@@ -63,10 +74,16 @@ def test_the_example_of_the_docs_keeps_the_contract(make_rounds, tmp_path, monke
             check_staler_first(policy, case, knowledge)
 
 
-def keeps_it(make_rounds, policy, case, knowledge, most):
+def keeps_it(
+    make_rounds: Callable[[Case, Knowledge], st.SearchStrategy[Round]],
+    policy: Policy,
+    case: Case,
+    knowledge: Knowledge,
+    most: int,
+) -> None:
     @settings(max_examples=examples(most), suppress_health_check=list(HealthCheck))
     @given(make_rounds(case, knowledge), budgets)
-    def holds(round, budget):
+    def holds(round: Round, budget: Budget) -> None:
         if hasattr(policy, "foresee"):
             policy.foresee(told(round, budget))
         check(policy, round, budget)
@@ -74,7 +91,7 @@ def keeps_it(make_rounds, policy, case, knowledge, most):
     holds()
 
 
-def told(round, budget):
+def told(round: Round, budget: Budget) -> Future:
     """The future of a run that ends with this round."""
     return Future.of(
         csr_array(round.profile[:, :1].T),
@@ -89,17 +106,19 @@ def told(round, budget):
 
 
 @pytest.mark.parametrize("name", ["random", "lru", "sbm", "ibm"])
-def test_a_budget_for_all_refreshes_all_stale_candidates(make_rounds, name):
+def test_a_budget_for_all_refreshes_all_stale_candidates(
+    make_rounds: Callable[[Case, Knowledge], st.SearchStrategy[Round]], name: str
+) -> None:
     @settings(max_examples=examples(30))
     @given(make_rounds(Case.BGP, Knowledge.LEARNED))
-    def holds(round):
+    def holds(round: Round) -> None:
         chosen = registry.make(name).select(round, Budget(1e6, 1e6), np.random.default_rng(1)).chosen
         assert sorted(chosen.tolist()) == np.flatnonzero(round.stale_candidates).tolist()
 
     holds()
 
 
-def test_equal_scores_are_broken_by_the_seed_and_only_by_it():
+def test_equal_scores_are_broken_by_the_seed_and_only_by_it() -> None:
     round = round_of([(0, sr) for sr in range(8)], [1], [1] * 8)
     picks = {
         seed: tuple(
@@ -110,36 +129,38 @@ def test_equal_scores_are_broken_by_the_seed_and_only_by_it():
     assert len(set(picks.values())) > 5
 
 
-class Backwards(registry.find("lru")):
+class Backwards(Lru):
     """The youngest copies first."""
 
-    def select(self, round, budget, rng):
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         chosen = np.argsort(-round.last_refresh)[: int(budget.available)].astype(np.int32)
         return Selection(chosen, np.zeros(chosen.size))
 
 
-def test_the_contract_finds_who_takes_the_fresher_first():
+def test_the_contract_finds_who_takes_the_fresher_first() -> None:
     with pytest.raises(PolicyError, match="left out a staler entry for a fresher one"):
         check_staler_first(Backwards(), Case.BGP, Knowledge.LEARNED)
 
 
-class Absolute(registry.find("ibm")):
+class Absolute(Ibm):
     """Refreshes what at least ten answers need."""
 
-    def select(self, round, budget, rng):
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         chosen = np.flatnonzero(round.demand[:, 0] >= 10)[: int(budget.available)].astype(np.int32)
         return Selection(chosen, np.zeros(chosen.size))
 
 
-def test_the_contract_finds_what_heeds_the_scale_of_demand():
+def test_the_contract_finds_what_heeds_the_scale_of_demand() -> None:
     with pytest.raises(PolicyError, match="chose otherwise when every demand was 8 times as high"):
         check(Absolute(), round_of([(0, 0), (0, 1)], [4], [1, 1]), Budget(1, 1))
 
 
-class Broken(registry.find("random")):
+class Broken(Random):
     """Chooses what its test tells it to."""
 
-    def select(self, round, budget, rng):
+    wrong: ClassVar[list[int]] = []
+
+    def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         chosen = np.array(self.wrong, dtype=np.int32)
         return Selection(chosen, np.zeros(chosen.size))
 
@@ -148,14 +169,14 @@ class Broken(registry.find("random")):
     ("wrong", "said"),
     [([0, 0], "chose an entry twice"), ([9], "does not have"), ([0, 1], "spent more"), ([2], "certainly fresh")],
 )
-def test_the_contract_finds_what_is_broken(wrong, said):
+def test_the_contract_finds_what_is_broken(wrong: list[int], said: str) -> None:
     Broken.wrong = wrong
     round = round_of([(0, 0), (0, 1), (0, 2)], [1], [1, 1, 1], fresh=[2])
     with pytest.raises(PolicyError, match=said):
         check(Broken(), round, Budget(1, 1))
 
 
-def test_what_a_policy_waives_is_not_asked_of_it():
+def test_what_a_policy_waives_is_not_asked_of_it() -> None:
     round = round_of([(0, 0), (0, 1)], [4], [1, 1], fresh=[1])
     with pytest.raises(PolicyError, match="chose otherwise"):
         check(Absolute(), round, Budget(1, 1))

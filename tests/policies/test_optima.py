@@ -1,20 +1,23 @@
 """Where a policy claims an optimum, it is the optimum: against the integer program, and that against brute force."""
 
+from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 
 from freshkeeper.policies import registry
-from freshkeeper.policies.base import Budget, Case
+from freshkeeper.policies.arrays import Ids
+from freshkeeper.policies.base import Budget, Case, Round
 from freshkeeper.policies.ibm import impact
 
 
-def chosen(name, round, budget, **settings):
+def chosen(name: str, round: Round, budget: int, **settings: Any) -> Ids:
     return registry.make(name, settings).select(round, Budget(budget, budget), np.random.default_rng(0)).chosen
 
 
-def objective(round, refreshed):
+def objective(round: Round, refreshed: Ids | tuple[int, ...]) -> float:
     """Formulas (5) and (10), what is already fresh included, by plain counting."""
     fresh = round.fresh_if_kept[:, 0] > 0
     fresh[list(refreshed)] = True
@@ -27,21 +30,21 @@ def objective(round, refreshed):
     return total
 
 
-def brute_force(round, budget):
+def brute_force(round: Round, budget: int) -> float:
     srs = range(round.srs)
     size = min(budget, round.srs)
     return max(objective(round, pick) for pick in combinations(srs, size))
 
 
 @pytest.mark.parametrize("case", list(Case))
-def test_oracle_equals_brute_force(small_round, case):
+def test_oracle_equals_brute_force(small_round: Callable[..., Round], case: Case) -> None:
     for seed in range(150):
         round, budget = small_round(seed, case), seed % 5
         assert objective(round, chosen("oracle", round, budget)) == brute_force(round, budget), f"seed {seed}"
 
 
 @pytest.mark.slow
-def test_sbm_and_ibm_reach_the_integer_program_in_case_1(small_round):
+def test_sbm_and_ibm_reach_the_integer_program_in_case_1(small_round: Callable[..., Round]) -> None:
     for seed in range(1000):
         round, budget = small_round(seed, sns=4, srs=5), 1 + seed % 3
         value = round.demand[:, 0]
@@ -51,7 +54,7 @@ def test_sbm_and_ibm_reach_the_integer_program_in_case_1(small_round):
         assert value[chosen("ibm", round, budget)].sum() == optimum, f"seed {seed}"
 
 
-def test_gain_is_ibm_where_expectation_is_off_and_knowledge_exact(small_round):
+def test_gain_is_ibm_where_expectation_is_off_and_knowledge_exact(small_round: Callable[..., Round]) -> None:
     for seed in range(200):
         round = small_round(seed)
         picks = [registry.make(name, {"expect": False} if name == "gain" else {}) for name in ("gain", "ibm")]
@@ -59,7 +62,7 @@ def test_gain_is_ibm_where_expectation_is_off_and_knowledge_exact(small_round):
         assert impact(round)[first].sum() == impact(round)[second].sum()
 
 
-def test_no_greedy_beats_the_oracle_in_case_2(small_round):
+def test_no_greedy_beats_the_oracle_in_case_2(small_round: Callable[..., Round]) -> None:
     for seed in range(100):
         round = small_round(seed, Case.AGGREGATE)
         best = objective(round, chosen("oracle", round, 3))
@@ -67,7 +70,7 @@ def test_no_greedy_beats_the_oracle_in_case_2(small_round):
             assert objective(round, chosen(name, round, 3)) <= best
 
 
-def test_an_oracle_with_prices_stays_within_them_and_is_the_best(small_round):
+def test_an_oracle_with_prices_stays_within_them_and_is_the_best(small_round: Callable[..., Round]) -> None:
     for seed in range(40):
         round = small_round(seed)
         cost = np.random.default_rng(seed).choice([1.0, 2.0, 3.0], round.srs)

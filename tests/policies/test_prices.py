@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from freshkeeper.policies import registry
-from freshkeeper.policies.base import Budget, Case, Graph, Knowledge
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Round
 from freshkeeper.policies.choose import best
 from freshkeeper.policies.ibm import impact
 from freshkeeper.policies.rounds_by_hand import from_parts
@@ -18,7 +19,7 @@ SOURCES = [
 ]
 
 
-def costing(rng, prices, entries=30):
+def costing(rng: np.random.Generator, prices: tuple[float, ...], entries: int = 30) -> Round:
     """A round of exact knowledge in which half of the copies are stale and entries are of sources of these prices."""
     keys, horizon = 20, 4
     pairs = np.argwhere(rng.random((keys, entries)) < 0.2)
@@ -34,7 +35,7 @@ def costing(rng, prices, entries=30):
 
 @pytest.mark.parametrize("prices", SOURCES)
 @pytest.mark.parametrize("name", ["ibm", "plan"])
-def test_money_goes_where_a_request_brings_most(name, prices):
+def test_money_goes_where_a_request_brings_most(name: str, prices: tuple[float, ...]) -> None:
     """The integer program of one evaluation (`oracle`, PuLP with HiGHS) says what is possible."""
     policy = registry.make(name, {"expect": False, "windows": 1} if name == "plan" else {})
     shares = []
@@ -53,15 +54,15 @@ def test_money_goes_where_a_request_brings_most(name, prices):
     assert np.mean(shares) > 0.98
 
 
-def optimum(scores, cost, available):
+def optimum(scores: Floats, cost: Floats, available: float) -> float:
     """The knapsack's, by enumeration."""
     numbers = range(scores.size)
     subsets = (list(some) for size in range(scores.size + 1) for some in combinations(numbers, size))
-    return max(scores[some].sum() for some in subsets if cost[some].sum() <= available)
+    return float(max(scores[some].sum() for some in subsets if cost[some].sum() <= available))
 
 
 @pytest.mark.parametrize("prices", [(1.0, 20.0), (1.0, 2.0, 3.0), (0.5, 7.0)])
-def test_what_is_chosen_is_nearly_the_best_of_all_subsets(prices):
+def test_what_is_chosen_is_nearly_the_best_of_all_subsets(prices: tuple[float, ...]) -> None:
     shares = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -76,12 +77,12 @@ def test_what_is_chosen_is_nearly_the_best_of_all_subsets(prices):
     assert np.mean(shares) > 0.99
 
 
-def test_a_cheap_one_does_not_keep_out_a_dear_one_that_is_worth_far_more():
+def test_a_cheap_one_does_not_keep_out_a_dear_one_that_is_worth_far_more() -> None:
     scores, cost = np.array([1.1, 20.0]), np.array([1.0, 20.0])
     assert best(scores, np.ones(2, bool), cost, 20.0, np.random.default_rng(0)).chosen.tolist() == [1]
 
 
-def test_a_batch_is_filled_by_what_brings_most():
+def test_a_batch_is_filled_by_what_brings_most() -> None:
     """250 keys at a two-hundredth each: one request holds the best 200."""
     scores = np.arange(250.0)
     chosen = best(scores, np.ones(250, bool), np.full(250, 1 / 200), 1.0, np.random.default_rng(0)).chosen

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from itertools import islice, pairwise
+from typing import Any
 
 import pytest
 from servers import eventually
@@ -28,7 +29,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> LiveScene:
     return LiveScene(place, BEGIN)
 
 
-def test_posts_come_again_and_again_without_a_gap(scene):
+def test_posts_come_again_and_again_without_a_gap(scene: LiveScene) -> None:
     lap = len((scene.demonstration / "posts.nt").read_text().splitlines())
     posts = list(islice(scene.posts(), 3 * lap))
     assert posts[0][0] == BEGIN
@@ -38,13 +39,15 @@ def test_posts_come_again_and_again_without_a_gap(scene):
     assert all(line.startswith(f"{at}\t<") for at, line in posts)
 
 
-def test_followers_change_for_more_than_an_hour_and_every_change_is_one_more(scene):
+def test_followers_change_for_more_than_an_hour_and_every_change_is_one_more(scene: LiveScene) -> None:
     config = read_config(scene.write(), {})
     assert sorted(config.queries) == ["posts-per-topic", "reach", "reach-of-20-seconds"]
     counts: dict[str, int] = {}
     times = []
     for line in (scene.place / "followers.nt").read_text().splitlines():
-        at, user, count = re.fullmatch(r'(\d+)\t<(\S+)> <\S+> "(\d+)"\S* \.', line).groups()
+        read = re.fullmatch(r'(\d+)\t<(\S+)> <\S+> "(\d+)"\S* \.', line)
+        assert read
+        at, user, count = read.groups()
         assert int(count) == counts.get(user, 1000) + 1
         counts[user] = int(count)
         times.append(int(at))
@@ -52,7 +55,7 @@ def test_followers_change_for_more_than_an_hour_and_every_change_is_one_more(sce
     assert times[-1] - BEGIN > 3_600_000 + LAP
 
 
-def test_what_an_earlier_one_kept_goes(scene):
+def test_what_an_earlier_one_kept_goes(scene: LiveScene) -> None:
     scene.write()
     (scene.place / "state" / "log").mkdir(parents=True)
     (scene.place / "state" / "log" / "0000000000.log").write_text("of another hour")
@@ -64,7 +67,7 @@ def test_what_an_earlier_one_kept_goes(scene):
 def test_in_a_terminal_it_is_live_until_ctrl_c(scene: LiveScene) -> None:
     screen, terminal = pty.openpty()
     program = "import sys, pathlib; from freshkeeper.commands.demo import go_on; go_on(pathlib.Path(sys.argv[1]))"
-    command = [sys.executable, "-c", program, scene.demonstration]
+    command = [sys.executable, "-c", program, str(scene.demonstration)]
     process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal)
     os.close(terminal)
     said = b""
@@ -77,7 +80,9 @@ def test_in_a_terminal_it_is_live_until_ctrl_c(scene: LiveScene) -> None:
 
     try:
         assert eventually(serving, within=60), said.decode()
-        address = serving()[1].decode()
+        found = serving()
+        assert found
+        address = found[1].decode()
         assert eventually(lambda: all(one["evaluations"] > 100 for one in queries(address)), within=30)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
@@ -87,7 +92,8 @@ def test_in_a_terminal_it_is_live_until_ctrl_c(scene: LiveScene) -> None:
         os.close(screen)
 
 
-def queries(address: str) -> list[dict]:
+def queries(address: str) -> list[dict[str, Any]]:
     """How each is."""
     with urllib.request.urlopen(f"{address}/status") as told:
-        return json.load(told)["queries"]
+        found: list[dict[str, Any]] = json.load(told)["queries"]
+        return found

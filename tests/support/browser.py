@@ -19,14 +19,31 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
-    *("--disable-extensions", "--mute-audio", "--remote-debugging-port=0", "about:blank"),
+    *("--disable-extensions", "--mute-audio"),
 )
+DRIVEN = ("--remote-debugging-port=0", "about:blank")
+TOLD = ("--enable-logging=stderr", "--virtual-time-budget=20000")
 CHARACTERS = {"Enter": "\r", "Space": " "}
 
 
 def chromium_binary() -> str | None:
     """Where it is, if it is anywhere."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+@dataclass(frozen=True)
+class Chromium:
+    """Headless, with a profile of its own: looks at a page and ends."""
+
+    binary: str
+    profile: Path
+
+    def run(self, page: Path, *flags: str, width: int = 1200, height: int = 900) -> tuple[str, list[str]]:
+        """What it prints, and what the page's console said."""
+        profile, size = f"--user-data-dir={self.profile}", f"--window-size={width},{height}"
+        command = [self.binary, *QUIET, *TOLD, profile, size, *flags, page.resolve().as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+        return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
 
 
 @dataclass(eq=False)
@@ -147,7 +164,9 @@ def browsed(profile: Path) -> Iterator[Page]:
     """A browser with a profile of its own, until the end of the block."""
     binary = chromium_binary()
     assert binary is not None
-    process = subprocess.Popen([binary, f"--user-data-dir={profile}", *QUIET], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [binary, f"--user-data-dir={profile}", *QUIET, *DRIVEN], stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stderr is not None
         found = (re.search(r"DevTools listening on ws://([^/]+)/", line) for line in process.stderr)

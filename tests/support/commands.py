@@ -33,8 +33,9 @@ def freshkeeper(
         files[0].write_text(stdin)
         for pipe in files[1:]:  # which take as much as there is, whatever files may have
             os.mkfifo(pipe)
+        given = [*map(str, words)]
         asked = {
-            "words": [*map(str, words)],
+            "words": given,
             "place": str(place),
             "files": [*map(str, files)],
             "longest": longest,
@@ -46,7 +47,7 @@ def freshkeeper(
         with ThreadPoolExecutor(2) as reading:
             said = reading.map(Path.read_text, files[1:])
             print(json.dumps(asked), file=server.stdin, flush=True)
-            return subprocess.CompletedProcess(asked["words"], int(server.stdout.readline()), *said)
+            return subprocess.CompletedProcess(given, int(server.stdout.readline()), *said)
 
 
 @cache

@@ -82,9 +82,7 @@ class _Generator:
         names = lots.choice([["s0"], ["s0"], ["s0", "s1"]])
         streams = {f"urn:{name}": self._stream() for name in names}
         places = lots.choice([["", "urn:g"], ["urn:g"], ["urn:g"]])
-        graphs = {
-            name: [Quad(*self._triple(), DefaultGraph()) for _ in range(lots.choice([6, 12, 20]))] for name in places
-        }
+        graphs = {name: [self._quad() for _ in range(lots.choice([6, 12, 20]))] for name in places}
         text = self._query(streams, graphs)
         delay = lots.choice([0, 0, 0, STEP])
         if delay:
@@ -102,7 +100,13 @@ class _Generator:
         return lots.choice(NODES) if lots.random() < 0.12 else lots.choice(NAMES)
 
     def _triple(self) -> Triple:
-        return Triple(self._term(0), self.lots.choice(PREDICATES), self._term(0.45))
+        subject = self._term(0)
+        assert not isinstance(subject, Literal)
+        return Triple(subject, self.lots.choice(PREDICATES), self._term(0.45))
+
+    def _quad(self) -> Quad:
+        triple = self._triple()
+        return Quad(triple.subject, triple.predicate, triple.object, DefaultGraph())
 
     def _stream(self) -> Elements:
         """Elements in order, some at the same instant, some again and again."""

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from servers import HERE, eventually
@@ -30,7 +31,7 @@ def answers(port: int) -> bool:
 
 
 @contextmanager
-def running(command: list[str], port: int, **more: object) -> Iterator[None]:
+def running(command: list[str], port: int, **more: Any) -> Iterator[None]:
     """A server for as long as it is needed."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more)
     try:
@@ -60,7 +61,7 @@ def postgres(place: Path) -> Iterator[str]:
     initdb = str(found[-1]) if found else shutil.which("initdb")
     if initdb is None:
         pytest.skip(f"no PostgreSQL: {HOW}")
-    user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    user: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
     data = place / "postgres"
     data.mkdir()
     if user:

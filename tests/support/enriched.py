@@ -9,8 +9,10 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,20 +20,30 @@ from pyarrow import parquet
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrich import Files, enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver
 from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.pipeline.spark_session import SETTINGS as USUAL
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
-from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Price
+from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
+from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.schedule import FixedSchedule
+from freshkeeper.policies.base import Policy
 from freshkeeper.policies.registry import make
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 WINDOW = WindowSpec(4000, 1000)
 GAMMA = 3
+Event: TypeAlias = tuple[int, str]
+Reached: TypeAlias = Callable[[str], None]
 FILES, SECONDS = 12, 36
 TOPICS, USERS = 8, 20
 SETTINGS = {
@@ -48,44 +60,44 @@ class Counted:
 
     price = Price()
 
-    def __init__(self, requests: Path):
+    def __init__(self, requests: Path) -> None:
         self.requests = requests
 
-    def fetch(self, keys, now) -> Fetched:
+    def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
         with self.requests.open("a") as file:
             file.write(json.dumps({"now": now, "keys": list(keys)}) + "\n")
         return Fetched([Copy(value_of(key, now)) for key in keys], len(keys), len(keys))
 
-    def expand(self, sn, now):
+    def expand(self, sn: Key, now: int) -> Expanded:
         self.fetch([f"?{sn}"], now)
         return Expanded({key: Copy(value_of(key, now)) for key in users_of(sn)}, 1.0, 1)
 
 
-def value_of(key, now):
+def value_of(key: Key, now: int) -> str:
     interval, phase = changes_of(key)
     return str((now - phase) // interval)
 
 
-def users_of(topic):
-    rng = np.random.default_rng(int(topic[1:]))
+def users_of(topic: Key) -> list[str]:
+    rng = np.random.default_rng(int(str(topic)[1:]))
     return [f"u{n}" for n in sorted(rng.choice(USERS, 4, replace=False).tolist())]
 
 
-def events():
+def events() -> list[Event]:
     """(ms, topic), in order of time, with the last one far enough ahead to make all others' evaluations due."""
     rng = np.random.default_rng(7)
     times = np.sort(rng.integers(1, SECONDS * 1000, 400)).tolist()
     return [*zip(times, (f"t{n}" for n in rng.integers(0, TOPICS, 400)), strict=True), (SECONDS * 1000 + 1, "t0")]
 
 
-def parts(number=FILES):
+def parts(number: int = FILES) -> list[list[Event]]:
     """The events as they come, in so many parts."""
     rows = events()
     size = -(-len(rows) // number)
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-def warm():
+def warm() -> Warm:
     """All edges in the order of their users, so that users have the same order everywhere and ties are broken alike."""
     edges = sorted((user, topic) for topic in (f"t{n}" for n in range(TOPICS)) for user in users_of(topic))
     users = sorted({user for user, _ in edges})
@@ -96,34 +108,37 @@ def warm():
     )
 
 
-def changes_of(key):
+def changes_of(key: Key) -> tuple[int, int]:
     """The change interval and a time of change."""
-    number = int(key.removeprefix("?")[1:])
+    number = int(str(key).removeprefix("?")[1:])
     return 700 + 311 * number, -137 * number
 
 
-def schedule():
+def schedule() -> FixedSchedule:
     """Exact knowledge."""
     users = [f"u{n}" for n in range(USERS)]
     interval, phase = zip(*map(changes_of, users), strict=True)
     return FixedSchedule(np.array(interval), np.array(phase), {user: n for n, user in enumerate(users)})
 
 
-def settings(policy="gain", model=None, cold=False):
+def settings(policy: Policy | str = "gain", model: ChangeModel | None = None, cold: bool = False) -> Settings:
     return Settings(
         make(policy) if isinstance(policy, str) else policy, BudgetRule.of(GAMMA), WINDOW, model=model or Learned(),
         seed=5, warm=None if cold else warm(),
     )  # fmt: skip
 
 
-def single_process(requests, policy="gain", model=None, cold=False):
+def single_process(
+    requests: Path, policy: Policy | str = "gain", model: ChangeModel | None = None, cold: bool = False
+) -> tuple[list[tuple[Any, ...]], list[Evaluation]]:
     """The same with a Manager alone: what it answered, as rows, and its evaluations."""
     known = settings(policy, model)
     manager = Manager(WINDOW, Counted(requests), known.policy, known.budget, known.model, seed=known.seed)
     if not cold:
         start = warm()
         manager.view.fill(start.pairs(["topic"]), start.values(), 0)
-    rows, done, waiting = [], [], events()
+    rows: list[tuple[Any, ...]] = []
+    done, waiting = [], events()
     for k in range(1, SECONDS + 1):
         now = k * 1000
         due = [event for event in waiting if event[0] <= now]
@@ -136,7 +151,7 @@ def single_process(requests, policy="gain", model=None, cold=False):
     return sorted(rows), done
 
 
-def counts_of(part, window=WINDOW):
+def counts_of(part: Sequence[Event], window: WindowSpec = WINDOW) -> pa.Table:
     """What Spark counts of a micro-batch, counted here."""
     at = np.array([time for time, _ in part])
     one = np.ones(at.size, np.int64)
@@ -145,11 +160,11 @@ def counts_of(part, window=WINDOW):
     return pa.table({"topic": [topic for _, topic in part], **columns})
 
 
-def kill_at(step, number):
+def kill_at(step: str, number: int) -> Reached:
     """Ends this process for good when `step` is reached for the Nth time."""
     left = [number]
 
-    def reached(name):
+    def reached(name: str) -> None:
         left[0] -= name == step
         if name == step and not left[0]:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -157,10 +172,10 @@ def kill_at(step, number):
     return reached
 
 
-def batches(place, reached=lambda _: None, policy="gain"):
+def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str = "gain") -> Batches[pa.Table]:
     """The query without Spark: answers go to one Parquet file per micro-batch."""
 
-    def write(steps, batch):
+    def write(steps: Sequence[Step[pa.Table]], batch: int) -> None:
         parquet.write_table(pa.concat_tables([step.answers for step in steps]), place / "answers" / f"{batch}.parquet")
 
     (place / "answers").mkdir(parents=True, exist_ok=True)
@@ -168,7 +183,7 @@ def batches(place, reached=lambda _: None, policy="gain"):
     return on_the_driver(settings(policy), Counted(place / "requests"), place / "state", shape, write, reached)
 
 
-def run(place, reached=lambda _: None):
+def run(place: Path, reached: Reached = lambda _: None) -> None:
     """All micro-batches from the first one that was not committed."""
     query = batches(place, reached)
     done = query.store.batches()
@@ -177,16 +192,16 @@ def run(place, reached=lambda _: None):
             query.process(number, counts_of(part))
 
 
-def asked(place):
+def asked(place: Path) -> dict[int, list[str]]:
     """What the source was asked, per instant."""
     lines = [json.loads(line) for line in (place / "requests").read_text().splitlines()]
-    found = {}
+    found: dict[int, list[str]] = {}
     for line in lines:
         found.setdefault(line["now"], []).extend(line["keys"])
     return found
 
 
-def drop(place, files=5):
+def drop(place: Path, files: int = 5) -> None:
     """The events as files in a directory, one per micro-batch."""
     (place / "events").mkdir(parents=True)
     for number, part in enumerate(parts(files)):
@@ -196,26 +211,26 @@ def drop(place, files=5):
         os.utime(path, (1e9 + number, 1e9 + number))  # Spark reads files in the order of their times
 
 
-def stream(spark, place):
+def stream(spark: "SparkSession", place: Path) -> "DataFrame":
     schema = "event_time timestamp, topic string"
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(place / "events"))
 
 
-def query(spark, place, **changes):
+def query(spark: "SparkSession", place: Path, **changes: Any) -> "DataStreamWriter":
     """The query on Spark, ready to start."""
-    known = {
+    known: dict[str, Any] = {
         "on": "topic", "source": Counted(place / "requests"), "policy": "gain", "budget": GAMMA, "window": "4s",
         "step": "1s", "state": place / "state", "sink": place / "answers", "seed": 5, "warm": warm(),
     }  # fmt: skip
     return enrich(stream(spark, place), **{**known, **changes})
 
 
-def finish(writer):
+def finish(writer: "DataStreamWriter") -> None:
     """All that is there, then the end."""
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def run_on_spark(place, reached):
+def run_on_spark(place: Path, reached: Reached) -> None:
     """The query until it has read all files, or is killed."""
     spark = spark_session("local[2]", SETTINGS)
     finish(query(spark, place, reached=reached, sink=Files(str(place / "answers"), "json")))

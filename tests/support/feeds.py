@@ -1,8 +1,9 @@
 """Streams over connections that a test holds in its hands."""
 
-from collections.abc import Callable, Iterable
+import io
 from dataclasses import dataclass, field
 from io import BufferedIOBase
+from typing import Any
 
 from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import Connection, Feed, LostError, OnLoss, Position, Received
@@ -58,9 +59,9 @@ class Line:
 def events(source: BufferedIOBase, mistakes: Mistakes | None = None) -> FedLines:
     """Server-sent events that end with their connection."""
     feed = Feed(Line([EventConnection(source)]), OnLoss.END)
-    return FedLines("events", lambda: None, mistakes or Mistakes(), feed=feed)
+    return FedLines("events", io.BytesIO, mistakes or Mistakes(), feed=feed)
 
 
-def fed(address: Line, on_loss: OnLoss, **more: Callable | Iterable) -> FedLines:
+def fed(address: Line, on_loss: OnLoss, **more: Any) -> FedLines:
     """Elements of an address, without waiting."""
-    return FedLines("there", lambda: None, Mistakes(), feed=Feed(address, on_loss, sleep=lambda _: None, **more))
+    return FedLines("there", io.BytesIO, Mistakes(), feed=Feed(address, on_loss, sleep=lambda _: None, **more))

@@ -3,21 +3,24 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from pyoxigraph import Quad
 
 from freshkeeper.maintenance.fragments.fragment_page import Page, read_page
 from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
-from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
+from freshkeeper.maintenance.fragments.fragment_server import FragmentServer, Response
 from freshkeeper.maintenance.fragments.http_listener import Listener
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.fragments.served_data import Served, Serving
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 
 HERE = "127.0.0.1"
+PageSaid: TypeAlias = Callable[[str], tuple[int, dict[str, str], bytes]]
+"""A status, headers and a body, by target."""
 
 
 class FragmentSite:
@@ -39,7 +42,7 @@ class FragmentSite:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
-    def _answer(self, method, target, headers):
+    def _answer(self, method: str, target: str, headers: Mapping[str, str]) -> Response:
         self.targets.append(target)
         return self.server.answer(method, target, headers)
 
@@ -62,13 +65,13 @@ class FragmentSite:
 class Pages:
     """A server that says what a function makes of a target: a status, headers and a body."""
 
-    def __init__(self, said: Callable[[str], tuple[int, dict[str, str], bytes]]) -> None:
+    def __init__(self, said: PageSaid) -> None:
         """Begin to listen."""
         self.targets: list[str] = []
         site = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
+            def do_GET(self) -> None:
                 site.targets.append(self.path)
                 status, headers, body = said(self.path)
                 self.send_response(status)
@@ -77,7 +80,7 @@ class Pages:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *args):
+            def log_message(self, *_: object) -> None:
                 """Nothing is printed."""
 
         self._server = ThreadingHTTPServer((HERE, 0), Handler)

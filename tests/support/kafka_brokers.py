@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Message, Producer
 
 QUICK = "session.timeout.ms=4000\nheartbeat.interval.ms=500\n"
 """A member that was killed is missed soon."""
@@ -27,7 +27,7 @@ def send(address: str, topic: str, values: list[tuple[int, str]], time: int = 0)
     assert producer.flush(20) == 0
 
 
-def everything(address: str, topic: str) -> list[tuple[bytes, bytes]]:
+def everything(address: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
     """All messages of a topic, with their keys."""
     from confluent_kafka import TopicPartition
 
@@ -35,7 +35,7 @@ def everything(address: str, topic: str) -> list[tuple[bytes, bytes]]:
     parts = [TopicPartition(topic, n, 0) for n in consumer.list_topics(topic, timeout=10).topics[topic].partitions]
     consumer.assign(parts)
     wanted = sum(consumer.get_watermark_offsets(part, timeout=10)[1] for part in parts)
-    found = []
+    found: list[Message] = []
     while len(found) < wanted:
         found += [m for m in consumer.consume(1000, 0.2) if m.error() is None]
     consumer.close()

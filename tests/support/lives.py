@@ -38,8 +38,9 @@ def live(settings: dict[str, object]) -> None:
     """One run, whose lines go out as `freshkeeper run` writes them."""
     query_journal.PART_ROWS = 100
     text = str(settings.pop("text"))
-    places = {name: Path(str(settings.pop(name))) for name in ("state", "journal") if name in settings}
-    session = Session(config_of({"query": text, **places, **settings}), parse(text))
+    places = [name for name in ("state", "journal") if name in settings]
+    settings |= {name: Path(str(settings[name])) for name in places}
+    session = Session(config_of(settings | {"query": text}), parse(text))
     out = Delivery.begin(sys.stdout, session.config.format, session.goes_on, session.torn)
     for result in session.results():
         out.put(result)

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from freshkeeper.policies.arrays import Floats
+from freshkeeper.policies.base import Round
 from freshkeeper.policies.ranked import Ranked
 
 
@@ -10,5 +12,5 @@ class Dearest(Ranked):
 
     name = "dearest"
 
-    def score(self, round):
+    def score(self, round: Round) -> Floats:
         return np.where(round.stale_candidates, round.demand[:, 0] * np.sqrt(round.staleness), -np.inf)

@@ -11,12 +11,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, MutableSequence
+from http.client import HTTPConnection as Upstream
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import BinaryIO, Protocol, TypeAlias
 from urllib.parse import unquote_plus
 
 HERE = "127.0.0.1"
+Fault: TypeAlias = str | Callable[[int], str]
+"""What a proxy does, or what makes that of the number of a request."""
+Said: TypeAlias = Callable[[str], tuple[str, bytes]]
+"""A content type and bytes, by path and query."""
 OXIGRAPH = Path(sys.executable).parent / "oxigraph"
 PAGE = b"<!DOCTYPE html><html><body><h1>Something went wrong</h1></body></html>"
 JSON = b"application/sparql-results+json"
@@ -29,7 +36,7 @@ BLOG = """
 """
 
 
-def eventually(holds: Callable[[], bool], within: float = 10.0) -> bool:
+def eventually(holds: Callable[[], object], within: float = 10.0) -> bool:
     """Wait until something holds; tells whether it came to that."""
     until = time.monotonic() + within
     while not holds():
@@ -87,15 +94,15 @@ class Proxy:
     so of are cut before anything is read, and are counted in `cut`.
     """
 
-    def __init__(self, port: int, fault: str | Callable[[int], str] = "") -> None:
+    def __init__(self, port: int, fault: Fault = "") -> None:
         """Listen on a free port."""
         self.fault, self.delay, self.retry_after = fault, 0.2, 1
         self.hang_up: Callable[[], bool] = lambda: False
         self.count = self.cut = 0
         self.poison: tuple[str, ...] = ()
         self.status = b"400 Bad Request"
-        self.heads: list[str] = []
-        self.connections: list[object] = []
+        self.heads: MutableSequence[str] = []
+        self.connections: MutableSequence[object] = []
         self._upstream = port
         self._ending = threading.Event()
         self._lock = threading.Lock()
@@ -105,6 +112,10 @@ class Proxy:
         self.port = self._listener.getsockname()[1]
         self.url = f"http://{HERE}:{self.port}/query"
         self._start(self._accept)
+
+    def remember(self, most: int) -> None:
+        """Forget all but the last requests and connections, of thousands."""
+        self.heads, self.connections = deque(self.heads, most), deque(self.connections, most)
 
     def stop(self) -> None:
         """End all connections and threads."""
@@ -142,7 +153,7 @@ class Proxy:
             self._start(self._serve, client)
 
     def _serve(self, client: socket.socket) -> None:
-        upstream = http.client.HTTPConnection(HERE, self._upstream)
+        upstream = Upstream(HERE, self._upstream)
         upstream.connect()
         upstream.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -157,7 +168,7 @@ class Proxy:
             client.close()
             upstream.close()
 
-    def _read(self, reading) -> tuple[str, bytes] | None:
+    def _read(self, reading: BinaryIO) -> tuple[str, bytes] | None:
         head = b"".join(iter(lambda: reading.readline().rstrip(b"\r\n") + b"\n", b"\n"))
         if not head.endswith(b"\n") or b" " not in head:
             return None
@@ -168,22 +179,22 @@ class Proxy:
             self.heads.append(head.decode())
         return head.decode(), body
 
-    def _answer(self, client: socket.socket, upstream: http.client.HTTPConnection, head: str, body: bytes) -> bool:
+    def _answer(self, client: socket.socket, upstream: Upstream, head: str, body: bytes) -> bool:
         """Answer one request; tells whether the connection goes on."""
         fault = self.fault if isinstance(self.fault, str) else self.fault(self.count)
         if any(word in unquote_plus(f"{head}{body.decode()}") for word in self.poison):
             fault = "refused"
         return bool(getattr(self, "_" + (fault or "forward").replace("-", "_"))(client, upstream, head, body))
 
-    def _forward(self, client, upstream, head, body) -> bool:
+    def _forward(self, client: socket.socket, upstream: Upstream, head: str, body: bytes) -> bool:
         status, kind, found = self._asked(upstream, head, body)
         client.sendall(_response(found, status.encode(), kind.encode()))
         return True
 
-    def _found(self, upstream, head, body) -> bytes:
+    def _found(self, upstream: Upstream, head: str, body: bytes) -> bytes:
         return self._asked(upstream, head, body)[2]
 
-    def _asked(self, upstream, head, body) -> tuple[str, str, bytes]:
+    def _asked(self, upstream: Upstream, head: str, body: bytes) -> tuple[str, str, bytes]:
         first, *lines = head.strip().split("\n")
         method, path, _ = first.split(" ")
         headers = dict(line.split(": ", 1) for line in lines)
@@ -191,75 +202,75 @@ class Proxy:
         answer = upstream.getresponse()
         return f"{answer.status} {answer.reason}", answer.headers["content-type"], answer.read()
 
-    def _slow(self, client, upstream, head, body) -> bool:
+    def _slow(self, client: socket.socket, upstream: Upstream, head: str, body: bytes) -> bool:
         self._ending.wait(self.delay)
         return self._forward(client, upstream, head, body)
 
-    def _stall(self, client, *_) -> bool:
+    def _stall(self, client: socket.socket, *_: object) -> bool:
         client.sendall(_response(b"x" * 99, kind=JSON)[:-99])
         self._wait_for(client)
         return False
 
-    def _busy(self, client, *_) -> bool:
+    def _busy(self, client: socket.socket, *_: object) -> bool:
         client.sendall(_response(b"busy", b"429 Too Many Requests", extra=b"Retry-After: %d\r\n" % self.retry_after))
         return True
 
-    def _busy_date(self, client, *_) -> bool:
+    def _busy_date(self, client: socket.socket, *_: object) -> bool:
         at = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + self.retry_after)).encode()
         client.sendall(_response(b"busy", b"503 Service Unavailable", extra=b"Retry-After: %s\r\n" % at))
         return True
 
-    def _refused(self, client, *_) -> bool:
+    def _refused(self, client: socket.socket, *_: object) -> bool:
         client.sendall(_response(b"no such key", self.status))
         return True
 
-    def _broken(self, client, *_) -> bool:
+    def _broken(self, client: socket.socket, *_: object) -> bool:
         client.sendall(_response(b"out of memory", b"500 Internal Server Error"))
         return True
 
-    def _echo(self, client, upstream, head, body) -> bool:
+    def _echo(self, client: socket.socket, upstream: Upstream, head: str, body: bytes) -> bool:
         lines = sorted(head.split("\n"), key=lambda line: not line.startswith("Authorization"))
         client.sendall(_response(f"you sent {lines}".encode(), b"500 Internal Server Error"))
         return True
 
-    def _moved(self, client, upstream, head, body) -> bool:
+    def _moved(self, client: socket.socket, upstream: Upstream, head: str, body: bytes) -> bool:
         sent = next((line.split(" ")[-1] for line in head.split("\n") if line.startswith("Authorization")), "")
         client.sendall(_response(b"", b"302 Found", extra=f"Location: http://other/?key={sent}\r\n".encode()))
         return True
 
-    def _reset(self, client, *_) -> bool:
+    def _reset(self, client: socket.socket, *_: object) -> bool:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         return False
 
-    def _cut(self, client, upstream, head, body) -> bool:
+    def _cut(self, client: socket.socket, upstream: Upstream, head: str, body: bytes) -> bool:
         client.sendall(_response(self._found(upstream, head, body), kind=JSON)[:-9])
         return False
 
-    def _truncated(self, client, upstream, head, body) -> bool:
+    def _truncated(self, client: socket.socket, upstream: Upstream, head: str, body: bytes) -> bool:
         client.sendall(_response(self._found(upstream, head, body)[:-9], kind=JSON))
         return True
 
-    def _kind(self, client, upstream, head, body) -> bool:
+    def _kind(self, client: socket.socket, upstream: Upstream, head: str, body: bytes) -> bool:
         client.sendall(_response(self._found(upstream, head, body), kind=b"text/plain"))
         return True
 
-    def _html(self, client, *_) -> bool:
+    def _html(self, client: socket.socket, *_: object) -> bool:
         client.sendall(_response(PAGE, kind=b"text/html; charset=utf-8"))
         return True
 
-    def _endless(self, client, *_) -> bool:
+    def _endless(self, client: socket.socket, *_: object) -> bool:
         client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n" % JSON)
         while not self._ending.is_set():
             client.sendall(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
         return False
 
-    def _drip(self, client, *_) -> bool:
+    def _drip(self, client: socket.socket, *_: object) -> bool:
         client.sendall(_response(b" " * 100_000, kind=JSON)[:-99_999])
         while not self._ending.wait(0.02):
             client.sendall(b" ")
         return False
 
-    def _bomb(self, client, *_) -> bool:
+    def _bomb(self, client: socket.socket, *_: object) -> bool:
         client.sendall(_response(BOMB, kind=JSON, extra=b"Content-Encoding: gzip\r\n"))
         return True
 
@@ -274,12 +285,22 @@ def _response(body: bytes, status: bytes = b"200 OK", kind: bytes = b"text/plain
     return head + body
 
 
+class MakeProxy(Protocol):
+    """Makes a proxy before a server that is there."""
+
+    def __call__(self, fault: Fault = "") -> Proxy:
+        """It is stopped with the test."""
+        ...
+
+
 class Documents:
     """JSON documents over HTTP, by path; `headers` go with each, `asked` are the requests so far."""
 
     def __init__(self, documents: Mapping[str, object]) -> None:
         """Listen on a free port."""
-        self.documents, self.headers, self.asked = dict(documents), {}, []
+        self.documents = dict(documents)
+        self.headers: dict[str, str] = {}
+        self.asked: list[tuple[str, dict[str, str]]] = []
         self.bytes = 0
         server = self
 
@@ -321,7 +342,7 @@ class Documents:
 class Saying:
     """Answers whatever `said` gives for each request, by its path and query: a content type and bytes."""
 
-    def __init__(self, said: Callable[[str], tuple[str, bytes]]) -> None:
+    def __init__(self, said: Said) -> None:
         """Listen on a free port."""
 
         class Handler(BaseHTTPRequestHandler):

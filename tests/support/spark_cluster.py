@@ -13,6 +13,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import enriched
 import pyspark
@@ -23,6 +24,9 @@ from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.policies.gain import Gain
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HOST = "127.0.0.1"
 START, PATIENCE = Path(pyspark.__file__).parent / "bin" / "spark-class", 60
@@ -44,7 +48,7 @@ class Cluster:
 
     place: Path
     master: str = ""
-    children: list[subprocess.Popen] = field(default_factory=list)
+    children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     """those of this process"""
 
     @classmethod
@@ -117,7 +121,7 @@ class Killer:
             os.kill(self.cluster.workers()[0], signal.SIGKILL)
             self.cluster.worker()
 
-    def when_busy(self, spark) -> threading.Thread:
+    def when_busy(self, spark: "SparkSession") -> threading.Thread:
         """As soon as some task of a stage is done and others are not."""
 
         def wait() -> None:
@@ -152,7 +156,7 @@ def jobs(place: Path, cluster: Cluster) -> None:
     spark.stop()
 
 
-def enrich(place: Path, spark, reached) -> None:
+def enrich(place: Path, spark: "SparkSession", reached: enriched.Reached) -> None:
     """Scored on the cluster, answers as files."""
     graph = OnCluster(str(place / "window"))
     enriched.finish(enriched.query(spark, place, policy=POLICY, graph=graph, reached=reached))

@@ -6,9 +6,16 @@ from typing import IO, Any
 from pyarrow import RecordBatch, Schema, Table
 
 def read_table(
-    source: str | PathLike[str], *, columns: list[str] | None = None, partitioning: None = None
+    source: str | PathLike[str] | IO[bytes], *, columns: list[str] | None = None, partitioning: None = None
 ) -> Table: ...
-def write_table(table: Table, where: str | PathLike[str] | IO[bytes], *, compression: str = "snappy") -> None: ...
+def write_table(
+    table: Table,
+    where: str | PathLike[str] | IO[bytes],
+    *,
+    compression: str = "snappy",
+    row_group_size: int | None = None,
+) -> None: ...
+def read_metadata(where: str | PathLike[str]) -> FileMetaData: ...
 def read_schema(where: str | PathLike[str]) -> Schema: ...
 
 class Statistics:

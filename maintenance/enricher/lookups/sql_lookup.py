@@ -5,11 +5,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import local
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from freshkeeper.maintenance.enricher.lookup_source import in_ms
 from freshkeeper.maintenance.service.endpoint import Copy
 from freshkeeper.policies.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 HOLE = "{keys}"
 MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
@@ -32,7 +35,7 @@ class SqlLookup:
     {'pen': {'id': 'pen', 'price': 2}}
     """
 
-    connect: Callable[[], Any]
+    connect: "Callable[[], Any] | Engine"
     query: str
     key: str | None = None
     """the column that holds the key; the first one unless said otherwise"""
@@ -103,7 +106,8 @@ class SqlLookup:
 
     def _connection(self) -> Any:
         if not hasattr(self._held, "connection"):
-            self._held.connection = self.connect()
+            connect: Any = self.connect
+            self._held.connection = connect()
         return self._held.connection
 
     def _column(self, names: Sequence[str], wanted: str) -> int:

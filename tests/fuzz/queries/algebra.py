@@ -5,7 +5,7 @@ are trees, not texts; a group is folded as 18.2.2 translates it. What the recomm
 holds no sub-query, no MINUS, and nothing that makes a variable anew.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cmp_to_key
 from typing import Any, NamedTuple, TypeAlias
@@ -314,7 +314,7 @@ def selected(query: Select, data: Data, graph: Graph) -> Bag:
     if query.distinct:
         rows = [dict(row) for row in dict.fromkeys(tuple(sorted(row.items())) for row in rows)]
     for var in reversed(query.order):
-        rows = sorted(rows, key=cmp_to_key(lambda a, b, name=var.name: _order(a.get(name), b.get(name))))
+        rows = sorted(rows, key=_by(var.name))
     return rows[: query.limit]
 
 
@@ -360,6 +360,13 @@ def _aggregated(set_function: Aggregate, members: Bag, data: Data, graph: Graph)
     if not found:
         raise WrongError
     return sorted(found, key=cmp_to_key(_order))[0 if set_function.name == "MIN" else -1]
+
+
+def _by(name: str) -> Callable[[dict[str, Term]], Any]:
+    def order(a: dict[str, Term], b: dict[str, Term]) -> int:
+        return _order(a.get(name), b.get(name))
+
+    return cmp_to_key(order)
 
 
 def _order(a: Term | None, b: Term | None) -> int:
@@ -475,7 +482,8 @@ def substituted(node: Any, row: Row) -> Any:
         return node
     if isinstance(node, tuple):
         return tuple(substituted(each, row) for each in node)
-    return replace(node, **{f.name: substituted(getattr(node, f.name), row) for f in fields(node)})
+    changed: Any = node
+    return replace(changed, **{f.name: substituted(getattr(node, f.name), row) for f in fields(node)})
 
 
 def _chosen(values: Values, row: Row) -> Values:

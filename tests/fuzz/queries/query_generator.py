@@ -50,7 +50,10 @@ MEMBERS = {
     "int": [Term("int", n) for n in range(1, 4)],
     "text": [Term("text", word) for word in ("a", "b")],
 }
-VOLATILE = {"b": (("followers",),) * 3 + (("followers", "name"),), "c": (("score",),) * 3 + (("score", "rates"),)}
+VOLATILE: dict[str, tuple[tuple[str, ...], ...]] = {
+    "b": (("followers",),) * 3 + (("followers", "name"),),
+    "c": (("score",),) * 3 + (("score", "rates"),),
+}
 SECOND = 1000
 DENSE = 0.2
 """of the cases"""
@@ -343,7 +346,7 @@ class _Generator:
         if kind == "exists":
             expression = Exists(Group(tuple(_plain(group.elements))), lots.random() < 0.5)
             return Filter(expression) if lots.random() < 0.6 else Bind(expression, self._new())
-        return {"optional": Optional, "minus": Minus, "group": lambda inner: inner}[kind](group)
+        return group if kind == "group" else {"optional": Optional, "minus": Minus}[kind](group)
 
     def _window(self, before: Sequence[Any], depth: int) -> Within:
         free = self.lots.random() < 0.03

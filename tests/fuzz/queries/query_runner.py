@@ -10,6 +10,7 @@ import pyoxigraph as ox
 from algebra import Data, Term, TooBigError, Var, selected
 from query_generator import Case
 from query_text import PREFIX, E, group_text, select_text, tail_text, term_text
+from terms import in_default_graph
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
@@ -69,12 +70,15 @@ class FoundError(AssertionError):
 
 def quads(graph: Any) -> list[ox.Quad]:
     """Facts for the library."""
-    return [ox.Quad(*triple(fact)) for fact in graph]
+    return [in_default_graph(triple(fact)) for fact in graph]
 
 
 def triple(fact: Any) -> ox.Triple:
     """A fact for the library."""
-    return ox.Triple(*(written(term) for term in fact))
+    subject, predicate, value = (written(term) for term in fact)
+    assert isinstance(subject, ox.NamedNode)
+    assert isinstance(predicate, ox.NamedNode)
+    return ox.Triple(subject, predicate, value)
 
 
 def written(term: Term) -> ox.NamedNode | ox.Literal:
@@ -142,8 +146,9 @@ def _constructed(case: Case, solutions: Counter[Any]) -> Iterator[tuple[Term, ..
         for pattern in case.template:
             places = (pattern.subject, pattern.predicate, pattern.object)
             terms = [row.get(at.name) if isinstance(at, Var) else at for at in places]
-            if None not in terms and terms[0].kind == "iri":
-                yield tuple(terms)
+            bound = tuple(term for term in terms if isinstance(term, Term))
+            if len(bound) == len(terms) and bound[0].kind == "iri":
+                yield bound
 
 
 def said(result: Any) -> Iterator[tuple[Any, float]]:

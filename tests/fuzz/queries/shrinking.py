@@ -2,12 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from algebra import Group, Minus, Op, Optional, Path, Select, Service, Term, Triple, Union, Values, Var, Within
 from query_generator import Case, World
 
-PLAIN = {"policy": "", "operator": "RSTREAM", "form": "SELECT", "edges": False, "fetch": "always", "budget": 1000}
+PLAIN: dict[str, Any] = {
+    "policy": "",
+    "operator": "RSTREAM",
+    "form": "SELECT",
+    "edges": False,
+    "fetch": "always",
+    "budget": 1000,
+}
 """The simplest settings."""
 
 
@@ -79,7 +86,7 @@ def _smaller(node: Any) -> Iterator[Any]:
         yield from _inside(node)
         for each in fields(node):
             for part in _smaller(getattr(node, each.name)):
-                yield replace(node, **{each.name: part})
+                yield replace(cast(Any, node), **{each.name: part})
     elif isinstance(node, tuple) and len(node) == 2 and isinstance(node[1], Var) and not isinstance(node[0], Var):
         yield from ((expression, node[1]) for expression in _smaller(node[0]))
     elif isinstance(node, tuple):
@@ -101,5 +108,5 @@ def _inside(node: Any) -> Iterator[Any]:
     elif isinstance(node, Group) and len(node.elements) == 1 and isinstance(node.elements[0], Group):
         yield node.elements[0]
     elif isinstance(node, Select):
-        clauses = {"distinct": False, "having": None, "limit": None, "items": ()}
+        clauses: dict[str, Any] = {"distinct": False, "having": None, "limit": None, "items": ()}
         yield from (replace(node, **{name: none}) for name, none in clauses.items() if getattr(node, name) != none)

@@ -23,7 +23,9 @@ steps = st.lists(
 @settings(max_examples=examples(150))
 @given(steps=steps)
 def test_rows_are_what_a_list_of_lists_is(loaded: bool, steps: list[tuple[str, int, int]]) -> None:
-    rows, lists = (both_ways([0, 0, 2], [1, 0, 1], 3, 2)[0], [[0, 1], [], [1]]) if loaded else (Rows(), [])
+    rows, lists = (
+        (both_ways(np.array([0, 0, 2]), np.array([1, 0, 1]), 3, 2)[0], [[0, 1], [], [1]]) if loaded else (Rows(), [])
+    )
     snapshots = []
     for what, row, neighbour in steps:
         if what == "extend":
@@ -47,7 +49,8 @@ def test_rows_are_what_a_list_of_lists_is(loaded: bool, steps: list[tuple[str, i
 
 
 def test_a_row_more_seldom_moves_the_others() -> None:
-    rows, places = Rows(), []
+    rows = Rows()
+    places: list[object] = []
     for n in range(1000):
         rows.extend(n + 1)
         rows.append(n, n)

@@ -5,41 +5,43 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.settings.closure import Closure
+from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.errors import ConfigError, TimeError
 
 
-def at(*times):
+def at(*times: int) -> Ints:
     return np.array(times, dtype=np.int64)
 
 
-def test_lifetimes_of_section_5_2():
+def test_lifetimes_of_section_5_2() -> None:
     spec = WindowSpec(range=150, step=30, start=100)
     assert spec.lifetime(at(100), spec.index(100)) == [5]
     assert spec.lifetime(at(100), spec.index(160)) == [3]
 
 
-def test_a_left_open_window_lets_go_of_its_first_instant():
+def test_a_left_open_window_lets_go_of_its_first_instant() -> None:
     spec = WindowSpec(range=4, step=2)
     assert spec.lifetime(at(6, 7, 8, 10), spec.index(10)).tolist() == [0, 1, 1, 2]
 
 
-def test_a_right_open_window_keeps_its_first_instant_and_not_its_last():
+def test_a_right_open_window_keeps_its_first_instant_and_not_its_last() -> None:
     spec = WindowSpec(range=4, step=2, closure=Closure.RIGHT_OPEN)
     assert spec.first(at(6, 10)).tolist() == [4, 6]
     assert spec.lifetime(at(6, 8), spec.index(10)).tolist() == [1, 2]
 
 
-def test_elements_in_the_gap_between_windows_are_counted_as_passed_over():
+def test_elements_in_the_gap_between_windows_are_counted_as_passed_over() -> None:
     window = Window(WindowSpec(range=1, step=10), ring=1)
     window.insert(at(5, 10), at(0, 0))
     window.advance(1)
     assert (window.size, window.passed_over) == (1, 1)
 
 
-def test_the_same_mapping_arriving_again_keeps_its_latest_time():
+def test_the_same_mapping_arriving_again_keeps_its_latest_time() -> None:
     window = Window(WindowSpec(range=4, step=1), ring=4)
     window.insert(at(1, 1), at(0, 1), identity=["a", "b"])
     window.advance(1)
@@ -51,7 +53,7 @@ def test_the_same_mapping_arriving_again_keeps_its_latest_time():
     assert window.profile(2, 4).tolist() == [[1, 1, 1, 0], [1, 1, 0, 0]]
 
 
-def test_a_count_window_is_a_time_window_over_ordinals():
+def test_a_count_window_is_a_time_window_over_ordinals() -> None:
     window = Window(WindowSpec(range=3, step=2, count=True), ring=2)
     window.insert(at(50, 60), at(0, 1))
     assert window.due() == 1
@@ -64,19 +66,19 @@ def test_a_count_window_is_a_time_window_over_ordinals():
 
 
 @pytest.mark.parametrize(("wrong", "named"), [((0, 1), "range"), ((1, 0), "step"), ((1, -3), "step")])
-def test_a_window_that_is_none_is_refused(wrong, named):
+def test_a_window_that_is_none_is_refused(wrong: tuple[int, int], named: str) -> None:
     with pytest.raises(ConfigError, match=f"window's {named} must be positive"):
         WindowSpec(*wrong)
 
 
-def test_time_does_not_go_backwards():
+def test_time_does_not_go_backwards() -> None:
     window = Window(WindowSpec(range=4, step=1), ring=4)
     window.advance(3)
     with pytest.raises(TimeError, match="evaluation 3 after evaluation 3"):
         window.advance(3)
 
 
-def test_an_instant_off_the_grid_is_told_its_neighbours():
+def test_an_instant_off_the_grid_is_told_its_neighbours() -> None:
     with pytest.raises(TimeError, match="they are at 30 and 40"):
         WindowSpec(range=10, step=10).index(35)
 
@@ -98,7 +100,9 @@ specs = st.builds(
     st.integers(1, 9),
     st.data(),
 )
-def test_the_profile_equals_a_plain_count(spec, arrivals, ring, horizon, data):
+def test_the_profile_equals_a_plain_count(
+    spec: WindowSpec, arrivals: list[tuple[int, int]], ring: int, horizon: int, data: DataObject
+) -> None:
     """Whatever the order of arrivals, early or late, and however many evaluations are skipped."""
     horizon = min(ring, horizon)
     window = Window(spec, ring)
@@ -118,14 +122,14 @@ def test_the_profile_equals_a_plain_count(spec, arrivals, ring, horizon, data):
         assert window.size == expected[:, 0].sum()
 
 
-def in_window(spec, t, instant):
+def in_window(spec: WindowSpec, t: int, instant: int) -> bool:
     if spec.closure is Closure.LEFT_OPEN:
         return instant - spec.range < t <= instant
     return instant - spec.range <= t < instant
 
 
 @given(specs, st.integers(-50, 200))
-def test_first_and_last_evaluation_agree_with_the_definition(spec, t):
+def test_first_and_last_evaluation_agree_with_the_definition(spec: WindowSpec, t: int) -> None:
     ks = [k for k in range(-80, 300) if in_window(spec, t, spec.instant(k))]
     first, last = int(spec.first(at(t))[0]), int(spec.last(at(t))[0])
     assert ks == list(range(first, last + 1))
@@ -133,7 +137,7 @@ def test_first_and_last_evaluation_agree_with_the_definition(spec, t):
 
 @settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 2), st.integers(0, 4)), max_size=30))
-def test_identities_hold_one_mapping_each(arrivals):
+def test_identities_hold_one_mapping_each(arrivals: list[tuple[int, int, int]]) -> None:
     """A mapping is (identity, SN); each counts once, at its latest time."""
     spec = WindowSpec(range=10, step=3)
     window = Window(spec, ring=4)
@@ -157,10 +161,13 @@ def test_identities_hold_one_mapping_each(arrivals):
     st.integers(1, 5),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30),
 )
-def test_without_a_grid_every_instant_is_exact_and_the_future_is_seen_in_steps(span, step, steps):
+def test_without_a_grid_every_instant_is_exact_and_the_future_is_seen_in_steps(
+    span: int, step: int, steps: list[tuple[int, int]]
+) -> None:
     """Each pair is the time since the evaluation before and an SN that arrives at it; the rest is taken out."""
     window = Window(WindowSpec(span, step, grid=False), ring=8)
-    now, arrived = 0, {}
+    now = 0
+    arrived: dict[int, tuple[int, int]] = {}
     for number, (pause, sn) in enumerate(steps):
         now += pause
         gone = [n for n, (_, t) in arrived.items() if t + span <= now]
@@ -180,7 +187,9 @@ def test_without_a_grid_every_instant_is_exact_and_the_future_is_seen_in_steps(s
     st.tuples(st.integers(2, 80), st.integers(1, 9)),
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=30),
 )
-def test_another_window_takes_over_what_both_reach(old, new, steps):
+def test_another_window_takes_over_what_both_reach(
+    old: tuple[int, int], new: tuple[int, int], steps: list[tuple[int, int]]
+) -> None:
     """Each pair is the time since the evaluation before and an SN that arrives at it."""
     before, after = WindowSpec(*old, grid=False), WindowSpec(*new, grid=False)
     window, now, arrived = Window(before, ring=64), 0, []

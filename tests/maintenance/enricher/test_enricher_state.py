@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,16 +16,17 @@ from lookup_tables import START, Table
 
 from freshkeeper import Enricher
 from freshkeeper.maintenance.state.term_text import decode, encode
+from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.errors import ConfigError, InputError
 
 LIFE = Path(__file__).with_name("enricher_life.py")
 
 
-def opened(table, place, clock=None, **more):
+def opened(table: Table, place: Path, clock: Callable[..., Any] | None = None, **more: Any) -> Enricher:
     return Enricher(table, "4/s", state=place, background=False, clock=clock, **more)
 
 
-def test_rows_and_what_is_known_of_them_are_there_after_a_restart(tmp_path):
+def test_rows_and_what_is_known_of_them_are_there_after_a_restart(tmp_path: Path) -> None:
     table, clock = Table(), [START]
     with opened(table, tmp_path, lambda: clock[0]) as first:
         for n in range(6):
@@ -47,7 +50,7 @@ def test_rows_and_what_is_known_of_them_are_there_after_a_restart(tmp_path):
         assert second.cache.ledger.evaluations == 8
 
 
-def test_the_budget_goes_on_where_it_was(tmp_path):
+def test_the_budget_goes_on_where_it_was(tmp_path: Path) -> None:
     table, clock = Table(), [START]
     for life in range(6):
         with opened(table, tmp_path, lambda: clock[0]) as enricher:
@@ -59,7 +62,9 @@ def test_the_budget_goes_on_where_it_was(tmp_path):
         assert len(table.asked) <= paid, life
 
 
-def test_a_clock_that_was_set_back_goes_on_from_the_last_round(tmp_path, caplog):
+def test_a_clock_that_was_set_back_goes_on_from_the_last_round(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     table, clock = Table(), [START]
     with opened(table, tmp_path, lambda: clock[0]) as first:
         first.tick()
@@ -69,12 +74,14 @@ def test_a_clock_that_was_set_back_goes_on_from_the_last_round(tmp_path, caplog)
     clock[0] -= 3_600_000
     with opened(table, tmp_path, lambda: clock[0]) as second:
         assert "ms behind the last round" in caplog.text
-        assert second.get("a").age < 5000
+        age = second.get("a").age
+        assert age is not None
+        assert age < 5000
         clock[0] += 1000
         assert second.tick() is not None
 
 
-def test_a_state_is_of_one_name_and_one_process(tmp_path):
+def test_a_state_is_of_one_name_and_one_process(tmp_path: Path) -> None:
     with opened(Table(), tmp_path) as first:
         first.tick(START)
         with pytest.raises(ConfigError, match="is in use"):
@@ -84,10 +91,10 @@ def test_a_state_is_of_one_name_and_one_process(tmp_path):
 
 
 @pytest.mark.parametrize("said", ["1h", "20s", None])
-def test_a_horizon_is_learned_over_restarts_and_may_be_another_one_then(tmp_path, said):
+def test_a_horizon_is_learned_over_restarts_and_may_be_another_one_then(tmp_path: Path, said: str | None) -> None:
     table, clock = Table(), [START]
 
-    def live(rounds, **more):
+    def live(rounds: int, **more: str | None) -> tuple[int, Floats]:
         with opened(table, tmp_path, lambda: clock[0], **more) as enricher:
             for _ in range(rounds):
                 enricher.get_many("abcd")
@@ -113,13 +120,13 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_rows_of_any_plain_values_are_kept_as_they_are(value):
+def test_rows_of_any_plain_values_are_kept_as_they_are(value: object) -> None:
     (again,) = decode([encode(value)])
     assert again == value
     assert type(again) is type(value)
 
 
-def test_rows_as_drivers_give_them_are_kept():
+def test_rows_as_drivers_give_them_are_kept() -> None:
     row = {
         "id": UUID(int=1),
         "price": Decimal("2.50"),
@@ -133,12 +140,13 @@ def test_rows_as_drivers_give_them_are_kept():
 
 
 @pytest.mark.slow
-def test_killed_ten_times_it_never_asks_for_more_than_was_paid(tmp_path):
+def test_killed_ten_times_it_never_asks_for_more_than_was_paid(tmp_path: Path) -> None:
     held = []
     for life in range(10):
         process = subprocess.Popen(
             [sys.executable, str(LIFE), str(tmp_path), str(life)], stdout=subprocess.PIPE, text=True
         )
+        assert process.stdout is not None
         held.append(int(process.stdout.readline()))
         try:
             process.wait(0.15 + 0.04 * life)

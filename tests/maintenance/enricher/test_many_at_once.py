@@ -34,6 +34,8 @@ class Counting(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    server: Counting
+
     def do_GET(self) -> None:
         self.server.asked.append(time.monotonic())
         body = json.dumps({key: len(self.server.asked) for key in self.path[1:].split(",")}).encode()
@@ -65,10 +67,11 @@ def within(asked: list[float], began: float, per_step: int, step: float) -> None
 
 
 @pytest.mark.slow
-def test_sixty_four_threads_never_ask_for_more_than_the_budget(server):
-    def lookup(keys):
+def test_sixty_four_threads_never_ask_for_more_than_the_budget(server: Counting) -> None:
+    def lookup(keys: list[str]) -> dict[str, int]:
         with urllib.request.urlopen(server.url + ",".join(keys), timeout=10) as answer:
-            return json.load(answer)
+            found: dict[str, int] = json.load(answer)
+            return found
 
     enricher = Enricher(lookup, "10/s", step="100ms", batch=3, reserve=0.5)
     began = time.monotonic()
@@ -88,10 +91,10 @@ def test_sixty_four_threads_never_ask_for_more_than_the_budget(server):
     enricher.cache.ledger.check()
 
 
-def test_threads_that_ask_for_the_same_key_share_a_request(server):
+def test_threads_that_ask_for_the_same_key_share_a_request(server: Counting) -> None:
     here = threading.Barrier(16)
 
-    def lookup(keys):
+    def lookup(keys: list[str]) -> dict[str, str]:
         time.sleep(0.05)
         server.asked.append(0.0)
         return dict.fromkeys(keys, "row")
@@ -107,16 +110,17 @@ def test_threads_that_ask_for_the_same_key_share_a_request(server):
 
 
 @pytest.mark.slow
-def test_coroutines_never_ask_for_more_than_the_budget(server):
-    async def lookup(keys):
+def test_coroutines_never_ask_for_more_than_the_budget(server: Counting) -> None:
+    async def lookup(keys: list[str]) -> dict[str, int]:
         reader, writer = await asyncio.open_connection(HERE, server.server_port)
         writer.write(f"GET /{','.join(keys)} HTTP/1.0\r\n\r\n".encode())
         answer = await reader.read()
         writer.close()
         await writer.wait_closed()
-        return json.loads(answer.split(b"\r\n\r\n")[1])
+        found: dict[str, int] = json.loads(answer.split(b"\r\n\r\n")[1])
+        return found
 
-    async def main() -> int:
+    async def main() -> AsyncEnricher:
         async with AsyncEnricher(lookup, "20/s", step="100ms", batch=5) as enricher:
             until = time.monotonic() + 3
 
@@ -138,10 +142,10 @@ def test_coroutines_never_ask_for_more_than_the_budget(server):
     assert len(server.asked) == enricher.counts.requests > 20
 
 
-def test_keys_missed_in_one_turn_of_the_loop_go_in_one_request():
+def test_keys_missed_in_one_turn_of_the_loop_go_in_one_request() -> None:
     asked = []
 
-    async def lookup(keys):
+    async def lookup(keys: list[str]) -> dict[str, int]:
         asked.append(keys)
         return dict.fromkeys(keys, 1)
 
@@ -154,8 +158,8 @@ def test_keys_missed_in_one_turn_of_the_loop_go_in_one_request():
     assert len(asked) <= 2
 
 
-def test_a_lookup_that_blocks_runs_in_threads_beside_the_loop():
-    def lookup(keys):
+def test_a_lookup_that_blocks_runs_in_threads_beside_the_loop() -> None:
+    def lookup(keys: list[str]) -> dict[str, int]:
         assert threading.current_thread() is not threading.main_thread()
         return dict.fromkeys(keys, 1)
 
@@ -166,22 +170,27 @@ def test_a_lookup_that_blocks_runs_in_threads_beside_the_loop():
     assert asyncio.run(main()) == 1
 
 
-def test_who_waits_has_the_row_of_a_round_when_the_reserve_is_spent():
+def test_who_waits_has_the_row_of_a_round_when_the_reserve_is_spent() -> None:
     with Enricher(lambda keys: dict.fromkeys(keys, 1), "20/s", step="10ms", missing="wait") as enricher:
         assert [enricher.get(key).value for key in "abcdef"] == [1] * 6
 
 
-def test_who_waits_too_long_goes_without():
+def test_who_waits_too_long_goes_without() -> None:
     gone = threading.Event()
-    with Enricher(lambda keys: gone.wait(20) and {}, "5/s", timeout="50ms") as enricher:
+
+    def late(keys: list[str]) -> dict[str, int]:
+        gone.wait(20)
+        return {}
+
+    with Enricher(late, "5/s", timeout="50ms") as enricher:
         assert enricher.get("a").error == "no answer within 50ms"
         gone.set()
 
 
-def test_a_slow_source_holds_no_round_up_and_its_rows_come_late():
+def test_a_slow_source_holds_no_round_up_and_its_rows_come_late() -> None:
     slow, told = threading.Event(), []
 
-    def lookup(keys):
+    def lookup(keys: list[str]) -> dict[str, int]:
         told.append(keys)
         if len(told) > 1:
             slow.wait(20)
@@ -198,35 +207,41 @@ def test_a_slow_source_holds_no_round_up_and_its_rows_come_late():
         assert eventually(lambda: enricher.get("a").value >= 2)
 
 
-def test_a_round_that_fails_is_told_and_the_next_one_comes(caplog):
+def test_a_round_that_fails_is_told_and_the_next_one_comes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Enricher(lambda keys: dict.fromkeys(keys, 1), "50/s", step="20ms") as enricher:
-        enricher.cache.manager.rounds.build, build = None, enricher.cache.manager.rounds.build
+        monkeypatch.setattr(enricher.cache.manager.rounds, "build", None)
         assert eventually(lambda: "a round of maintenance failed" in caplog.text)
-        enricher.cache.manager.rounds.build = build
+        monkeypatch.undo()
         rounds = enricher.counts.rounds
         assert eventually(lambda: enricher.counts.rounds > rounds)
 
 
-def test_an_enricher_that_nobody_has_any_more_ends_its_thread():
+def test_an_enricher_that_nobody_has_any_more_ends_its_thread() -> None:
     enricher = Enricher(lambda keys: dict.fromkeys(keys, 1), "50/s", step="20ms")
     enricher.get("a")
     thread = enricher._thread
     del enricher
+    assert thread is not None
     assert eventually(lambda: gc.collect() >= 0 and not thread.is_alive())
 
 
-def test_metrics_tell_hits_misses_and_rounds():
+def test_metrics_tell_hits_misses_and_rounds() -> None:
     with Enricher(lambda keys: dict.fromkeys(keys, 1), "50/s", step="20ms", metrics=":0", name="prices") as enricher:
         enricher.get("a")
         enricher.get("a")
         assert eventually(lambda: enricher.counts.rounds > 2)
+        assert enricher._metrics is not None
         metrics = enricher._metrics.registry
         hits = {"source": "prices", "outcome": "hit"}
         assert eventually(lambda: metrics.get_sample_value("freshkeeper_lookups", hits) == 1)
-        assert metrics.get_sample_value("freshkeeper_evaluations_total", {"source": "prices"}) > 1
+        evaluations = metrics.get_sample_value("freshkeeper_evaluations_total", {"source": "prices"})
+        assert evaluations is not None
+        assert evaluations > 1
 
 
-def test_the_clock_never_goes_back():
+def test_the_clock_never_goes_back() -> None:
     clock = wall_clock()
     seen = [clock() for _ in range(1000)]
     assert seen == sorted(seen)

@@ -22,20 +22,20 @@ TEXT = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
 RECIPES = dict(re.findall(r"^```python file=(\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
 
 
-def written(place, name):
+def written(place: Path, name: str) -> Path:
     path = place / name
     path.write_text(RECIPES[name])
     return path
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
-def test_a_recipe_has_at_most_25_lines_of_code(name):
+def test_a_recipe_has_at_most_25_lines_of_code(name: str) -> None:
     lines = [line for line in RECIPES[name].splitlines() if line.strip()]
     assert len(lines) <= 25, len(lines)
 
 
 @pytest.mark.slow
-def test_a_stream_and_a_table_in_postgresql(tmp_path):
+def test_a_stream_and_a_table_in_postgresql(tmp_path: Path) -> None:
     import psycopg
 
     with postgres(tmp_path) as address:
@@ -68,7 +68,7 @@ class _Products(BaseHTTPRequestHandler):
 
 
 @pytest.mark.slow
-def test_a_service_over_a_rest_service(tmp_path, monkeypatch):
+def test_a_service_over_a_rest_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import httpx
 
     server = ThreadingHTTPServer((HERE, 0), _Products)
@@ -78,7 +78,9 @@ def test_a_service_over_a_rest_service(tmp_path, monkeypatch):
     try:
         monkeypatch.setenv("PRODUCTS", f"http://{HERE}:{server.server_port}/products")
         spec = importlib.util.spec_from_file_location("recipe_service", written(tmp_path, "service.py"))
+        assert spec is not None
         module = importlib.util.module_from_spec(spec)
+        assert spec.loader is not None
         spec.loader.exec_module(module)
 
         async def main() -> None:
@@ -100,7 +102,7 @@ def test_a_service_over_a_rest_service(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_table_in_a_batch(tmp_path):
+def test_a_table_in_a_batch(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "products.sqlite") as connection:
         connection.execute("CREATE TABLE products (id TEXT PRIMARY KEY, name TEXT, price INT)")
         connection.executemany("INSERT INTO products VALUES (?, ?, ?)", [(f"p{n}", f"name {n}", n) for n in range(50)])

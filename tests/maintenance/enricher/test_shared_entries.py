@@ -1,30 +1,32 @@
 """Several rows to a key, which other keys have too."""
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
 
 from freshkeeper import AsyncEnricher, Enricher
+from freshkeeper.maintenance.enricher.shared_entries import EntryRows
 from freshkeeper.policies.errors import ConfigError
 
 DISCUSSED = {"jazz": ["ann", "bob"], "rock": ["bob"], "folk": []}
 FOLLOWERS = {"ann": 10, "bob": 20}
 
 
-def followers(users):
+def followers(users: list[str]) -> dict[str, int]:
     return {user: FOLLOWERS[user] for user in users}
 
 
-def test_a_key_has_the_rows_of_its_entries_and_shared_ones_are_fetched_once():
+def test_a_key_has_the_rows_of_its_entries_and_shared_ones_are_fetched_once() -> None:
     asked, expanded = [], []
 
-    def lookup(users):
+    def lookup(users: list[str]) -> dict[str, int]:
         asked.append(list(users))
         return followers(users)
 
-    def expand(topic):
+    def expand(topic: str) -> list[str]:
         expanded.append(topic)
         return DISCUSSED[topic]
 
@@ -41,7 +43,7 @@ def test_a_key_has_the_rows_of_its_entries_and_shared_ones_are_fetched_once():
         assert expanded[-1] == "jazz"
 
 
-def test_expansions_are_paid_and_what_cannot_be_says_why():
+def test_expansions_are_paid_and_what_cannot_be_says_why() -> None:
     enricher = Enricher(followers, "4/s", expand=DISCUSSED.get, background=False)
     enricher.tick(1000)
     found = [enricher.get_entries(topic) for topic in ("jazz", "rock", "folk", "folk")]
@@ -50,10 +52,10 @@ def test_expansions_are_paid_and_what_cannot_be_says_why():
     enricher.close()
 
 
-def test_a_failure_is_the_answer_and_is_not_remembered():
-    answers = iter([ValueError("down"), ["ann"]])
+def test_a_failure_is_the_answer_and_is_not_remembered() -> None:
+    answers: Iterator[ValueError | list[str]] = iter([ValueError("down"), ["ann"]])
 
-    def expand(topic):
+    def expand(topic: str) -> list[str]:
         found = next(answers)
         if isinstance(found, Exception):
             raise found
@@ -62,14 +64,14 @@ def test_a_failure_is_the_answer_and_is_not_remembered():
     with Enricher(followers, "50/s", expand=expand) as enricher:
         failed, found = enricher.get_entries("jazz"), enricher.get_entries("jazz")
         assert (failed.rows, failed.freshness) == ({}, 0.0)
-        assert "down" in failed.error
+        assert "down" in str(failed.error)
         assert found.rows["ann"].value == 10
 
 
-def test_who_asks_for_the_same_key_shares_a_request_and_only_so_many_keys_are_held():
+def test_who_asks_for_the_same_key_shares_a_request_and_only_so_many_keys_are_held() -> None:
     expanded, go = [], Event()
 
-    def expand(topic):
+    def expand(topic: str) -> list[str]:
         expanded.append(topic)
         go.wait(60)
         return ["ann"]
@@ -85,18 +87,18 @@ def test_who_asks_for_the_same_key_shares_a_request_and_only_so_many_keys_are_he
 
 
 @pytest.mark.parametrize("awaited", [False, True])
-def test_the_same_on_an_event_loop(awaited):
+def test_the_same_on_an_event_loop(awaited: bool) -> None:
     expanded = []
 
-    def expand(topic):
+    def expand(topic: str) -> list[str]:
         expanded.append(topic)
         return DISCUSSED[topic]
 
-    async def expand_later(topic):
+    async def expand_later(topic: str) -> list[str]:
         await asyncio.sleep(0)
         return expand(topic)
 
-    async def main():
+    async def main() -> list[EntryRows]:
         async with AsyncEnricher(followers, "50/s", expand=expand_later if awaited else expand) as enricher:
             return await asyncio.gather(*[enricher.get_entries("jazz") for _ in range(5)])
 
@@ -105,6 +107,6 @@ def test_the_same_on_an_event_loop(awaited):
     assert expanded == ["jazz"]
 
 
-def test_without_expand_there_are_no_entries():
+def test_without_expand_there_are_no_entries() -> None:
     with Enricher(followers, "5/s") as enricher, pytest.raises(ConfigError, match="needs expand="):
         enricher.get_entries("jazz")

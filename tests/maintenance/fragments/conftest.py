@@ -1,11 +1,14 @@
 """Servers of fragments that are stopped with the test."""
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
-from fragment_sites import FragmentSite, Pages
+from fragment_sites import FragmentSite, Pages, PageSaid
 
 
 @pytest.fixture(autouse=True)
-def direct(monkeypatch):
+def direct(monkeypatch: pytest.MonkeyPatch) -> None:
     """No proxy of the environment is between tests and their servers."""
     for name in ("http_proxy", "https_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -13,11 +16,11 @@ def direct(monkeypatch):
 
 
 @pytest.fixture
-def sites():
+def sites() -> Iterator[Callable[..., FragmentSite]]:
     """Makes servers of ours."""
-    made = []
+    made: list[FragmentSite] = []
 
-    def make(*given, **more):
+    def make(*given: Any, **more: Any) -> FragmentSite:
         made.append(FragmentSite(*given, **more))
         return made[-1]
 
@@ -27,11 +30,11 @@ def sites():
 
 
 @pytest.fixture
-def pages():
+def pages() -> Iterator[Callable[[PageSaid], Pages]]:
     """Makes servers that say what they are told to."""
-    made = []
+    made: list[Pages] = []
 
-    def make(said):
+    def make(said: PageSaid) -> Pages:
         made.append(Pages(said))
         return made[-1]
 

@@ -20,25 +20,28 @@ from freshkeeper.maintenance.fragments.annotation_style import (
     read_elements,
 )
 from freshkeeper.maintenance.fragments.page_writer import Place
+from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 
 STYLES = [Style(*both) for both in product(Speaking, Timing)]
 NAMES = st.integers(0, 3)
 
 
-def address(pattern):
+def address(pattern: QuadPattern) -> str:
     return Place("http://e/data", pattern, 1, 1, 0).fragment
 
 
-def triple(n):
+def triple(n: int) -> Triple:
     return Triple(NamedNode(f"http://e/s{n}"), NamedNode(f"http://e/p{n % 2}"), Literal(n))
 
 
-def written(elements, style):
+def written(elements: list[Held], style: Style) -> list[Quad]:
     return [quad for n, held in enumerate(elements) for quad in style.written(held, f"urn:e:{n}", address)]
 
 
 @given(st.sampled_from(STYLES), st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), max_size=6))
-def test_elements_are_read_as_they_were_written_beside_triples_without_a_time(style, spans):
+def test_elements_are_read_as_they_were_written_beside_triples_without_a_time(
+    style: Style, spans: list[tuple[int, int]]
+) -> None:
     elements = [Held(triple(n), since, since + lasts) for n, (since, lasts) in enumerate(spans)]
     plain = Quad(NamedNode("http://e/t"), NamedNode("http://e/p1"), Literal("plain"))
     read = read_elements([plain, *written(elements, style)], style, address)
@@ -49,7 +52,7 @@ def test_elements_are_read_as_they_were_written_beside_triples_without_a_time(st
     assert not read.odd
 
 
-def test_flat_intervals_are_open_at_the_beginning_and_closed_at_the_end():
+def test_flat_intervals_are_open_at_the_beginning_and_closed_at_the_end() -> None:
     graph = NamedNode("http://e/g")
     quads = [
         Quad(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal(1), graph),
@@ -61,7 +64,7 @@ def test_flat_intervals_are_open_at_the_beginning_and_closed_at_the_end():
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking} {style.timing}")
-def test_an_element_that_ends_before_it_begins_is_odd_and_holds_never(style):
+def test_an_element_that_ends_before_it_begins_is_odd_and_holds_never(style: Style) -> None:
     quads = written([Held(triple(1), 2000, 1000)], style)
     read = read_elements(quads, style, address)
     if style.timing is not Timing.EXPIRATION:
@@ -69,7 +72,7 @@ def test_an_element_that_ends_before_it_begins_is_odd_and_holds_never(style):
         assert "before it begins" in read.odd[0]
 
 
-def test_a_time_that_is_none_and_a_graph_without_one_are_odd():
+def test_a_time_that_is_none_and_a_graph_without_one_are_odd() -> None:
     style, graph = Style(), NamedNode("http://e/g")
     element = Quad(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal(1), graph)
     assert "no time is said" in read_elements([element], style, address).odd[0]
@@ -79,7 +82,7 @@ def test_a_time_that_is_none_and_a_graph_without_one_are_odd():
 
 
 @pytest.mark.parametrize("timing", [Timing.INTERVAL, Timing.FLAT])
-def test_a_value_that_comes_back_holds_in_each_of_its_intervals(timing):
+def test_a_value_that_comes_back_holds_in_each_of_its_intervals(timing: Timing) -> None:
     style, spans = Style(Speaking.IMPLICIT, timing), [(1_000, 2_000), (5_000, 6_000), (2_000, 3_000)]
     read = read_elements(written([Held(triple(1), *span) for span in spans], style), style, address)
     assert {(held.since, held.until) for held in read.held} == set(spans)
@@ -87,7 +90,7 @@ def test_a_value_that_comes_back_holds_in_each_of_its_intervals(timing):
 
 
 @pytest.mark.parametrize("style", [Style(Speaking.GRAPH, timing) for timing in Timing], ids=str)
-def test_whichever_time_is_none_the_triple_holds_never(style):
+def test_whichever_time_is_none_the_triple_holds_never(style: Style) -> None:
     quads = written([Held(triple(1), 1_000, 2_000)], style)
     times = [
         n for n, quad in enumerate(quads) if isinstance(quad.object, Literal) and "date" in quad.object.datatype.value
@@ -103,7 +106,7 @@ def test_whichever_time_is_none_the_triple_holds_never(style):
         assert any("no date and time" in odd for odd in read.odd)
 
 
-def test_several_triples_of_one_graph_share_its_time():
+def test_several_triples_of_one_graph_share_its_time() -> None:
     style, graph = Style(), NamedNode("http://e/g")
     quads = [Quad(NamedNode("http://e/s"), NamedNode("http://e/p"), Literal(n), graph) for n in range(3)]
     assert len(read_elements([*quads, Quad(graph, EXPIRATION, date(5))], style, address).held) == 3

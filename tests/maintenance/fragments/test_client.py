@@ -1,9 +1,13 @@
 """The client of fragments over HTTP: requests counted, pages used again, hostile pages refused in words."""
 
 import gzip
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from fragment_sites import FragmentSite, Pages, PageSaid
 from pyoxigraph import Literal, NamedNode, Quad, RdfFormat, parse
+from terms import text_of
 
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.fragments.page_writer import Place, write_page
@@ -13,28 +17,28 @@ from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentErro
 from freshkeeper.maintenance.service.http.exchange import Deadline
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import source_of
-from freshkeeper.maintenance.service.transport import Request
+from freshkeeper.maintenance.service.transport import Reply, Request
 
 E = "http://e/"
 ALL = "SELECT * { ?s <http://e/p> ?o }"
 TRIG = {"Content-Type": "application/trig"}
 
 
-def quads(n):
+def quads(n: int) -> list[Quad]:
     return [Quad(NamedNode(f"{E}s{k}"), NamedNode(f"{E}p"), Literal(f"{k}")) for k in range(n)]
 
 
 class Asking:
     """A client whose clock is set by hand, and what it has sent."""
 
-    def __init__(self, url, most=1000, **more):
+    def __init__(self, url: str, most: int = 1000, **more: Any) -> None:
         self.sent, self.most, self.time = 0, most, 1_000_000.0
         self.client = FragmentsOverHttp(url, wall=lambda: self.time, **more)
 
-    def __call__(self, query=ALL):
+    def __call__(self, query: str = ALL) -> tuple[Reply, int]:
         before, allowed = self.sent, self.most
 
-        def counted():
+        def counted() -> bool:
             if self.sent - before >= allowed:
                 return False
             self.sent += 1
@@ -45,12 +49,12 @@ class Asking:
 
 
 @pytest.fixture
-def ask():
+def ask() -> Iterator[Callable[..., Asking]]:
     """Makes clients, which are closed with the test."""
     made = []
 
-    def make(*given, **more):
-        made.append(Asking(*given, **more))
+    def make(url: str, **more: Any) -> Asking:
+        made.append(Asking(url, **more))
         return made[-1]
 
     yield make
@@ -58,14 +62,23 @@ def ask():
         each.client.close()
 
 
-def page(data, total=None, number=1, per_page=100, base="http://127.0.0.1/data", pattern=None):
-    pattern = pattern or QuadPattern(predicate=NamedNode(f"{E}p"))
+def page(
+    data: list[Quad],
+    total: int | None = None,
+    number: int = 1,
+    per_page: int = 100,
+    base: str = "http://127.0.0.1/data",
+    pattern: QuadPattern | None = None,
+) -> bytes:
+    asked = pattern or QuadPattern(predicate=NamedNode(f"{E}p"))
     return write_page(
-        data, Place(base, pattern, number, per_page, len(data) if total is None else total), "application/trig"
+        data, Place(base, asked, number, per_page, len(data) if total is None else total), "application/trig"
     )
 
 
-def test_every_page_is_a_request_and_the_last_one_ends_it_also_where_it_is_full(sites, ask):
+def test_every_page_is_a_request_and_the_last_one_ends_it_also_where_it_is_full(
+    sites: Callable[..., FragmentSite], ask: Callable[..., Asking]
+) -> None:
     for n, pages in ((0, 1), (1, 1), (20, 2), (21, 3)):
         asking = ask(sites(quads(n), per_page=10).url, cached=False)
         asking()
@@ -73,7 +86,9 @@ def test_every_page_is_a_request_and_the_last_one_ends_it_also_where_it_is_full(
         assert (len(reply.rows), sent) == (n, pages)
 
 
-def test_a_page_is_used_again_until_it_expires_and_then_asked_for_by_its_etag(sites, ask):
+def test_a_page_is_used_again_until_it_expires_and_then_asked_for_by_its_etag(
+    sites: Callable[..., FragmentSite], ask: Callable[..., Asking]
+) -> None:
     now = [1_000_000_000]
     site = sites(quads(5), clock=lambda: now[0])
     asking = ask(site.url)
@@ -86,23 +101,27 @@ def test_a_page_is_used_again_until_it_expires_and_then_asked_for_by_its_etag(si
     assert site.server.made == 2, "the form and the fragment, which was said to be unchanged"
 
 
-def test_pages_that_are_not_to_be_used_again_are_asked_for_every_time(sites, ask):
+def test_pages_that_are_not_to_be_used_again_are_asked_for_every_time(
+    sites: Callable[..., FragmentSite], ask: Callable[..., Asking]
+) -> None:
     asking = ask(sites(quads(5)).url, cached=False)
     asking()
     assert asking()[1] == 1
 
 
-def test_compressed_pages_are_read(pages, ask):
+def test_compressed_pages_are_read(pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]) -> None:
     server = pages(lambda target: (200, {**TRIG, "Content-Encoding": "gzip"}, gzip.compress(page(quads(3)))))
     with pytest.raises(FetchError, match="name the host"):
         ask(server.url)()
-    body = []
+    body: list[bytes] = []
     server = pages(lambda target: (200, {**TRIG, "Content-Encoding": "gzip"}, body[0]))
     body.append(gzip.compress(page(quads(3), base=server.url)))
     assert len(ask(server.url)()[0].rows) == 3
 
 
-def test_what_the_budget_does_not_pay_for_is_not_sent(sites, ask):
+def test_what_the_budget_does_not_pay_for_is_not_sent(
+    sites: Callable[..., FragmentSite], ask: Callable[..., Asking]
+) -> None:
     asking = ask(sites(quads(50), per_page=10).url, most=3)
     with pytest.raises(NotSentError):
         asking()
@@ -125,13 +144,17 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_page_that_is_none_is_an_error_that_says_why(name, pages, ask):
+def test_a_page_that_is_none_is_an_error_that_says_why(
+    name: str, pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
+) -> None:
     body, said = HOSTILE[name]
     with pytest.raises(FetchError, match=said):
         ask(pages(lambda target: (200, TRIG, body)).url)()
 
 
-def test_a_form_whose_template_is_in_another_graph_is_none(pages, ask):
+def test_a_form_whose_template_is_in_another_graph_is_none(
+    pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
+) -> None:
     text = page(quads(2)).replace(b"hydra/core#template", b"hydra/core#other") + (
         b"<urn:g> { <urn:d> <http://www.w3.org/ns/hydra/core#search> _:b . } "
         b"<urn:h> { <urn:d> <http://www.w3.org/ns/hydra/core#search> <urn:f> . } "
@@ -141,14 +164,18 @@ def test_a_form_whose_template_is_in_another_graph_is_none(pages, ask):
         ask(pages(lambda target: (200, TRIG, text)).url)()
 
 
-def test_a_page_in_no_rdf_and_an_error_of_the_server_are_errors(pages, ask):
+def test_a_page_in_no_rdf_and_an_error_of_the_server_are_errors(
+    pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
+) -> None:
     with pytest.raises(FetchError, match="text/html, and no RDF"):
         ask(pages(lambda target: (200, {"Content-Type": "text/html"}, b"")).url)()
     with pytest.raises(FetchError, match="503"):
         ask(pages(lambda target: (503, {}, b"")).url)()
 
 
-def test_another_host_is_followed_only_where_it_is_allowed(sites, pages, ask):
+def test_another_host_is_followed_only_where_it_is_allowed(
+    sites: Callable[..., FragmentSite], pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
+) -> None:
     there = sites(quads(3))
     here = pages(lambda target: (200, TRIG, page([], base=there.url)))
     with pytest.raises(FetchError, match="name the host under `hosts`"):
@@ -157,11 +184,11 @@ def test_another_host_is_followed_only_where_it_is_allowed(sites, pages, ask):
     assert len(ask(here.url, hosts=frozenset([host]))()[0].rows) == 3
 
 
-def _paging(pages, count, body):
+def _paging(pages: Callable[..., Pages], count: int, body: Callable[..., Any]) -> Pages:
     """Pages that go on for ever."""
-    made = []
+    made: list[Pages] = []
 
-    def said(target):
+    def said(target: str) -> tuple[int, dict[str, str], bytes]:
         number = int(target.rpartition("page=")[2]) if "page=" in target else 1
         data = body(number)
         place = Place(made[0].url, QuadPattern(predicate=NamedNode(f"{E}p")), number, 10, 10**12)
@@ -172,14 +199,16 @@ def _paging(pages, count, body):
     return made[0]
 
 
-def test_paging_without_an_end_is_ended(pages, ask):
+def test_paging_without_an_end_is_ended(pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]) -> None:
     server = _paging(pages, 30, lambda number: quads(400)[number:])
     with pytest.raises(FetchError, match="go on and on"):
         ask(server.url)()
     assert len(server.targets) < 10
 
 
-def test_pages_without_data_end_a_fragment_and_a_count_that_lies_is_counted(pages, ask):
+def test_pages_without_data_end_a_fragment_and_a_count_that_lies_is_counted(
+    pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
+) -> None:
     asking = ask(_paging(pages, 7_000, lambda number: quads(10) if number == 1 else []).url)
     reply, _ = asking()
     assert len(reply.rows) == 10
@@ -187,10 +216,12 @@ def test_pages_without_data_end_a_fragment_and_a_count_that_lies_is_counted(page
     assert "1 fragments had another count than triples" in asking.client.oddities()[0]
 
 
-def test_a_page_that_comes_back_to_itself_is_an_error(pages, ask):
-    made = []
+def test_a_page_that_comes_back_to_itself_is_an_error(
+    pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
+) -> None:
+    made: list[Pages] = []
 
-    def said(target):
+    def said(target: str) -> tuple[int, dict[str, str], bytes]:
         text = write_page(
             quads(10), Place(made[0].url, QuadPattern(predicate=NamedNode(f"{E}p")), 1, 10, 20), "application/trig"
         )
@@ -201,8 +232,10 @@ def test_a_page_that_comes_back_to_itself_is_an_error(pages, ask):
         ask(made[0].url)()
 
 
-def test_quads_of_another_fragment_are_left_out_and_counted(pages, ask):
-    made = []
+def test_quads_of_another_fragment_are_left_out_and_counted(
+    pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
+) -> None:
+    made: list[Pages] = []
     stray = Quad(NamedNode(f"{E}s"), NamedNode(f"{E}other"), Literal("x"))
     made.append(pages(lambda target: (200, TRIG, page([*quads(2), stray], base=made[0].url))))
     asking = ask(made[0].url)
@@ -211,10 +244,12 @@ def test_quads_of_another_fragment_are_left_out_and_counted(pages, ask):
     assert any("1 triples stood on pages of fragments" in odd for odd in asking.client.oddities())
 
 
-def test_blank_nodes_that_join_patterns_are_an_error_and_not_an_empty_answer(pages, ask):
-    made = []
+def test_blank_nodes_that_join_patterns_are_an_error_and_not_an_empty_answer(
+    pages: Callable[[PageSaid], Pages], ask: Callable[..., Asking]
+) -> None:
+    made: list[Pages] = []
 
-    def said(target):
+    def said(target: str) -> tuple[int, dict[str, str], bytes]:
         text = page([], base=made[0].url) + b"_:b <http://e/p> 1 ."
         return 200, TRIG, text
 
@@ -224,11 +259,11 @@ def test_blank_nodes_that_join_patterns_are_an_error_and_not_an_empty_answer(pag
         ask(made[0].url)("SELECT * { ?x <http://e/p> ?y . ?z <http://e/p> ?y . ?x <http://e/p> ?n }")
 
 
-def test_named_graphs_are_asked_for_by_name(sites, ask):
+def test_named_graphs_are_asked_for_by_name(sites: Callable[..., FragmentSite], ask: Callable[..., Asking]) -> None:
     data = list(parse("<a:g> { <a:s> <a:p> 1 } <a:h> { <a:s> <a:p> 2 } <a:g> <a:until> 5 .", format=RdfFormat.TRIG))
     asking = ask(sites(data).url)
     found, _ = asking("SELECT * { GRAPH ?g { ?s <a:p> ?n } ?g <a:until> ?t }")
-    assert [row["n"].value for row in found.rows] == ["1"]
+    assert [text_of(row["n"]) for row in found.rows] == ["1"]
     assert len(asking("SELECT * { GRAPH <a:h> { ?s ?p ?n } }")[0].rows) == 1
     assert len(asking("SELECT * { ?s <a:p> ?n }")[0].rows) == 0, "the default graph is a graph of its own"
 
@@ -236,11 +271,13 @@ def test_named_graphs_are_asked_for_by_name(sites, ask):
 @pytest.mark.parametrize(
     "term", ["http://e/x", '"plain"', '"with "quotes""', '"Town"@en', '"1"^^http://www.w3.org/2001/XMLSchema#integer']
 )
-def test_terms_in_addresses_are_read_as_they_are_written(term):
-    assert written(read_term(term)) == term
+def test_terms_in_addresses_are_read_as_they_are_written(term: str) -> None:
+    found = read_term(term)
+    assert found is not None
+    assert written(found) == term
 
 
-def test_templates_are_filled_as_they_are_written():
+def test_templates_are_filled_as_they_are_written() -> None:
     pattern = QuadPattern(NamedNode("a:é"), None, Literal("x y"))
     roles = {"subject": "s", "predicate": "p", "object": "o"}
     for template, address in {
@@ -251,7 +288,9 @@ def test_templates_are_filled_as_they_are_written():
         assert SearchForm(template, roles).address(pattern) == address
 
 
-def test_a_source_of_fragments_is_one_line_of_yaml_and_knows_the_price_of_its_pages(sites):
+def test_a_source_of_fragments_is_one_line_of_yaml_and_knows_the_price_of_its_pages(
+    sites: Callable[..., FragmentSite],
+) -> None:
     source = source_of(config_of({"fragments": sites(quads(3)).url, "volatile": f"{E}p"}, "test"))
     reply = source.transport.send([Request(ALL)], 0, 10).replies[0]
     assert (len(reply.rows), reply.sent) == (3, 2)

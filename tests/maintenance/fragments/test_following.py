@@ -1,16 +1,20 @@
 """Queries over data that say how long they hold: split, asked again when they expire, never delivered beyond that."""
 
 from collections import Counter
+from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
-from pyoxigraph import Literal, NamedNode, Triple
+from pyoxigraph import Literal, NamedNode, Quad, Triple
+from terms import solutions
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
 from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData, read_elements_file
-from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
+from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery, Moment
 from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
 from freshkeeper.maintenance.fragments.following import Following, Pauses
@@ -19,7 +23,7 @@ from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverH
 from freshkeeper.maintenance.fragments.page_requests import PageRequests
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
-from freshkeeper.maintenance.service.http.exchange import Answer
+from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
 from freshkeeper.maintenance.service.limits.breaker import Breaker
 from freshkeeper.maintenance.service.limits.rate import Limit, Rate
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
@@ -38,23 +42,26 @@ STYLES = [Style(speaking, timing) for speaking in Speaking for timing in Timing]
 class Time:
     """A clock that goes on by requests and sleeps; the source's may be ahead."""
 
-    def __init__(self, per_request=5, ahead=0):
+    def __init__(self, per_request: int = 5, ahead: int = 0) -> None:
         self.ms, self.per_request, self.ahead = START, per_request, ahead
 
-    def sleep(self, seconds):
+    def sleep(self, seconds: float) -> bool:
         self.ms += round(seconds * 1000)
         return True
 
+    def pause(self, seconds: float) -> None:
+        self.sleep(seconds)
 
-class Wire:
+
+class Wire(ConnectionPool):
     """Exchanges with a server in this process: each takes a while by the clock, and is counted."""
 
-    clock, max_bytes = staticmethod(lambda: 0.0), 32_000_000
+    def __init__(self, server: FragmentServer, time: Time, ahead: int | None = None) -> None:
+        super().__init__(clock=lambda: 0.0, max_bytes=32_000_000)
+        self.server, self.time, self.ahead = server, time, ahead
+        self.targets: list[str] = []
 
-    def __init__(self, server, time, ahead=None):
-        self.server, self.time, self.targets, self.ahead = server, time, [], ahead
-
-    def exchange(self, call, deadline):
+    def exchange(self, call: Call, deadline: Deadline) -> Answer:
         assert deadline.go()
         target = "/" + call.url.split("/", 3)[3]
         self.targets.append(target)
@@ -67,14 +74,22 @@ class Wire:
         given["date"] = formatdate((self.time.ms + ahead) // 1000, usegmt=True)
         return Answer(int(code), reason, given, answer.body)
 
-    def close(self):
+    def close(self) -> None:
         """Nothing is open."""
 
 
 def world(
-    style=GRAPHS, number=10, lasts=10_000, until=600_000, time=None, elements=None, history=False, found=False, **more
-):
-    time = time or Time()
+    style: Style = GRAPHS,
+    number: int = 10,
+    lasts: int = 10_000,
+    until: int = 600_000,
+    clock: Time | None = None,
+    elements: list[Held] | None = None,
+    history: bool = False,
+    found: bool = False,
+    **more: Any,
+) -> tuple[Time, list[Held], list[Quad], Wire, Callable[..., Any]]:
+    time = clock or Time()
     static, held = trains(number, lasts, START + until, START - START % lasts)
     held = held if elements is None else elements
     data = AnnotatedData(static, held, style, "http://source/data", history)
@@ -82,12 +97,12 @@ def world(
     wire = Wire(server, time)
     client = FragmentsOverHttp("http://source/data", pool=wire, wall=lambda: time.ms / 1000)
     limiter = RateLimiter(clock=lambda: time.ms / 1000, wall=lambda: time.ms / 1000)
-    requests = PageRequests(limiter, pause=time.sleep)
+    requests = PageRequests(limiter, pause=time.pause)
     source = AnnotatedSource(client, None if found else style, requests=requests)
     return time, held, static, wire, partial(AnnotatedQuery, [source], **more)
 
 
-def true_at(held, static, at):
+def true_at(held: list[Held], static: list[Quad], at: int) -> Counter[Any]:
     """What the query answers at an instant of the source's clock, by its elements."""
     now = {
         (h.triple.subject, h.triple.predicate.value.removeprefix(T)): h.triple.object
@@ -101,17 +116,18 @@ def true_at(held, static, at):
     return Counter(tuple(map(str, row)) for row in rows if None not in row)
 
 
-def rows_of(moment):
+def rows_of(moment: Moment) -> Counter[Any]:
     names = ("id", "delay", "platform", "sign", "route", "at")
     return Counter(tuple(str(row[name]) for name in names) for row in moment.rows)
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking}-{style.timing}")
-def test_answers_are_true_in_every_style_at_every_expiry(style):
+def test_answers_are_true_in_every_style_at_every_expiry(style: Style) -> None:
     time, held, static, _, source = world(style, number=5)
     following = Following(source(QUERY), pauses=Pauses(skew=10))
     for n, delivered in enumerate(following.run(time.sleep)):
         moment = delivered.moment
+        assert following.parts is not None
         assert {p.value.removeprefix(T) for p in following.parts.dynamic} == {"delay", "platform"}
         assert rows_of(moment) == true_at(held, static, moment.at), n
         assert rows_of(moment) == true_at(held, static, moment.until - 1)
@@ -124,10 +140,10 @@ def test_answers_are_true_in_every_style_at_every_expiry(style):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("trains_", "minutes", "ahead"), [(100, 20, 0), (20, 20, 7_300), (20, 20, -4_900)])
-def test_hours_of_trains_have_no_answer_beyond_its_interval(trains_, minutes, ahead):
+def test_hours_of_trains_have_no_answer_beyond_its_interval(trains_: int, minutes: int, ahead: int) -> None:
     time = Time(ahead=ahead)
     time.ms += 20_000
-    time, held, static, wire, source = world(number=trains_, until=minutes * 60_000 + 60_000, time=time)
+    time, held, static, wire, source = world(number=trains_, until=minutes * 60_000 + 60_000, clock=time)
     following = Following(source(QUERY), pauses=Pauses(skew=100))
     began, wrong = time.ms, 0
     for delivered in following.run(time.sleep):
@@ -143,9 +159,9 @@ def test_hours_of_trains_have_no_answer_beyond_its_interval(trains_, minutes, ah
     assert sum("headSign" in target for target in wire.targets) == 1
 
 
-def test_clocks_that_disagree_are_told():
+def test_clocks_that_disagree_are_told() -> None:
     for ahead, said in ((90_000, "its clock is 90 s ahead of ours"), (-90_000, "its clock is 89 s behind ours")):
-        time, held, static, _, source = world(number=3, time=Time(ahead=ahead))
+        time, held, static, _, source = world(number=3, clock=Time(ahead=ahead))
         query = source(QUERY)
         moment = query.evaluate(query.parts())
         assert rows_of(moment) == true_at(held, static, time.ms + ahead)
@@ -156,7 +172,7 @@ def test_clocks_that_disagree_are_told():
     assert query.sources[0].client.oddities() == []
 
 
-def test_a_predicate_of_which_there_is_nothing_yet_may_change():
+def test_a_predicate_of_which_there_is_nothing_yet_may_change() -> None:
     _, held = trains(2, 10_000, START + 100_000, START + 30_000)
     for style in STYLES:
         time, *_, source = world(style, elements=held, number=2)
@@ -169,7 +185,7 @@ def test_a_predicate_of_which_there_is_nothing_yet_may_change():
         assert seen[-1] == 2, style
 
 
-def test_static_parts_are_asked_for_once_and_dynamic_ones_whenever_they_expire():
+def test_static_parts_are_asked_for_once_and_dynamic_ones_whenever_they_expire() -> None:
     time, _, _, wire, source = world()
     following = Following(source(QUERY))
     for delivered in following.run(time.sleep):
@@ -181,7 +197,7 @@ def test_static_parts_are_asked_for_once_and_dynamic_ones_whenever_they_expire()
         assert sum(name in target for target in wire.targets) == times
 
 
-def test_an_evaluation_of_a_hundred_trains_takes_twelve_requests_at_most():
+def test_an_evaluation_of_a_hundred_trains_takes_twelve_requests_at_most() -> None:
     _, held, static, wire, source = world(number=100)
     query = source(QUERY)
     moment = query.evaluate(query.parts())
@@ -189,13 +205,13 @@ def test_an_evaluation_of_a_hundred_trains_takes_twelve_requests_at_most():
     assert len(wire.targets) <= 12
 
 
-def test_what_changes_may_be_said_by_hand():
+def test_what_changes_may_be_said_by_hand() -> None:
     *_, wire, source = world(dynamic=frozenset([NamedNode(f"{T}delay"), NamedNode(f"{T}platform")]))
     assert len(source(QUERY).parts().dynamic) == 2
     assert not wire.targets
 
 
-def test_where_nothing_holds_it_backs_off_and_comes_back():
+def test_where_nothing_holds_it_backs_off_and_comes_back() -> None:
     _, held = trains(2, 10_000, START + 10_000, START)
     later = [Held(one.triple, one.since + 60_000, one.until + 260_000) for one in held]
     for twice, most in ((False, 9), (True, 40)):
@@ -211,19 +227,21 @@ def test_where_nothing_holds_it_backs_off_and_comes_back():
         assert following.evaluations <= most
 
 
-def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_delivered():
+def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_delivered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     time, held, static, wire, source = world()
     following = Following(source(QUERY))
     exchange, away = wire.exchange, range(START + 15_000, START + 45_000)
 
-    def failing(call, deadline):
+    def failing(call: Call, deadline: Deadline) -> Answer:
         if time.ms in away:
             assert deadline.go()
             time.ms += 5
             raise FetchError("connection: it broke", again=True)
         return exchange(call, deadline)
 
-    wire.exchange = failing
+    monkeypatch.setattr(wire, "exchange", failing)
     for delivered in following.run(time.sleep):
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
         assert time.ms not in away
@@ -232,7 +250,7 @@ def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_d
     assert 3 <= following.failed <= 7
 
 
-def test_new_and_gone_answers():
+def test_new_and_gone_answers() -> None:
     time, *_, source = world(number=3)
     for operator, counts in ((Operator.ISTREAM, [3, 3]), (Operator.DSTREAM, [0, 3])):
         following = Following(source(QUERY), operator)
@@ -244,7 +262,7 @@ def test_new_and_gone_answers():
         assert found == counts
 
 
-def test_jitter_delays_and_never_hastens():
+def test_jitter_delays_and_never_hastens() -> None:
     time, *_, source = world()
     following = Following(source(QUERY), pauses=Pauses(skew=50, jitter=500), random=Random(1))
     untils, ats = [], []
@@ -258,7 +276,7 @@ def test_jitter_delays_and_never_hastens():
 
 @pytest.mark.parametrize("holding", [True, False])
 @pytest.mark.parametrize("style", [style for style in STYLES if style.timing is not Timing.EXPIRATION], ids=str)
-def test_a_history_that_is_kept_changes_no_answer(style, holding):
+def test_a_history_that_is_kept_changes_no_answer(style: Style, holding: bool) -> None:
     time, held, static, _, source = world(style, number=2, history=True)
     following = Following(source(QUERY))
     following.query.sources[0].holding = holding
@@ -269,7 +287,7 @@ def test_a_history_that_is_kept_changes_no_answer(style, holding):
             break
 
 
-def test_a_query_of_static_data_alone_is_answered_once():
+def test_a_query_of_static_data_alone_is_answered_once() -> None:
     time, *_, source = world()
     following = Following(source(f"SELECT * {{ ?id <{T}headSign> ?sign }}"))
     assert [len(delivered.rows) for delivered in following.run(time.sleep)] == [10]
@@ -289,7 +307,7 @@ def test_a_query_of_static_data_alone_is_answered_once():
         "[ t:delay ?d ] t:headSign ?s",
     ],
 )
-def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_holds(pattern):
+def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_holds(pattern: str) -> None:
     from pyoxigraph import Quad, Store
 
     query = f"PREFIX t: <{T}> SELECT * {{ {pattern} }}"
@@ -304,7 +322,7 @@ def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_
                 store.add(Quad(one.triple.subject, one.triple.predicate, one.triple.object))
         assert Counter(str(sorted(row.items(), key=str)) for row in moment.rows) == Counter(
             str(sorted(((v.value, row[v]) for v in found.variables if row[v] is not None), key=str))
-            for found in [store.query(query)]
+            for found in [solutions(store.query(query))]
             for row in found
         )
 
@@ -319,10 +337,10 @@ def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_
         ("SELECT * {", "no SPARQL"),
     ],
 )
-def test_queries_that_cannot_be_followed_are_refused_in_words(query, said):
+def test_queries_that_cannot_be_followed_are_refused_in_words(query: str, said: str) -> None:
     *_, source = world()
 
-    def explain():
+    def explain() -> object:
         asked = source(query)
         return asked.asked(asked.parts())
 
@@ -338,14 +356,14 @@ def test_queries_that_cannot_be_followed_are_refused_in_words(query, said):
         ("1000\t2000\tnonsense", "line 1"),
     ],
 )
-def test_elements_that_are_none_are_errors_with_their_line(line, said, tmp_path):
+def test_elements_that_are_none_are_errors_with_their_line(line: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "elements"
     file.write_text(line)
     with pytest.raises(InputError, match=said):
         read_elements_file(file)
 
 
-def test_pages_of_changing_data_say_when_they_expire():
+def test_pages_of_changing_data_say_when_they_expire() -> None:
     time, held, _, wire, _ = world()
     answer = wire.server.answer("GET", f"/data?predicate={T}delay", {"host": "e"})
     ends = min(one.until for one in held if one.since <= time.ms < one.until)
@@ -354,7 +372,7 @@ def test_pages_of_changing_data_say_when_they_expire():
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking}-{style.timing}")
-def test_how_times_are_said_is_found_by_asking(style):
+def test_how_times_are_said_is_found_by_asking(style: Style) -> None:
     _, held, static, wire, source = world(style, number=5, found=True)
     asked = source(QUERY)
     parts = asked.parts()
@@ -364,18 +382,19 @@ def test_how_times_are_said_is_found_by_asking(style):
     assert len(wire.targets) <= 24
 
 
-def test_a_source_that_says_times_in_two_ways_must_be_told_which():
+def test_a_source_that_says_times_in_two_ways_must_be_told_which() -> None:
     *_, wire, source = world(found=True)
     flat = Style(Speaking.SINGLETON, Timing.FLAT)
     quads = flat.written(
         Held(Triple(NamedNode(f"{T}1"), NamedNode(f"{T}late"), Literal(1)), START, START + 1_000), "urn:other", str
     )
+    assert isinstance(wire.server.data, AnnotatedData)
     wire.server.data._store.extend(quads)
     with pytest.raises(ConfigError, match="--speaking graph --timing expiration and --speaking singleton"):
         source(QUERY).parts()
 
 
-def test_times_that_are_said_only_later_are_found_later():
+def test_times_that_are_said_only_later_are_found_later() -> None:
     _, held = trains(2, 10_000, START + 100_000, START + 30_000)
     time, _, static, _, source = world(elements=held, number=2, found=True)
     following, seen = Following(source(QUERY)), []
@@ -388,7 +407,7 @@ def test_times_that_are_said_only_later_are_found_later():
 
 
 @pytest.mark.parametrize("style", [Style(), Style(Speaking.SINGLETON, Timing.FLAT)], ids=str)
-def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style):
+def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style: Style) -> None:
     time, held, static, wire, source = world(style, number=20, until=900_000, history=True)
     following, sent = Following(source(QUERY)), []
     for delivered in following.run(time.sleep):
@@ -400,16 +419,18 @@ def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style):
     assert all("instant=now" in target for target in wire.targets if "delay" in target)
 
 
-def test_no_evaluation_spends_more_than_its_budget_and_what_is_late_comes_later():
+def test_no_evaluation_spends_more_than_its_budget_and_what_is_late_comes_later() -> None:
     time, held, static, wire, source = world(number=5)
     following, asked = Following(source(QUERY, ledger=Ledger(BudgetRule.of(3, bank=6)))), []
-    said = []
+    said: list[str] = []
     following.tell = said.append
     for delivered in following.run(time.sleep):
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
+        assert following.query.ledger is not None
         asked.append((following.query.ledger.evaluations, len(wire.targets)))
         if following.evaluations == 8:
             break
+    assert following.query.ledger is not None
     following.query.ledger.check()
     assert all(sent <= 3 * evaluations for evaluations, sent in asked)
     assert following.failed >= 1
@@ -417,7 +438,7 @@ def test_no_evaluation_spends_more_than_its_budget_and_what_is_late_comes_later(
     assert following.query.ledger.spent == len(wire.targets)
 
 
-def test_requests_wait_for_the_rate_limit_and_a_source_that_is_down_is_left_alone():
+def test_requests_wait_for_the_rate_limit_and_a_source_that_is_down_is_left_alone() -> None:
     time, *_, wire, source = world(number=5)
     query = source(QUERY)
     requests = query.sources[0].requests
@@ -432,13 +453,13 @@ def test_requests_wait_for_the_rate_limit_and_a_source_that_is_down_is_left_alon
         query.evaluate(query.parts())
 
 
-def test_several_sources_are_asked_as_one_and_by_the_clock_of_the_first():
+def test_several_sources_are_asked_as_one_and_by_the_clock_of_the_first() -> None:
     time, held, static, *_ = world(number=5)
     first = [one for one in held if one.triple.predicate.value == f"{T}delay"]
     other = [one for one in held if one.triple.predicate.value == f"{T}platform"]
     flat = Style(Speaking.SINGLETON, Timing.FLAT)
 
-    def served(elements, quads, style, ahead):
+    def served(elements: list[Held], quads: list[Quad], style: Style, ahead: int) -> AnnotatedSource:
         moved = [Held(one.triple, one.since + ahead, one.until + ahead) for one in elements]
         server = FragmentServer(AnnotatedData(quads, moved, style), lambda: time.ms + ahead, "/data")
         wire = Wire(server, time, ahead)
@@ -453,4 +474,5 @@ def test_several_sources_are_asked_as_one_and_by_the_clock_of_the_first():
         if following.evaluations == 6:
             break
     assert following.evaluations == 6
+    assert following.parts is not None
     assert set(following.parts.styles) == {Style(), flat}

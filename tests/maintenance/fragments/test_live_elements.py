@@ -2,14 +2,19 @@
 
 import socket
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from pyoxigraph import Literal, NamedNode, Quad
+from terms import text_of
 
 from freshkeeper.maintenance.fragments.annotated_data import SHORT, AnnotatedData, read_element
+from freshkeeper.maintenance.fragments.annotation_style import Held
 from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
 from freshkeeper.maintenance.fragments.live_elements import LiveElements
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+from freshkeeper.maintenance.fragments.served_data import Serving
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -18,26 +23,26 @@ STATIC = [Quad(NamedNode(f"{E}t"), NamedNode(f"{E}sign"), Literal("Ghent"))]
 DELAY = QuadPattern(predicate=NamedNode(f"{E}delay"))
 
 
-def line(since, until, value, predicate="delay"):
+def line(since: int, until: int, value: str, predicate: str = "delay") -> str:
     return f'{since}\t{until}\t<{E}t> <{E}{predicate}> "{value}" .'
 
 
-def held(*given):
-    return read_element(line(*given), "here")
+def held(since: int, until: int, value: str, predicate: str = "delay") -> Held:
+    return read_element(line(since, until, value, predicate), "here")
 
 
-def delays(data, now):
+def delays(data: Serving, now: int) -> list[str]:
     quads, _ = data.slice(DELAY, 0, 10, now)
-    return [quad.object.value for quad in quads]
+    return [text_of(quad.object) for quad in quads]
 
 
-def test_an_element_is_served_from_when_it_holds_until_it_ends():
+def test_an_element_is_served_from_when_it_holds_until_it_ends() -> None:
     data = AnnotatedData(STATIC, [])
     assert data.add(held(2_000, 3_000, "late"), 1_000) == ""
     assert [delays(data, now) for now in (1_999, 2_000, 2_999, 3_000)] == [[], ["late"], ["late"], []]
 
 
-def test_what_began_already_is_served_at_once_and_what_is_over_is_not():
+def test_what_began_already_is_served_at_once_and_what_is_over_is_not() -> None:
     data = AnnotatedData(STATIC, [])
     assert data.add(held(1_000, 3_000, "late"), 2_000) == ""
     assert delays(data, 2_000) == ["late"]
@@ -45,7 +50,7 @@ def test_what_began_already_is_served_at_once_and_what_is_over_is_not():
     assert "never changes" in data.add(held(3_000, 4_000, "Bruges", "sign"), 2_000)
 
 
-def test_nothing_is_kept_of_elements_that_are_over():
+def test_nothing_is_kept_of_elements_that_are_over() -> None:
     data = AnnotatedData(STATIC, [])
     for now in range(1_000, 30_000, 10):
         data.add(held(now, now + 10, "late"), now)
@@ -54,12 +59,12 @@ def test_nothing_is_kept_of_elements_that_are_over():
     assert len(data._store) <= 5
 
 
-def cache_control(data, now, predicate="delay"):
+def cache_control(data: AnnotatedData, now: int, predicate: str = "delay") -> str:
     server = FragmentServer(data, lambda: now, "/d")
     return server.answer("GET", f"/d?predicate={E}{predicate}", {"host": "h"}).headers["Cache-Control"]
 
 
-def test_pages_may_be_kept_no_longer_than_live_elements_are_announced():
+def test_pages_may_be_kept_no_longer_than_live_elements_are_announced() -> None:
     for notice, said in (
         (0, "no-cache"),
         (5_000, "public, max-age=5"),
@@ -74,9 +79,10 @@ def test_pages_may_be_kept_no_longer_than_live_elements_are_announced():
     assert promised.add(held(6_000, 9_000, "later"), 1_000) == ""
 
 
-def test_of_a_history_what_holds_now_is_a_fragment_of_its_own():
+def test_of_a_history_what_holds_now_is_a_fragment_of_its_own() -> None:
     data = AnnotatedData(STATIC, [held(n * 1_000, (n + 1) * 1_000, str(n)) for n in range(1, 9)], history=True)
     assert len(delays(data, 8_500)) == 8
+    assert data.holding is not None
     assert delays(data.holding, 8_500) == ["8"]
     server = FragmentServer(data, lambda: 8_500, "/d")
     target = f"/d?predicate={E}delay&instant=now"
@@ -87,29 +93,33 @@ def test_of_a_history_what_holds_now_is_a_fragment_of_its_own():
     assert b"no" in FragmentServer(AnnotatedData(STATIC, []), lambda: 1, "/d").answer("GET", target, {"host": "h"}).body
 
 
-def test_a_file_that_grows_is_followed_and_lines_that_are_none_are_counted(tmp_path):
-    file, said, came = tmp_path / "delays.tsv", [], []
+def test_a_file_that_grows_is_followed_and_lines_that_are_none_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "delays.tsv"
+    said: list[str] = []
+    came: list[Held] = []
     file.write_text(line(1, 2, "a") + "\nnonsense\n" + line(3, 4, "b")[:20])
 
-    def grows():
+    def grows() -> bool:
         with file.open("a") as more:
             more.write(line(3, 4, "b")[20:] + "\n")
         return len(came) < 2
 
-    live = LiveElements(
-        f"follow:{file}", lambda held: [came.append(one) or "" for one in held], said.append, wait=grows
-    )
+    def comes(held: Sequence[Held]) -> list[str]:
+        came.extend(held)
+        return [""] * len(held)
+
+    live = LiveElements(f"follow:{file}", comes, said.append, wait=grows)
     live.run()
-    assert [one.triple.object.value for one in came[:2]] == ["a", "b"]
+    assert [text_of(one.triple.object) for one in came[:2]] == ["a", "b"]
     assert "line 2: 'nonsense' is not <since ms>" in said[0]
     assert live.refused >= 1
 
 
-def test_a_connection_is_read_and_made_again_when_it_ends():
+def test_a_connection_is_read_and_made_again_when_it_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         came, enough = [], threading.Event()
 
-        def take(held):
+        def take(held: list[Held]) -> list[str]:
             came.extend(held)
             if len(came) == 3:
                 enough.set()
@@ -123,12 +133,12 @@ def test_a_connection_is_read_and_made_again_when_it_ends():
             with connection:
                 connection.sendall("".join(line(1, 2, value) + "\n" for value in lines).encode())
         assert enough.wait(10)
-    assert [one.triple.object.value for one in came] == ["a", "b", "c"]
+    assert [text_of(one.triple.object) for one in came] == ["a", "b", "c"]
 
 
-def test_a_connection_may_end_it():
+def test_a_connection_may_end_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        said = []
+        said: list[str] = []
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         live = LiveElements(address, lambda held: [""] * len(held), said.append, on_loss=OnLoss.END)
         reading = threading.Thread(target=live.run, daemon=True)
@@ -142,7 +152,7 @@ def test_a_connection_may_end_it():
 
 
 @pytest.mark.parametrize("written", ["delays.tsv", "follow:none.tsv", "ftp://h"])
-def test_what_is_no_live_stream_is_an_error(written, tmp_path, monkeypatch):
+def test_what_is_no_live_stream_is_an_error(written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError):
         LiveElements(written, lambda held: [], print)

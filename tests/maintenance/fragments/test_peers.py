@@ -2,15 +2,20 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fragment_peers import LdfServer, by_comunica
 from fragment_queries import PREFIX, QUERIES, SOCIAL, E
-from pyoxigraph import Literal, RdfFormat, Store, Triple, parse, serialize
+from fragment_sites import FragmentSite
+from pyoxigraph import Literal, Quad, RdfFormat, Store, Triple, parse, serialize
+from terms import solutions
 
 from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
-from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
+from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery, Moment
 from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
@@ -27,31 +32,36 @@ TRAINS = "".join(
 )
 
 
-def bag(rows):
+def bag(rows: Iterable[Mapping[str, object]]) -> Counter[Any]:
     return Counter(tuple(sorted((name, str(term)) for name, term in row.items())) for row in rows)
 
 
-def truth(quads, query):
+def truth(quads: list[Quad], query: str) -> Counter[Any]:
     store = Store()
     store.extend(quads)
-    found = store.query(sound(query))
+    found = solutions(store.query(sound(query)))
     names = [variable.value for variable in found.variables]
     return bag({n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found)
 
 
-def counting():
+def counting() -> tuple[list[Any], Deadline]:
     """A client's requests are counted where they are let through."""
-    sent = []
-    return sent, Deadline(go=lambda: sent.append(1) is None)
+    sent: list[int] = []
+
+    def go() -> bool:
+        sent.append(1)
+        return True
+
+    return sent, Deadline(go=go)
 
 
 @pytest.fixture
-def ldf(tmp_path):
+def ldf(tmp_path: Path) -> Iterator[Callable[..., LdfServer]]:
     made = []
 
-    def make(quads):
+    def make(quads: list[Quad]) -> LdfServer:
         file = tmp_path / "data.nq"
-        file.write_bytes(serialize(quads, format=RdfFormat.N_QUADS))
+        serialize(quads, file, format=RdfFormat.N_QUADS)
         made.append(LdfServer(file))
         return made[-1]
 
@@ -60,7 +70,7 @@ def ldf(tmp_path):
         server.stop()
 
 
-def test_our_client_has_the_rows_of_thirty_queries_from_ldf_server(ldf):
+def test_our_client_has_the_rows_of_thirty_queries_from_ldf_server(ldf: Callable[..., LdfServer]) -> None:
     client = FragmentsOverHttp(ldf(DATA).url)
     try:
         for query in QUERIES:
@@ -70,13 +80,15 @@ def test_our_client_has_the_rows_of_thirty_queries_from_ldf_server(ldf):
         client.close()
 
 
-def test_comunica_has_the_rows_of_thirty_queries_from_our_server(sites):
+def test_comunica_has_the_rows_of_thirty_queries_from_our_server(sites: Callable[..., FragmentSite]) -> None:
     found = by_comunica(sites(DATA, per_page=4).url, [PREFIX + query for query in QUERIES])
     for query, rows in zip(QUERIES, found, strict=True):
         assert bag(rows) == truth(DATA, PREFIX + query), query
 
 
-def test_a_hundred_trains_with_three_patterns_take_twelve_requests_at_most_of_either_server(sites, ldf):
+def test_a_hundred_trains_with_three_patterns_take_twelve_requests_at_most_of_either_server(
+    sites: Callable[..., FragmentSite], ldf: Callable[..., LdfServer]
+) -> None:
     quads = list(parse(TRAINS, format=RdfFormat.TURTLE))
     query = f"SELECT * {{ ?x <{E}delay> ?d ; <{E}platform> ?p ; <{E}sign> ?s }}"
     for url in (sites(quads).url, ldf(quads).url):
@@ -92,7 +104,7 @@ ANNOTATED = Style(Speaking.GRAPH, Timing.INTERVAL)
 CHANGING = {f"{E}n", f"{E}knows"}
 
 
-def annotated(at):
+def annotated(at: int) -> tuple[list[Quad], list[Held], list[Quad]]:
     """The data with two predicates that hold now, and a year ago were others."""
     year = 31_536_000_000
     static = [quad for quad in DATA if quad.predicate.value not in CHANGING]
@@ -103,7 +115,7 @@ def annotated(at):
     return static, held, [*static, *marked]
 
 
-def followed(url):
+def followed(url: str) -> dict[str, Moment]:
     """The queries that can be followed, with their rows by our client; the others name no predicate, or have a path."""
     client, found = FragmentsOverHttp(url), {}
     source = AnnotatedSource(client)  # how times are said is found
@@ -117,7 +129,9 @@ def followed(url):
     return found
 
 
-def test_annotated_data_have_the_rows_of_what_holds_now_on_either_server(sites, ldf):
+def test_annotated_data_have_the_rows_of_what_holds_now_on_either_server(
+    sites: Callable[..., FragmentSite], ldf: Callable[..., LdfServer]
+) -> None:
     at = int(time.time() * 1000)
     static, held, quads = annotated(at)
     ours = sites(AnnotatedData(static, held, ANNOTATED, history=True), per_page=7)
@@ -130,7 +144,7 @@ def test_annotated_data_have_the_rows_of_what_holds_now_on_either_server(sites, 
             assert not moment.odd
 
 
-def test_comunica_finds_the_annotations_of_our_server(sites):
+def test_comunica_finds_the_annotations_of_our_server(sites: Callable[..., FragmentSite]) -> None:
     at = int(time.time() * 1000)
     _, _, quads = annotated(at)
     site = sites(quads, per_page=7)

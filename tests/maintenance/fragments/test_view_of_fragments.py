@@ -1,14 +1,19 @@
 """A view over fragments: its answers are right, its budget holds, and what a refresh costs is told by its pages."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+from fragment_sites import FragmentSite
 from pyoxigraph import NamedNode, RdfFormat, Triple, parse
+from terms import text_of
 
+from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.query.parser import parse as query_of
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.run.embedded_query import continuous_query
+from freshkeeper.maintenance.service.dispatcher import Dispatcher
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import load_source, source_of
@@ -22,7 +27,7 @@ QUERY = f"""PREFIX : <{E}> SELECT ?topic ?user ?n FROM NAMED WINDOW :w ON :s [RA
 {{ WINDOW :w {{ ?post :about ?topic }} SERVICE :x {{ ?topic :by ?user . ?user :n ?n }} }}"""
 
 
-def posts():
+def posts() -> Elements:
     return Elements(
         [
             (1000 * n, Triple(NamedNode(f"{E}p{n}"), NamedNode(f"{E}about"), NamedNode(f"{E}{topic}")))
@@ -32,7 +37,9 @@ def posts():
 
 
 @pytest.mark.parametrize(("batch", "budget"), [(1, 5), (3, 8)])
-def test_answers_are_those_of_the_source_within_the_budget(sites, batch, budget):
+def test_answers_are_those_of_the_source_within_the_budget(
+    sites: Callable[..., FragmentSite], batch: int, budget: int
+) -> None:
     site = sites(list(parse(f"PREFIX : <{E}> {DATA} .", format=RdfFormat.TURTLE)))
     config = {"fragments": site.url, "volatile": f"{E}n", "batch": batch, "reuse": False}
     source = source_of(config_of(config, "test"))
@@ -40,7 +47,9 @@ def test_answers_are_those_of_the_source_within_the_budget(sites, batch, budget)
     asked, found = [0], []
     for result in run(query, {f"{E}s": posts()}):
         asked.append(len(site.targets))
-        found.append({(row["topic"].value, row["user"].value, row["n"].value) for row, _ in result.solutions()})
+        found.append(
+            {(text_of(row["topic"]), text_of(row["user"]), text_of(row["n"])) for row, _ in result.solutions()}
+        )
     source.transport.close()
     steps = [after - before for before, after in pairwise(asked)]
     assert max(steps) <= budget, "every page is paid"
@@ -49,16 +58,18 @@ def test_answers_are_those_of_the_source_within_the_budget(sites, batch, budget)
     assert set().union(*found) == right
 
 
-def test_what_a_source_says_that_cannot_be_right_is_told_when_a_run_ends(sites):
+def test_what_a_source_says_that_cannot_be_right_is_told_when_a_run_ends(sites: Callable[..., FragmentSite]) -> None:
     source = load_source(f"fragments:{sites(list(parse(f'PREFIX : <{E}> {DATA} .', format=RdfFormat.TURTLE))).url}")
     assert isinstance(source.transport, Wondering)
     assert source.transport.oddities() == []
+    assert isinstance(source.transport, Dispatcher)
+    assert isinstance(source.transport.carrier, FragmentsOverHttp)
     source.transport.carrier.counts.liars = 2
     assert "2 fragments had another count" in source.transport.oddities()[0]
     source.transport.close()
 
 
-def test_a_refresh_costs_a_page_for_each_pattern_and_a_miss_those_of_the_static_part_too():
+def test_a_refresh_costs_a_page_for_each_pattern_and_a_miss_those_of_the_static_part_too() -> None:
     source = source_of(config_of({"fragments": "http://e/", "volatile": f"{E}n", "batch": 4}, "test"))
 
     (service,) = query_of(QUERY).services
@@ -69,11 +80,13 @@ def test_a_refresh_costs_a_page_for_each_pattern_and_a_miss_those_of_the_static_
     source.transport.close()
 
 
-def test_a_pattern_that_joins_nothing_is_asked_as_it_stands_however_many_pages_it_takes(sites):
+def test_a_pattern_that_joins_nothing_is_asked_as_it_stands_however_many_pages_it_takes(
+    sites: Callable[..., FragmentSite],
+) -> None:
     site = sites(list(parse(f"PREFIX : <{E}> {DATA} .", format=RdfFormat.TURTLE)), per_page=2)
     query = f"PREFIX : <{E}> SELECT (COUNT(*) AS ?many) {{ SERVICE :x {{ ?topic :by ?user . ?user :n ?n }} }}"
     source = load_source(f"fragments:{site.url}")
     (result,) = run(continuous_query(query, {f"{E}x": source}, fetch="always"), {})
     source.transport.close()
-    assert [row["many"].value for row, _ in result.solutions()] == ["5"]
+    assert [text_of(row["many"]) for row, _ in result.solutions()] == ["5"]
     assert len(site.targets) > 2

@@ -1,7 +1,10 @@
 """Rows of the journal: what a request's share is, what was not sent, and journals that older versions wrote."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,7 +23,7 @@ from freshkeeper.maintenance.journal.run_json import About, RunError
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Fetched, Order, Price, deliver
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price, deliver
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.transport import AtOnce
 from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
@@ -34,37 +37,41 @@ WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedB
 PARTS = split(parse(QUERY).services[0], [f"{E}followers"], ["post", "topic"])
 
 
-def nodes(name, count):
+def nodes(name: str, count: int) -> list[tuple[NamedNode]]:
     return [(NamedNode(f"{E}{name}{n}"),) for n in range(count)]
 
 
-def nothing(query, now):
+def nothing(query: str, now: int) -> list[Any]:
     return []
 
 
-def asked(keys, sns, batch, allowance, edges=0):
+def asked(keys: int, sns: int, batch: int, allowance: int, edges: int = 0) -> Delivery:
     endpoint = PatternEndpoint(PARTS, AtOnce(nothing), Price(batch=batch))
     order = Order(1000, nodes("u", keys), nodes("t", sns), allowance, nodes("e", edges))
     return KeepingEdges(endpoint).deliver(order)
 
 
-def outcomes(delivery):
+def outcomes(delivery: Delivery) -> list[Copy | Expanded]:
     return [*delivery.copies, *delivery.expanded, *delivery.edges]
 
 
-def test_keys_that_go_together_share_a_request_and_what_is_not_sent_has_none():
+def test_keys_that_go_together_share_a_request_and_what_is_not_sent_has_none() -> None:
     """Seven keys in threes are three requests; two are paid for, so the last key or the last three wait."""
     found = asked(7, 0, 3, 3)
-    assert (found.requests, sorted(found.sent)) == (3, pytest.approx([1 / 3] * 6 + [1]))
+    assert found.requests == 3
+    assert sorted(found.sent) == pytest.approx([1 / 3] * 6 + [1])
     found = asked(7, 0, 3, 2)
-    assert (found.requests, sum(found.sent)) == (2, pytest.approx(2))
+    assert found.requests == 2
+    assert sum(found.sent) == pytest.approx(2)
     unsent = [share for share, one in zip(found.sent, found.copies, strict=True) if one.error is not None]
     assert unsent
     assert not any(unsent)
 
 
 @given(*[st.integers(0, 9)] * 2, st.integers(1, 4), st.integers(0, 9), st.integers(0, 4))
-def test_shares_add_up_to_the_requests_and_are_none_of_what_was_not_sent(keys, sns, batch, allowance, edges):
+def test_shares_add_up_to_the_requests_and_are_none_of_what_was_not_sent(
+    keys: int, sns: int, batch: int, allowance: int, edges: int
+) -> None:
     found = asked(keys, sns, batch, allowance, edges)
     assert sum(found.sent) == pytest.approx(found.requests)
     assert [share > 0 for share in found.sent] == [one.error is None for one in outcomes(found)]
@@ -76,21 +83,21 @@ class Pairs:
 
     price = Price(per_request=0.5)
 
-    def fetch(self, keys, now):
+    def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
         requests = -(-len(keys) // 2)
         return Fetched([Copy(0) for _ in keys], requests * 0.5, requests)
 
-    def expand(self, sn, now):
+    def expand(self, sn: Key, now: int) -> Expanded:
         return Expanded({f"{sn}'": Copy(0)}, 0.5, 1)
 
 
-def test_a_simple_source_shares_its_requests_evenly_and_one_that_says_nothing_too():
+def test_a_simple_source_shares_its_requests_evenly_and_one_that_says_nothing_too() -> None:
     assert deliver(Pairs(), Order(0, ["a", "b", "c"], ["x"])).sent == [2 / 3, 2 / 3, 2 / 3, 1]
     assert Delivery([Copy(), Copy()], [Expanded()], 1.0, 1).shares == ([1 / 3, 1 / 3], [1 / 3], [])
     assert Delivery([], [], 0.0, 0).shares == ([], [], [])
 
 
-def test_the_rows_of_an_evaluation_add_up_to_its_requests(tmp_path):
+def test_the_rows_of_an_evaluation_add_up_to_its_requests(tmp_path: Path) -> None:
     """Of six lookup keys at most two are fetched at a time, later entries in pairs."""
     manager = Manager(WindowSpec(4000, 1000), Pairs(), make("lru"), BudgetRule.of(1), Learned())
     told = QueryJournal(0, tmp_path)
@@ -98,7 +105,9 @@ def test_the_rows_of_an_evaluation_add_up_to_its_requests(tmp_path):
         told.observe("s", manager, manager.evaluate(now, [(now, f"t{n}") for n in range(6)]))
     told.close()
     evaluations, refreshes = (journal.read(tmp_path, name) for name in ("evaluations", "refreshes"))
+    assert evaluations is not None
     counted = dict.fromkeys(evaluations["k"].to_pylist(), 0.0)
+    assert refreshes is not None
     for k, share in zip(refreshes["k"].to_pylist(), refreshes["requests"].to_pylist(), strict=True):
         counted[k] += share
     assert list(counted.values()) == pytest.approx(evaluations["requests"].to_pylist())
@@ -106,7 +115,7 @@ def test_the_rows_of_an_evaluation_add_up_to_its_requests(tmp_path):
     assert {sr for sr in refreshes["sr"].to_pylist() if sr.startswith("miss ")} == {f"miss t{n}" for n in range(6)}
 
 
-def test_parts_of_an_older_version_are_read_with_those_of_this_one(tmp_path):
+def test_parts_of_an_older_version_are_read_with_those_of_this_one(tmp_path: Path) -> None:
     place = tmp_path / "refreshes.parquet"
     place.mkdir()
     parquet.write_table(
@@ -114,16 +123,19 @@ def test_parts_of_an_older_version_are_read_with_those_of_this_one(tmp_path):
     )
     journal.write_part(tmp_path, "refreshes", 2, journal.table("refreshes", {"k": [2], "sr": ["a"], "requests": [0.5]}))
     found = journal.read(tmp_path, "refreshes")
+    assert found is not None
     assert (found["sr"].to_pylist(), found["requests"].to_pylist()) == (["?t", "a"], [1.0, 0.5])
 
 
-def test_run_json_comes_back_as_it_was_written(tmp_path):
+def test_run_json_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert About.read(tmp_path) is None
     about = About.of_queries(3, "freshkeeper run http://me:secret@host/", {"query": "q"})
     about.write(tmp_path / "new")
     found = About.read(tmp_path / "new")
+    assert found is not None
     assert (found.seeds, found.config, found.complete) == ([3], {"query": "q"}, False)
     assert found.command == "freshkeeper run http://host/"
+    assert about is not None
     assert found.bound == about.bound
     assert found.freshkeeper
     (tmp_path / "run.json").write_text(json.dumps({"seeds": "three"}))
@@ -132,7 +144,7 @@ def test_run_json_comes_back_as_it_was_written(tmp_path):
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_a_file_is_there_whole_or_as_it_was(tmp_path, durable):
+def test_a_file_is_there_whole_or_as_it_was(tmp_path: Path, durable: bool) -> None:
     file = tmp_path / "new" / "file"
     with whole(file, PRIVATE, durable) as unfinished:
         unfinished.write_text("one")
@@ -151,7 +163,7 @@ def test_a_file_is_there_whole_or_as_it_was(tmp_path, durable):
         pass
 
 
-def test_a_directory_is_there_whole_or_as_it_was(tmp_path):
+def test_a_directory_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
     place = tmp_path / "place"
     with whole_directory(place) as unfinished:
         (unfinished / "a").write_text("1")
@@ -165,14 +177,20 @@ def test_a_directory_is_there_whole_or_as_it_was(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["place"]
 
 
-def test_the_journal_of_an_earlier_run_is_kept_beside_the_new_one(tmp_path):
+def test_the_journal_of_an_earlier_run_is_kept_beside_the_new_one(tmp_path: Path) -> None:
     for seed in (1, 2, 3):
         keep_earlier(tmp_path)
         journal.write(tmp_path, "evaluations", [journal.table("evaluations", {"seed": [seed]})])
         (tmp_path / "run.json").write_text(str(seed))
         (tmp_path / "posts.nt").write_text("what is no journal stays")
-    assert journal.read(tmp_path, "evaluations")["seed"].to_pylist() == [3]
-    earlier = [(journal.read(tmp_path / "earlier" / n, "evaluations")["seed"].to_pylist(), n) for n in ("1", "2")]
+
+    def seeds(place: Path) -> list[Any]:
+        table = journal.read(place, "evaluations")
+        assert table is not None
+        return table["seed"].to_pylist()
+
+    assert seeds(tmp_path) == [3]
+    earlier = [(seeds(tmp_path / "earlier" / n), n) for n in ("1", "2")]
     assert earlier == [([1], "1"), ([2], "2")]
     assert [(tmp_path / "earlier" / n / "run.json").read_text() for n in "12"] == ["1", "2"]
     assert (tmp_path / "posts.nt").exists()

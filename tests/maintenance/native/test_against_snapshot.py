@@ -7,7 +7,8 @@ from evaluators import Elements, results, said
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+from terms import in_default_graph
 
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.moving_query import MovingQuery
@@ -110,7 +111,7 @@ def test_both_evaluators_say_the_same(text: str, first: Elements, second: Elemen
     if not native(text):
         return
     fed = {"urn:s0": first, "urn:s1": second} if "urn:w1" in text else {"urn:s0": first}
-    static = {"": [Quad(*triple, DefaultGraph()) for triple in graph]}
+    static = {"": [in_default_graph(triple) for triple in graph]}
     expected = said(results(text, "snapshot", fed, static))
     assert said(results(text, "native", fed, static)) == expected
 
@@ -126,7 +127,7 @@ def test_batches_of_any_size_say_the_same(
     if not native(text):
         return
     fed = {"urn:s0": first, "urn:s1": second} if "urn:w1" in text else {"urn:s0": first}
-    static = {"": [Quad(*triple, DefaultGraph()) for triple in graph]}
+    static = {"": [in_default_graph(triple) for triple in graph]}
     query = build(parse(text), static, evaluator=EvaluatorKind.NATIVE)
     if isinstance(query, MovingQuery):
         query.most, query.quiet = most, quiet

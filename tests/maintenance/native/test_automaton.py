@@ -1,28 +1,34 @@
 """The automaton against brute force: every solution that is there now and was not there before, at every element."""
 
+from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.native.automaton import Automaton
+from freshkeeper.maintenance.native.automaton import Automaton, Solutions
+from freshkeeper.policies.arrays import Ints
 
 MOST = 10_000
+Row: TypeAlias = tuple[int, int, int]
+Patterns: TypeAlias = Sequence[Row]
 IDS = st.integers(0, 2)
 TRIPLES = st.tuples(IDS, IDS, IDS)
 POSITIONS = st.one_of(IDS, st.integers(-3, -1))
 PATTERNS = st.tuples(POSITIONS, POSITIONS, POSITIONS)
 
 
-def numbered(patterns):
+def numbered(patterns: list[Row]) -> Patterns:
     """Variables numbered from 0 on, as the automaton wants them."""
-    numbers = {}
-    return tuple(
-        tuple(-1 - numbers.setdefault(v, len(numbers)) if v < 0 else v for v in pattern)
-        for pattern in dict.fromkeys(patterns)
-    )
+    numbers: dict[int, int] = {}
+
+    def number(v: int) -> int:
+        return -1 - numbers.setdefault(v, len(numbers)) if v < 0 else v
+
+    return tuple((number(s), number(p), number(o)) for s, p, o in dict.fromkeys(patterns))
 
 
 CONJUNCTIONS = st.lists(PATTERNS, min_size=1, max_size=3).map(numbered)
@@ -32,9 +38,9 @@ ADDED = st.tuples(st.just("add"), CONJUNCTIONS)
 REMOVED = st.tuples(st.just("remove"), IDS)
 
 
-def bind(patterns, triples):
+def bind(patterns: Patterns, triples: Patterns) -> tuple[int, ...] | None:
     """What the variables are where each pattern has this triple; nothing where it cannot."""
-    known = {}
+    known: dict[int, int] = {}
     for pattern, triple in zip(patterns, triples, strict=True):
         for wanted, id in zip(pattern, triple, strict=True):
             if (known.setdefault(wanted, id) if wanted < 0 else wanted) != id:
@@ -42,7 +48,7 @@ def bind(patterns, triples):
     return tuple(known[-1 - v] for v in range(len(known)))
 
 
-def solutions(patterns, content):
+def solutions(patterns: Patterns, content: dict[tuple[int, int, int], int]) -> set[tuple[int, ...]]:
     """All solutions over these triples: a set, as each binds all variables."""
     found = (bind(patterns, triples) for triples in product(content, repeat=len(patterns)))
     return {row for row in found if row is not None}
@@ -51,16 +57,19 @@ def solutions(patterns, content):
 class Plain:
     """A window as a dictionary; all solutions anew at every instant."""
 
-    def __init__(self, reach):
-        self.reach, self.last, self.forms, self.before = reach, {}, {}, {}
+    def __init__(self, reach: int) -> None:
+        self.reach = reach
+        self.last: dict[Row, int] = {}
+        self.forms: dict[int, Patterns] = {}
+        self.before: dict[int, set[tuple[int, ...]]] = {}
 
-    def add(self, form, patterns):
+    def add(self, form: int, patterns: Patterns) -> None:
         self.forms[form], self.before[form] = patterns, solutions(patterns, self.last)
 
-    def remove(self, form):
+    def remove(self, form: int) -> None:
         del self.forms[form], self.before[form]
 
-    def instant(self, now, triples):
+    def instant(self, now: int, triples: list[Row]) -> list[tuple[int, int, tuple[int, ...]]]:
         """The new solutions of one instant."""
         self.last |= dict.fromkeys(triples, now)
         self.last = {triple: last for triple, last in self.last.items() if last > now - self.reach}
@@ -72,7 +81,9 @@ class Plain:
         return found
 
 
-def decoded(found, forms, clock, first=0):
+def decoded(
+    found: Solutions, forms: Mapping[int, Patterns], clock: Ints, first: int = 0
+) -> list[tuple[int, int, tuple[int, ...]]]:
     """Solutions as (time, form, values)."""
     taken, at = [], 0
     for element, form in zip(found.element.tolist(), found.form.tolist(), strict=True):
@@ -83,11 +94,17 @@ def decoded(found, forms, clock, first=0):
     return taken
 
 
-def columns(triples):
-    return [np.array(column, np.int64) for column in zip(*triples, strict=True)] or [np.empty(0, np.int64)] * 3
+def columns(triples: Sequence[Row]) -> tuple[Ints, Ints, Ints]:
+    s, p, o = np.array(triples, np.int64).reshape(-1, 3).T
+    return s, p, o
 
 
-def run(automaton, forms, stream, sizes=()):
+def run(
+    automaton: Automaton,
+    forms: Mapping[int, Patterns],
+    stream: list[tuple[int, tuple[int, int, int]]],
+    sizes: list[int] | tuple[()] = (),
+) -> list[tuple[int, int, tuple[int, ...]]]:
     """All elements, (time, triple), in batches of these sizes and then one more; solutions sorted within an instant."""
     taken, at = [], 0
     clock = np.array([time for time, _ in stream], np.int64)
@@ -101,12 +118,14 @@ def run(automaton, forms, stream, sizes=()):
     return sorted(taken)
 
 
-def over_time(gaps, triples):
+def over_time(gaps: list[int], triples: list[Row]) -> list[tuple[int, tuple[int, int, int]]]:
     """A stream whose times have these gaps."""
     return list(zip(np.cumsum(gaps).tolist(), triples, strict=False))
 
 
-def expected(forms, stream, reach):
+def expected(
+    forms: dict[int, Patterns], stream: list[tuple[int, tuple[int, int, int]]], reach: int
+) -> list[tuple[int, int, tuple[int, ...]]]:
     plain, found = Plain(reach), []
     for form, patterns in forms.items():
         plain.add(form, patterns)
@@ -116,7 +135,9 @@ def expected(forms, stream, reach):
 
 
 @given(st.lists(CONJUNCTIONS, min_size=1, max_size=4), st.lists(TRIPLES, max_size=15), st.integers(1, 6))
-def test_over_the_last_triples_it_finds_what_brute_force_finds(conjunctions, triples, reach):
+def test_over_the_last_triples_it_finds_what_brute_force_finds(
+    conjunctions: list[Patterns], triples: list[Row], reach: int
+) -> None:
     automaton, forms = Automaton(reach, MOST), dict(enumerate(conjunctions))
     for form, patterns in forms.items():
         automaton.add(form, patterns)
@@ -130,7 +151,12 @@ def test_over_the_last_triples_it_finds_what_brute_force_finds(conjunctions, tri
     st.lists(st.integers(0, 3), max_size=15),
     st.integers(1, 6),
 )
-def test_over_time_an_instant_is_taken_whole(conjunctions, triples, gaps, reach):
+def test_over_time_an_instant_is_taken_whole(
+    conjunctions: list[Patterns],
+    triples: list[Row],
+    gaps: list[int],
+    reach: int,
+) -> None:
     automaton, forms = Automaton(reach, MOST), dict(enumerate(conjunctions))
     for form, patterns in forms.items():
         automaton.add(form, patterns)
@@ -139,7 +165,9 @@ def test_over_time_an_instant_is_taken_whole(conjunctions, triples, gaps, reach)
 
 
 @given(CONJUNCTIONS, st.lists(TRIPLES, max_size=15), st.lists(st.integers(0, 5), max_size=5), st.integers(1, 6))
-def test_batches_of_any_size_make_the_same(patterns, triples, sizes, reach):
+def test_batches_of_any_size_make_the_same(
+    patterns: Patterns, triples: list[Row], sizes: list[int], reach: int
+) -> None:
     whole, parts, stream = Automaton(reach, MOST), Automaton(reach, MOST), list(enumerate(triples))
     whole.add(0, patterns)
     parts.add(0, patterns)
@@ -152,8 +180,9 @@ def test_batches_of_any_size_make_the_same(patterns, triples, sizes, reach):
     ),
     st.integers(1, 8),
 )
-def test_conjunctions_come_and_go_while_it_runs(steps, reach):
-    automaton, plain, forms, taken, wanted = Automaton(reach, MOST), Plain(reach), {}, [], []
+def test_conjunctions_come_and_go_while_it_runs(steps: Sequence[tuple[Any, ...]], reach: int) -> None:
+    automaton, plain, taken, wanted = Automaton(reach, MOST), Plain(reach), [], []
+    forms: dict[int, Patterns] = {}
     for now, step in enumerate(steps):
         if step[0] == "add":
             form = next(n for n in range(len(forms) + 1) if n not in forms)
@@ -167,7 +196,7 @@ def test_conjunctions_come_and_go_while_it_runs(steps, reach):
                 plain.remove(step[1])
         else:
             found = automaton.read(np.array([now]), *columns([step]))
-            taken += sorted(decoded(found, forms, [now]))
+            taken += sorted(decoded(found, forms, np.array([now])))
             wanted += sorted(plain.instant(now, [step]))
     assert taken == wanted
 
@@ -197,20 +226,20 @@ def test_conjunctions_come_and_go_while_it_runs(steps, reach):
         ),
     ],
 )
-def test_worked_examples(patterns, triples, made):
+def test_worked_examples(patterns: list[Row], triples: list[Row], made: list[tuple[int, tuple[int, ...]]]) -> None:
     automaton = Automaton(100, MOST)
     automaton.add(0, patterns)
     assert [(t, values) for t, _, values in run(automaton, {0: patterns}, list(enumerate(triples)))] == made
 
 
-def test_a_triple_that_comes_again_stays_longer_and_makes_nothing():
+def test_a_triple_that_comes_again_stays_longer_and_makes_nothing() -> None:
     automaton, patterns = Automaton(3, MOST), [(-1, 5, 6), (-1, 7, 8)]
     automaton.add(0, patterns)
     stream = [(0, (1, 5, 6)), (2, (1, 5, 6)), (4, (1, 7, 8)), (5, (1, 7, 8))]
     assert run(automaton, {0: patterns}, stream) == [(4, 0, (1,))]
 
 
-def test_what_one_instant_renews_joins_with_what_it_brings_before():
+def test_what_one_instant_renews_joins_with_what_it_brings_before() -> None:
     """(1 5 6) is over at 3, but comes again at 3: the triple before it already joins with it, and it is not new."""
     automaton, patterns = Automaton(3, MOST), [(-1, 5, 6), (-1, 7, 8)]
     automaton.add(0, patterns)
@@ -219,7 +248,7 @@ def test_what_one_instant_renews_joins_with_what_it_brings_before():
     assert run(automaton, {0: patterns, 1: [(-1, 5, 6)]}, stream) == [(0, 1, (1,)), (3, 0, (1,))]
 
 
-def test_a_form_with_too_many_solutions_is_cut_and_the_others_go_on():
+def test_a_form_with_too_many_solutions_is_cut_and_the_others_go_on() -> None:
     automaton = Automaton(100, most=5)
     automaton.add(0, [(-1, 5, -2), (-3, 5, -4)])
     automaton.add(1, [(-1, 5, -2)])
@@ -230,14 +259,14 @@ def test_a_form_with_too_many_solutions_is_cut_and_the_others_go_on():
     assert by_form == {0: [0, 1, 1, 1, 2, 2, 2, 2, 2], 1: [0, 1, 2, 3]}  # 1 + 3 + 5, and not the 7 of the fourth
 
 
-def test_many_solutions_and_many_triples_find_room():
+def test_many_solutions_and_many_triples_find_room() -> None:
     automaton = Automaton(1_000, 100_000)
     automaton.add(0, [(-1, 5, -2), (-3, 5, -2)])
     found = automaton.read(np.arange(300), *columns([(n, 5, 0) for n in range(300)]))
     assert np.bincount(found.element).tolist() == [2 * n + 1 for n in range(300)]
 
 
-def test_the_ids_that_are_kept_are_marked():
+def test_the_ids_that_are_kept_are_marked() -> None:
     automaton, live = Automaton(2, MOST), np.zeros(10, np.bool_)
     automaton.add(0, [(-1, 5, 9)])
     automaton.read(np.arange(3), *columns([(1, 2, 3), (1, 2, 4), (0, 2, 4)]))

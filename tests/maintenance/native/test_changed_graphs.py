@@ -2,6 +2,7 @@
 
 import pytest
 from pyoxigraph import NamedNode, Quad, Triple
+from terms import rows_of, text_of
 
 from freshkeeper import BudgetRule, Source
 from freshkeeper.maintenance.native.dictionary import Dictionary
@@ -38,7 +39,7 @@ def told(
         if n == 1:
             graphs.change("", [Quad(A, DOOR, C), Quad(A, DOOR, X)])
         for result in query.advance(at + 1):
-            found.append(sorted((who.value, to.value) for who, to in result.answers))
+            found.append(sorted((text_of(who), text_of(to)) for who, to in rows_of(result)))
     return found
 
 
@@ -99,7 +100,7 @@ def told_with_service(operator: str, kind: EvaluatorKind, budget: int) -> list[l
             graphs.change("", [Quad(A, DOOR, [C, B][n // 3]), Quad(A, DOOR, X)])
         for result in query.advance(at + 1):
             fresh = [result.fresh(m) for m in range(len(result.answers))]
-            pairs = zip(result.answers, fresh, strict=True)
+            pairs = zip(rows_of(result), fresh, strict=True)
             found.append(sorted((*map(str, row), f"{f.probability:.9f}", str(f.age)) for row, f in pairs))
     return found
 

@@ -9,6 +9,7 @@ import pytest
 from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from terms import text_of
 
 from freshkeeper.maintenance.native import dictionary as dictionaries
 from freshkeeper.maintenance.native.column_lines import ColumnLines
@@ -146,7 +147,11 @@ class Pieces(io.BytesIO):
 
 
 def seen(
-    read: Callable[[TimedLines], object], text: bytes, size: int, policy: OnError, graph: object = DEFAULT
+    read: Callable[[TimedLines], Stream],
+    text: bytes,
+    size: int,
+    policy: OnError,
+    graph: ox.NamedNode | ox.DefaultGraph = DEFAULT,
 ) -> Seen:
     """The elements of a text, what was told, and the error that ended it."""
     heard: list[str] = []
@@ -244,6 +249,6 @@ def test_what_a_thread_has_read_and_nobody_has_taken_outlives_a_sweep(monkeypatc
     background, found = Background(stream, 60, lambda: None), []
     while (batch := background.take()) is not None:
         dictionary.sweep()
-        found += [(int(at), quad.subject.value) for at, quad in zip(batch.times, batch.quads, strict=True)]
+        found += [(int(at), text_of(quad.subject)) for at, quad in zip(batch.times, batch.quads, strict=True)]
     assert found == [(n, f"a:s{n}") for n in range(400)]
     assert dictionary.sweeps > 3

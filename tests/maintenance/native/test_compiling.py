@@ -4,7 +4,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from numba import config
+from numba.core import config
 
 from freshkeeper.maintenance.native.compiling import WAITING, tell_when_compiling
 

@@ -8,6 +8,7 @@ import pyoxigraph as ox
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from terms import text_of
 
 from freshkeeper.maintenance.native import dictionary as subject
 from freshkeeper.maintenance.native.columns import Columns, columns_of
@@ -61,7 +62,8 @@ def kept(dictionary: Dictionary, terms: Sequence[Term]) -> list[int]:
         live[ids] = True
 
     dictionary.hold(mark)
-    return ids.tolist()
+    found: list[int] = ids.tolist()
+    return found
 
 
 def test_a_sweep_frees_what_nobody_keeps_and_renumbers_nothing(swept: Dictionary) -> None:
@@ -87,7 +89,7 @@ def test_a_sweep_waits_until_there_is_twice_as_much(swept: Dictionary) -> None:
 
 
 def test_columns_keep_their_ids_as_long_as_somebody_has_them(swept: Dictionary) -> None:
-    quads = [ox.Quad(term, ox.NamedNode("http://e/p"), term) for term in fresh(0, 9)]
+    quads = [ox.Quad(ox.NamedNode(text_of(term)), ox.NamedNode("http://e/p"), term) for term in fresh(0, 9)]
     columns: Columns | None = columns_of(Batch([1] * 9, quads), swept)
     assert columns is not None
     columns = columns.part(2, 4)

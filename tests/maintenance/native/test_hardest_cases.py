@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from evaluators import results, said, swept
-from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
+from pyoxigraph import Literal, NamedNode, Triple
 from queries import World
+from terms import in_default_graph
 
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.explain_plan import explain_plan
@@ -29,7 +30,7 @@ def node(name: str) -> NamedNode:
 
 def values(text: str, stream: Sequence[tuple[int, Triple]], *static: Triple) -> list[tuple[int, list[str]]]:
     """When it answers and what, sorted; natively, and by the snapshot evaluator just so."""
-    graphs = {"": [Quad(*triple, DefaultGraph()) for triple in static]}
+    graphs = {"": [in_default_graph(triple) for triple in static]}
     found = results(text, "native", {"urn:s": stream}, graphs)
     assert said(found) == said(results(text, "snapshot", {"urn:s": stream}, graphs))
     return [

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 from pyoxigraph import NamedNode, Triple
+from terms import rows_of, text_of
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.native.dictionary import Dictionary
@@ -73,7 +74,7 @@ def test_edges_of_keys_that_a_full_view_has_let_go_are_forgotten() -> None:
         (10 * n, Triple(NamedNode(f"urn:p{n}"), NamedNode("urn:topic"), NamedNode(f"urn:t{n}"))) for n in range(TOPICS)
     )
     for result in run(query, {"urn:s": posts}):
-        found = Counter((row[0].value, row[1].value, int(row[2].value)) for row in result.answers)
+        found = Counter((text_of(row[0]), text_of(row[1]), int(text_of(row[2]))) for row in rows_of(result))
         last = result.t // 10
         expected = range(max(0, last - 2 * AT_ONCE + 1), min(last + 1, TOPICS))
         assert found == Counter((f"urn:t{n}", f"urn:u{n % 999}", n % 999 % 7) for n in expected)

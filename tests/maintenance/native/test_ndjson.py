@@ -6,6 +6,7 @@ from typing import Any
 
 import drawn_terms
 import numpy as np
+import pyoxigraph as ox
 import pytest
 from examples import examples
 from hypothesis import example, given, settings
@@ -97,7 +98,7 @@ def test_bytes_go_out_whole_however_they_are_cut(drawn: list[Answer], variables:
 
 def test_what_cannot_be_written_fails_before_a_byte_is_out() -> None:
     rows = IdRows(np.array([[0] * 9_999]), dictionary := Dictionary())
-    dictionary.id(drawn_terms.ox.Literal("a"))
+    dictionary.id(ox.Literal("a"))
     freshness = FreshnessColumns(np.append(np.ones(9_998), 1.5), np.zeros(9_999, np.int64))
     out = Reluctant()
     with pytest.raises(AssertionError, match="not between 0 and 1"):
@@ -110,7 +111,7 @@ def test_texts_of_ids_that_were_freed_are_written_anew(monkeypatch: pytest.Monke
     dictionary = Dictionary()
     mine = NdJson()
     for n in range(20):
-        row: list[Term | None] = [drawn_terms.ox.Literal(f"{n} {m}") for m in range(3)]
+        row: list[Term | None] = [ox.Literal(f"{n} {m}") for m in range(3)]
         result = result_of([(row, 1.0, -1)], 3, dictionary, True)
         assert [*mine.lines(result)] == [*NdJson().lines(of_terms(result))]
         del result

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from evaluators import said
-from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
+from pyoxigraph import Literal, NamedNode, Quad, Triple
+from terms import in_default_graph
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
@@ -25,17 +26,17 @@ from freshkeeper.policies.registry import make
 CASES = Path(__file__).parents[2] / "cases" / "query" / "accepted"
 FILES = sorted(path for path in CASES.iterdir() if path.suffix != ".txt")
 SUBJECTS = [NamedNode(f"urn:{name}") for name in "ab"]
-OBJECTS = [*SUBJECTS, *SUBJECTS, Literal(1), Literal(7)]
+OBJECTS: list[NamedNode | Literal] = [*SUBJECTS, *SUBJECTS, Literal(1), Literal(7)]
 
 
 def triples(group: Sequence[Element], lots: random.Random) -> Iterator[Triple]:
     """One for each triple pattern of a group, names and values in place of variables."""
     for element in (inner for outer in group for inner in outer.walk()):
         for s, p, o in element.triples if isinstance(element, TriplePattern) else ():
-            places = (s if isinstance(s, NamedNode) else lots.choice(SUBJECTS), p, lots.choice(OBJECTS))
+            first, last = s if isinstance(s, NamedNode) else lots.choice(SUBJECTS), lots.choice(OBJECTS)
             predicates = sorted(element.predicates) or ["urn:p"]
             predicate = p if isinstance(p, NamedNode) else NamedNode(lots.choice(predicates))
-            yield Triple(places[0], predicate, o if isinstance(o, NamedNode | Literal) else places[2])
+            yield Triple(first, predicate, o if isinstance(o, NamedNode | Literal) else last)
 
 
 def drawn(group: Sequence[Element], lots: random.Random, rounds: int) -> list[Triple]:
@@ -78,7 +79,7 @@ def answered(query: Query, kind: EvaluatorKind, seed: str) -> list[Result]:
 
 def quads(found: Sequence[Triple]) -> list[Quad]:
     """Triples of a graph."""
-    return [Quad(*triple, DefaultGraph()) for triple in found]
+    return [in_default_graph(triple) for triple in found]
 
 
 @pytest.fixture(scope="module")

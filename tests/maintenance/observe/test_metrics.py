@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from urllib.request import urlopen
 
 import httpx
@@ -10,10 +12,11 @@ import pytest
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.evaluation import Record
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.observe import logs
 from freshkeeper.maintenance.observe.metrics import Metrics, address_of
-from freshkeeper.maintenance.service.endpoint import Copy, Fetched
+from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Key
 from freshkeeper.maintenance.service.fetch_errors import kind_of
 from freshkeeper.maintenance.service.memory import InMemory
 from freshkeeper.maintenance.streams.live.feed import LinkStatus
@@ -25,16 +28,16 @@ from freshkeeper.policies.registry import make
 class Flaky(InMemory):
     """Fails for some keys."""
 
-    def fetch(self, keys, now):
+    def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
         fetched = super().fetch(keys, now)
         copies = [
-            Copy(error="timeout: no answer within 1 s") if key % 7 == 0 else copy
+            Copy(error="timeout: no answer within 1 s") if int(str(key)) % 7 == 0 else copy
             for key, copy in zip(keys, fetched.copies, strict=True)
         ]
         return Fetched(copies, fetched.spent, fetched.requests)
 
 
-def run(*observers):
+def run(*observers: Callable[..., Any]) -> tuple[Flaky, Manager, list[Record]]:
     source = Flaky({n: [n, n + 1] for n in range(20)}, dict.fromkeys(range(21), 0))
     manager = Manager(WindowSpec(3000, 1000), source, make("lru"), BudgetRule.of(6), Learned(), audit=0.2)
     records = []
@@ -47,20 +50,20 @@ def run(*observers):
 
 
 @pytest.fixture
-def served():
+def served() -> Iterator[tuple[Metrics, int]]:
     metrics = Metrics()
     port = metrics.serve(0)
     yield metrics, port
     metrics.close()
 
 
-def scraped(port):
+def scraped(port: int) -> dict[str, float]:
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
-def test_the_numbers_are_those_of_the_ledger_and_the_source(served):
+def test_the_numbers_are_those_of_the_ledger_and_the_source(served: tuple[Metrics, int]) -> None:
     metrics, port = served
     source, manager, records = run(metrics.observe)
     told = scraped(port)
@@ -75,6 +78,7 @@ def test_the_numbers_are_those_of_the_ledger_and_the_source(served):
     failed = sum(record.errors for record in records)
     assert told['freshkeeper_errors_total{kind="timeout",source="http://example.org/blog"}'] == failed > 0
     checked = [v for name, v in told.items() if name.startswith("freshkeeper_audited_answers_total")]
+    assert manager.auditor is not None
     assert sum(checked) == manager.auditor.measured.checked + manager.auditor.measured.unknown
     assert told[f"freshkeeper_measured_fresh_ratio{own}"] == manager.auditor.measured.share
     assert told[f"freshkeeper_misses{own}"] == len(manager.view.misses)
@@ -84,13 +88,13 @@ def test_the_numbers_are_those_of_the_ledger_and_the_source(served):
     ("path", "status"),
     [("/metrics", 200), ("/healthz", 200), ("/readyz", 200), ("/", 404), ("/metrics/", 404), ("/favicon.ico", 404)],
 )
-def test_only_what_is_there_answers(served, path, status):
+def test_only_what_is_there_answers(served: tuple[Metrics, int], path: str, status: int) -> None:
     with httpx.Client() as client:
         assert client.get(f"http://127.0.0.1:{served[1]}{path}").status_code == status
         assert client.post(f"http://127.0.0.1:{served[1]}{path}").status_code == (405 if status == 200 else 404)
 
 
-def test_a_run_is_not_ready_while_a_stream_is_away():
+def test_a_run_is_not_ready_while_a_stream_is_away() -> None:
     links = {"urn:s": LinkStatus(connected=True), "urn:r": LinkStatus(failure="refused", gaps=2)}
     metrics = Metrics()
     port = metrics.serve(0, links=lambda: links)
@@ -104,7 +108,7 @@ def test_a_run_is_not_ready_while_a_stream_is_away():
         metrics.close()
 
 
-def test_a_port_that_is_taken_is_said(served):
+def test_a_port_that_is_taken_is_said(served: tuple[Metrics, int]) -> None:
     _, port = served
     with pytest.raises(ConfigError, match=f"metrics cannot be served at 127.0.0.1:{port}"):
         Metrics().serve(port)
@@ -114,17 +118,17 @@ def test_a_port_that_is_taken_is_said(served):
     ("written", "address"),
     [(":9100", ("127.0.0.1", 9100)), ("9100", ("127.0.0.1", 9100)), ("0.0.0.0:80", ("0.0.0.0", 80))],
 )
-def test_an_address_is_a_port_with_or_without_a_host(written, address):
+def test_an_address_is_a_port_with_or_without_a_host(written: str, address: tuple[str, int]) -> None:
     assert address_of(written) == address
 
 
 @pytest.mark.parametrize("written", ["", "metrics", "host:", ":70000"])
-def test_what_is_no_port_is_refused(written):
+def test_what_is_no_port_is_refused(written: str) -> None:
     with pytest.raises(ConfigError, match="give a port"):
         address_of(written)
 
 
-def test_logs_are_json_with_every_failure_by_kind():
+def test_logs_are_json_with_every_failure_by_kind() -> None:
     stream = io.StringIO()
     logs.start("debug", stream)
     _, _, records = run(logs.observe)
@@ -136,11 +140,11 @@ def test_logs_are_json_with_every_failure_by_kind():
     logs.LOGGER.setLevel(logging.WARNING)
 
 
-def test_an_unknown_level_is_refused():
+def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ConfigError, match="debug, info, warning or error"):
         logs.start("loud")
 
 
-def test_errors_of_no_known_kind_are_other():
+def test_errors_of_no_known_kind_are_other() -> None:
     assert kind_of("something: odd") == "other"
     assert kind_of("limited: 429, retry after 3 s") == "limited"

@@ -1,29 +1,16 @@
 """What an analysis runs on: every test of it on both engines."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import pytest
+from made_engines import MadeEngine
 
 from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
 
 
-@dataclass(frozen=True)
-class Made:
-    """Makes an engine, a new one for each analysis."""
-
-    name: str
-    make: Callable[[], DuckDB]
-
-    def __call__(self):
-        return self.make()
-
-
 @pytest.fixture(scope="module", params=["duckdb", "spark"])
-def engine(request):
+def engine(request: pytest.FixtureRequest) -> MadeEngine:
     if request.param == "duckdb":
-        return Made("duckdb", DuckDB)
+        return MadeEngine("duckdb", DuckDB)
     spark = request.getfixturevalue("spark")
     from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
 
-    return Made("spark", lambda: Spark(spark))
+    return MadeEngine("spark", lambda: Spark(spark))

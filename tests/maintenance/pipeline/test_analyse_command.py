@@ -1,11 +1,12 @@
 """`freshkeeper analyse` as it is called: a table, JSON, and errors as one line."""
 
 import json
-import sys
+from pathlib import Path
 
 import pytest
+from calls import Call, caller
+from pyspark.sql import SparkSession
 
-from freshkeeper.__main__ import main
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
@@ -14,22 +15,15 @@ SMALL = {"workload": {"sns": 5, "srs": 4, "edges": 10}, "evaluations": 10, "seed
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Call the command in a directory; gives its exit code, output and errors."""
-
-    def run(*words):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["freshkeeper", "analyse", *words])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return ended.value.code, said.out, said.err
-
-    return run
+    monkeypatch.chdir(tmp_path)
+    return caller(monkeypatch, capsys, "analyse")
 
 
-def test_json_goes_to_standard_output_and_the_analysis_into_its_directory(spark, call, tmp_path):
+def test_json_goes_to_standard_output_and_the_analysis_into_its_directory(
+    spark: SparkSession, call: Call, tmp_path: Path
+) -> None:
     simulate(resolve(SMALL | {"answers": True, "bound": "never"}), tmp_path / "run")
     code, out, err = call("run", "--out", "told", "--target", "0.5", "--json", "--set", "spark.sql.ansi.enabled=true")
     assert code == 0
@@ -39,7 +33,7 @@ def test_json_goes_to_standard_output_and_the_analysis_into_its_directory(spark,
     assert not (tmp_path / "run" / "analysis").exists()
 
 
-def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(call, tmp_path):
+def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(call: Call, tmp_path: Path) -> None:
     simulate(resolve(SMALL | {"bound": "never"}), tmp_path / "run")
     code, out, err = call("run")
     assert code == 0
@@ -50,7 +44,7 @@ def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(call, tmp_
     assert "analysis: run/analysis" in err
 
 
-def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(call, tmp_path):
+def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(call: Call, tmp_path: Path) -> None:
     code, _, err = call("nowhere")
     assert (code, err) == (2, "freshkeeper: there is no directory nowhere: name a run directory or a journal\n")
     (tmp_path / "empty").mkdir()
@@ -66,19 +60,21 @@ def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(call, tmp_path):
         (("--engine", "duckdb", "--master", "yarn"), "--master and --set are Spark's; leave them out"),
     ],
 )
-def test_an_engine_that_cannot_be_meant_is_one_line(call, words, said):
+def test_an_engine_that_cannot_be_meant_is_one_line(call: Call, words: tuple[str, ...], said: str) -> None:
     code, _, err = call(".", *words)
     assert code == 2
     assert said in err
 
 
-def test_what_is_on_a_cluster_is_not_for_this_process(call):
+def test_what_is_on_a_cluster_is_not_for_this_process(call: Call) -> None:
     code, _, err = call("hdfs:///journals/today", "--engine", "duckdb")
     assert code == 2
     assert "DuckDB reads what is on this machine" in err
 
 
-def test_more_answers_than_fit_one_machine_are_for_spark_and_without_java_for_this_process(tmp_path, monkeypatch):
+def test_more_answers_than_fit_one_machine_are_for_spark_and_without_java_for_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from freshkeeper.maintenance.pipeline.analysis import engine_choice
 
     monkeypatch.setattr(engine_choice, "SMALL", 10)
@@ -90,14 +86,18 @@ def test_more_answers_than_fit_one_machine_are_for_spark_and_without_java_for_th
     taken.close()
 
 
-def test_a_setting_that_is_not_of_spark_is_refused_before_java_is_asked_for(call, monkeypatch, tmp_path):
+def test_a_setting_that_is_not_of_spark_is_refused_before_java_is_asked_for(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     code, _, err = call("nowhere", "--set", "memory=4g")
     assert code == 2
     assert "--set memory: settings of Spark begin with spark." in err
 
 
-def test_without_java_one_sentence_says_how_to_get_it(call, monkeypatch, tmp_path):
+def test_without_java_one_sentence_says_how_to_get_it(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     code, _, err = call(".", "--engine", "spark")
     assert code == 2

@@ -3,10 +3,16 @@
 import csv
 import json
 import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from made_engines import MadeEngine
 from pyarrow import parquet
+from pyspark.sql import SparkSession
+from tables import table_of
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.analysis import analyse, judging
@@ -14,7 +20,7 @@ from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
 pytestmark = pytest.mark.filterwarnings("default")
-SIMULATED = {
+SIMULATED: dict[str, Any] = {
     "workload": {"sns": 12, "srs": 10, "edges": 40},
     "policies": ["random", "sbm", {"name": "fba", "literal": True}],
     "case": ["bgp", "aggregate"],
@@ -30,28 +36,28 @@ SIMULATED = {
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory):
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "run"
     simulate(resolve(SIMULATED), run)
     return run
 
 
 @pytest.fixture(scope="module")
-def digest(engine, simulated):
+def digest(engine: MadeEngine, simulated: Path) -> dict[str, Any]:
     return analyse(engine(), str(simulated), str(simulated / f"on-{engine.name}"))
 
 
 @pytest.fixture
-def tables(engine, simulated, digest):
+def tables(engine: MadeEngine, simulated: Path, digest: dict[str, Any]) -> Callable[..., Any]:
     """Reads what was written."""
     return lambda name: read(simulated / f"on-{engine.name}" / f"{name}.parquet")
 
 
-def read(place):
+def read(place: Path) -> list[dict[str, Any]]:
     return parquet.read_table(place, partitioning=None).to_pylist()
 
 
-def test_both_engines_give_equal_tables(spark, simulated, tmp_path):
+def test_both_engines_give_equal_tables(spark: SparkSession, simulated: Path, tmp_path: Path) -> None:
     from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
     from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
 
@@ -67,22 +73,27 @@ def test_both_engines_give_equal_tables(spark, simulated, tmp_path):
                 assert ours == pytest.approx(theirs, abs=1e-9, nan_ok=True), name
 
 
-def _whose(row):
+def _whose(row: dict[str, Any]) -> list[str]:
     return [str(value) for value in row.values() if not isinstance(value, float)]
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "spark"], indirect=True)
-def test_evaluations_that_lie_in_many_pieces_are_judged_as_a_whole(engine, simulated, digest, tmp_path, monkeypatch):
+def test_evaluations_that_lie_in_many_pieces_are_judged_as_a_whole(
+    engine: MadeEngine, simulated: Path, digest: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Answers in no order at all, as somebody's own tool may have written them."""
     _copied(simulated, tmp_path)
     answers = journal.read(simulated, "answers")
+    assert answers is not None
     mixed = answers.take(np.random.default_rng(0).permutation(answers.num_rows))
     parquet.write_table(mixed, tmp_path / "answers.parquet", row_group_size=5_000)
     monkeypatch.setattr(judging, "SLICE", 3_000)
     assert _told(analyse(engine(), str(tmp_path))) == _figures(digest)
 
 
-def test_a_run_on_a_cluster_s_file_system_is_read_and_written_there(spark, simulated, tmp_path):
+def test_a_run_on_a_cluster_s_file_system_is_read_and_written_there(
+    spark: SparkSession, simulated: Path, tmp_path: Path
+) -> None:
     from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
     from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
 
@@ -93,24 +104,24 @@ def test_a_run_on_a_cluster_s_file_system_is_read_and_written_there(spark, simul
     assert read(tmp_path / "there" / "seeds.parquet") == there["seeds"]
 
 
-def _copied(run, place):
+def _copied(run: Path, place: Path) -> None:
     for file in run.iterdir():
         if file.is_file() and file.name != "answers.parquet":
             shutil.copy(file, place)
 
 
-def _told(digest):
+def _told(digest: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """All but where."""
     return {name: rows for name, rows in digest.items() if isinstance(rows, list)}
 
 
-def _figures(digest):
+def _figures(digest: dict[str, Any]) -> dict[str, list[object]]:
     """The same, to compare with: sums of fractions may differ in their last digits."""
     notes = {"cannot_tell": digest["cannot_tell"]}
     return {name: [pytest.approx(row, abs=1e-9) for row in rows] for name, rows in _told(digest).items()} | notes
 
 
-def test_the_headline_equals_what_the_simulator_reported(simulated, digest):
+def test_the_headline_equals_what_the_simulator_reported(simulated: Path, digest: dict[str, Any]) -> None:
     with (simulated / "summary.csv").open() as file:
         reported = {(row["setting"], row["policy"]): row for row in csv.DictReader(file)}
     assert len(digest["freshness"]) == len(reported)
@@ -122,11 +133,14 @@ def test_the_headline_equals_what_the_simulator_reported(simulated, digest):
     assert not [note for note in digest["cannot_tell"] if "engine" in note]
 
 
-def test_the_plain_reference_gives_equal_numbers(simulated, digest):
+def test_the_plain_reference_gives_equal_numbers(simulated: Path, digest: dict[str, Any]) -> None:
     import freshness_on_arrow as on_arrow
 
     answers, changes, evaluations = (journal.read(simulated, name) for name in ("answers", "changes", "evaluations"))
+    assert answers is not None
+    assert changes is not None
     judged = on_arrow.judged(answers, on_arrow.copies(answers, changes))
+    assert evaluations is not None
     seeds = on_arrow.by_seed(on_arrow.evaluated(judged, evaluations))
     for plain, told in ((seeds, digest["seeds"]), (on_arrow.headline(seeds, SIMULATED["seeds"]), digest["freshness"])):
         assert len(plain) == len(told) > 0
@@ -134,31 +148,33 @@ def test_the_plain_reference_gives_equal_numbers(simulated, digest):
             assert {column: other[column] for column in one} == pytest.approx(one, abs=1e-9)
 
 
-def test_every_evaluation_is_judged_as_the_simulator_judged_it(simulated, tables):
+def test_every_evaluation_is_judged_as_the_simulator_judged_it(simulated: Path, tables: Callable[..., Any]) -> None:
     rows = tables("evaluations")
-    assert len(rows) == journal.read(simulated, "evaluations").num_rows
+    assert len(rows) == table_of(simulated, "evaluations").num_rows
     assert all(row["fresh"] == row["reported"] for row in rows)
 
 
-def test_a_refresh_was_wasted_where_the_engine_saw_no_change(digest):
+def test_a_refresh_was_wasted_where_the_engine_saw_no_change(digest: dict[str, Any]) -> None:
     rows = [row for row in digest["wasted"] if "latency_ms=0" in row["setting"]]
     assert sum(row["wasted"] for row in rows) > 0
     assert all(row["wasted"] == row["wasted_as_reported"] for row in rows)
 
 
-def test_with_exact_knowledge_what_was_expected_is_the_truth(digest):
+def test_with_exact_knowledge_what_was_expected_is_the_truth(digest: dict[str, Any]) -> None:
     exact = [row for row in digest["calibration"] if row["knowledge"] == "exact" and "latency_ms=0" in row["setting"]]
     assert exact
     assert all(row["mean_error"] == pytest.approx(0) for row in exact)
 
 
-def test_what_is_paid_in_is_the_budget_and_only_the_literal_reading_spends_more(digest):
+def test_what_is_paid_in_is_the_budget_and_only_the_literal_reading_spends_more(digest: dict[str, Any]) -> None:
     for row in digest["budget"]:
         assert row["paid_in"] == 3 * row["evaluations"]
         assert row["used"] <= 1 or "fba" in row["policy"]
 
 
-def test_the_tables_are_on_disk_and_the_digest_is_beside_them(engine, simulated, digest, tables):
+def test_the_tables_are_on_disk_and_the_digest_is_beside_them(
+    engine: MadeEngine, simulated: Path, digest: dict[str, Any], tables: Callable[..., Any]
+) -> None:
     assert json.loads((simulated / f"on-{engine.name}" / "analysis.json").read_text()) == digest
     for name, rows in digest.items():
         if isinstance(rows, list) and name != "cannot_tell":
@@ -166,7 +182,7 @@ def test_the_tables_are_on_disk_and_the_digest_is_beside_them(engine, simulated,
             assert rows
 
 
-def write(directory, **tables):
+def write(directory: Path, **tables: list[dict[str, Any]]) -> str:
     """A journal by hand: every table a list of rows."""
     for name, rows in tables.items():
         names = dict.fromkeys(column for row in rows for column in row)
@@ -175,27 +191,29 @@ def write(directory, **tables):
     return str(directory)
 
 
-def answer(t_ms, sr, refreshed_ms, sn="n", weight=1, case="bgp", setting=""):
+def answer(
+    t_ms: int, sr: str, refreshed_ms: int, sn: str = "n", weight: int = 1, case: str = "bgp", setting: str = ""
+) -> dict[str, Any]:
     return {"setting": setting, "policy": "p", "case": case, "seed": 0, "k": t_ms // 1000, "t_ms": t_ms, "sn": sn,
             "sr": sr, "weight": weight, "refreshed_ms": refreshed_ms}  # fmt: skip
 
 
-def evaluation(t_ms, results, **more):
+def evaluation(t_ms: int, results: float, **more: Any) -> dict[str, Any]:
     return {"setting": "", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0, "k": t_ms // 1000,
             "t_ms": t_ms, "warmup": False, "results": results, **more}  # fmt: skip
 
 
-def refresh(t_ms, sr, changed=True, **more):
+def refresh(t_ms: int, sr: str, changed: bool = True, **more: str) -> dict[str, Any]:
     own = {"setting": "", "policy": "p", "seed": 0, "k": t_ms // 1000, "t_ms": t_ms, "sr": sr, "changed": changed}
     return own | more
 
 
-def change(t_ms, sr, setting=""):
+def change(t_ms: int, sr: str, setting: str = "") -> dict[str, Any]:
     return {"setting": setting, "seed": 0, "sr": sr, "t_ms": t_ms}
 
 
 @pytest.fixture(scope="module")
-def by_hand(engine, tmp_path_factory):
+def by_hand(engine: MadeEngine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """a changes at 2000 exactly, b never, c at 500 and at 2500; a and b are refreshed at 2000, b for nothing.
 
     Beside it, in the setting `whole`, an aggregate of a and b and one of b and c; a changes.
@@ -230,7 +248,9 @@ def by_hand(engine, tmp_path_factory):
     }
 
 
-def test_a_copy_is_fresh_until_the_first_change_after_it_was_fetched(by_hand):
+def test_a_copy_is_fresh_until_the_first_change_after_it_was_fetched(
+    by_hand: dict[str, dict[str, list[dict[str, Any]]]],
+) -> None:
     (row,) = by_hand[""]["freshness"]
     assert row["freshness"] == pytest.approx((3 / 6 + 3 / 8) / 2)  # the second evaluation has two misses
     assert row["pooled"] == pytest.approx(6 / 14)
@@ -238,17 +258,21 @@ def test_a_copy_is_fresh_until_the_first_change_after_it_was_fetched(by_hand):
     assert (row["seeds"], row["evaluations"], row["ci95"]) == (1, 2, None)
 
 
-def test_a_refresh_is_wasted_where_nothing_changed_since_the_copy_before(by_hand):
+def test_a_refresh_is_wasted_where_nothing_changed_since_the_copy_before(
+    by_hand: dict[str, dict[str, list[dict[str, Any]]]],
+) -> None:
     (row,) = by_hand[""]["wasted"]
     assert (row["refreshes"], row["failed"], row["wasted"], row["wasted_as_reported"]) == (3, 1, 1, 1)
 
 
-def test_a_refresh_is_missed_where_a_stale_entry_in_demand_was_not_chosen(by_hand):
+def test_a_refresh_is_missed_where_a_stale_entry_in_demand_was_not_chosen(
+    by_hand: dict[str, dict[str, list[dict[str, Any]]]],
+) -> None:
     (row,) = by_hand[""]["missed"]
     assert (row["stale_entries"], row["missed"], row["missed_answers"]) == (2, 1, 3)  # at 2000 it was tried
 
 
-def test_stale_answers_are_told_by_entry_and_by_age(by_hand):
+def test_stale_answers_are_told_by_entry_and_by_age(by_hand: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
     (worst,) = by_hand[""]["top_stale"]
     assert (worst["sr"], worst["answers"], worst["stale"], worst["changes"], worst["degree"]) == ("c", 6, 6, 2, 1)
     ages = {(row["what"], row["from_ms"]): row["answers"] for row in by_hand[""]["staleness"]}
@@ -256,7 +280,7 @@ def test_stale_answers_are_told_by_entry_and_by_age(by_hand):
     assert by_hand[""]["staleness_quantiles"][1]["most_ms"] == 1500 // 16 * 16
 
 
-def test_deciles_latency_budget_and_calibration_are_told(by_hand):
+def test_deciles_latency_budget_and_calibration_are_told(by_hand: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
     assert [row["freshness"] for row in by_hand[""]["by_change_rate"]] == [1.0, 0.0 + 1.0, 0.0]  # b, a, c
     assert {row["part"]: row["mean_ms"] for row in by_hand[""]["latency"]} == {"decide": 1.0}
     (budget,) = by_hand[""]["budget"]
@@ -264,6 +288,6 @@ def test_deciles_latency_budget_and_calibration_are_told(by_hand):
     assert [(row["tenth"], row["bias"]) for row in by_hand[""]["calibration"]] == [(2, -0.125), (9, 0.5)]
 
 
-def test_an_aggregate_is_fresh_iff_all_its_inputs_are(by_hand):
+def test_an_aggregate_is_fresh_iff_all_its_inputs_are(by_hand: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
     (row,) = by_hand["whole"]["freshness"]
     assert row["freshness"] == pytest.approx(3 / 5)

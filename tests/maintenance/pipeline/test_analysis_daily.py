@@ -5,6 +5,7 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -24,7 +25,7 @@ WHOSE = {"setting": "s", "policy": "p", "case": "bgp", "knowledge": "learned", "
 DATES = ["2026-03-01", "2026-03-02", "2026-03-03"]
 
 
-def rows(hour):
+def rows(hour: int) -> dict[str, list[dict[str, Any]]]:
     """One evaluation: two answers of copies of the day before, of which one was refreshed every other hour."""
     now, about = FIRST + hour * HOUR, {**WHOSE, "k": hour, "t_ms": FIRST + hour * HOUR}
     copied = now if hour % 2 else now - HOUR
@@ -39,7 +40,7 @@ def rows(hour):
     }
 
 
-def put(run, number, hours):
+def put(run: Path, number: int, hours: range) -> None:
     """A part of every table."""
     for name in ("evaluations", "answers", "refreshes", "changes"):
         found = [row for hour in hours for row in rows(hour)[name]]
@@ -48,14 +49,14 @@ def put(run, number, hours):
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path: Path) -> Path:
     """Two days, the second part over midnight."""
     for number, hours in enumerate((range(20), range(20, 28), range(28, 48))):
         put(tmp_path / "run", number, hours)
     return tmp_path / "run"
 
 
-def alone(place, hours):
+def alone(place: Path, hours: range) -> dict[str, Any]:
     """The analysis of a journal of these evaluations, and of what changed before."""
     put(place, 0, hours)
     earlier = [row for hour in range(hours[0]) for row in rows(hour)["changes"]]
@@ -65,7 +66,7 @@ def alone(place, hours):
     return analyse(DuckDB(), str(place))
 
 
-def test_every_day_is_analysed_as_if_it_were_alone(run, tmp_path):
+def test_every_day_is_analysed_as_if_it_were_alone(run: Path, tmp_path: Path) -> None:
     days, done = analyse_daily(DuckDB, str(run))
     assert list(days) == done == DATES[:2]
     for date, hours in zip(DATES, (range(24), range(24, 48)), strict=False):
@@ -76,7 +77,9 @@ def test_every_day_is_analysed_as_if_it_were_alone(run, tmp_path):
     ]
 
 
-def test_only_days_with_new_parts_are_analysed_again_and_tables_have_a_column_for_the_day(run, tmp_path):
+def test_only_days_with_new_parts_are_analysed_again_and_tables_have_a_column_for_the_day(
+    run: Path, tmp_path: Path
+) -> None:
     analyse_daily(DuckDB, str(run), str(tmp_path / "told"))
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "told").rglob("*.parquet") if file.is_file()}
     assert analyse_daily(DuckDB, str(run), str(tmp_path / "told"))[1] == []
@@ -89,7 +92,7 @@ def test_only_days_with_new_parts_are_analysed_again_and_tables_have_a_column_fo
     query = (
         f"SELECT cast(day AS text), sum(evaluations) FROM '{tmp_path}/told/freshness.parquet/*/*.parquet' GROUP BY day"
     )
-    assert sorted(duckdb.sql(query).fetchall()) == list(zip(DATES, (24, 24, 11), strict=True))
+    assert sorted(duckdb.connect().sql(query).fetchall()) == list(zip(DATES, (24, 24, 11), strict=True))
 
 
 def test_arrow_and_spark_read_the_days_as_one_table_too(spark: SparkSession, run: Path) -> None:
@@ -123,7 +126,9 @@ def test_of_parts_of_other_days_only_the_ends_are_read(tmp_path: Path) -> None:
     assert analyse_daily(DuckDB, str(run))[1] == DATES[1:2]
 
 
-def test_the_command_tells_every_day(run, monkeypatch, capsys):
+def test_the_command_tells_every_day(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", ["freshkeeper", "analyse", str(run), "--daily", "--json"])
     with pytest.raises(SystemExit):
         main()
@@ -132,7 +137,7 @@ def test_the_command_tells_every_day(run, monkeypatch, capsys):
     assert "analysed: 2026-03-01, 2026-03-02; as they were: 0 days" in said.err
 
 
-def test_a_journal_without_times_has_no_days(tmp_path):
+def test_a_journal_without_times_has_no_days(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     with pytest.raises(FreshkeeperError, match=r"its evaluations\.parquet has no times"):
         analyse_daily(DuckDB, str(tmp_path / "run"))

@@ -1,8 +1,12 @@
 """Runs that lack tables, columns, evaluations or the truth: what cannot be told is said, and the rest is given."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from made_engines import MadeEngine
 from pyarrow import parquet
 
 from freshkeeper.maintenance.journal import journal
@@ -14,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 on_one_engine = pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
 """Of what both read alike it is the same text; whether they read alike is what the others ask."""
 WHOSE = {"setting": "", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0}
-ROWS = {
+ROWS: dict[str, list[dict[str, Any]]] = {
     "evaluations": [
         {"k": k, "t_ms": k * 1000, "warmup": k == 1, "results": 2.0, "fresh": 1.0, "expected_fresh": 1.5, "budget": 1.0,
          "spent": 1.0, "carried": 0.0, "stale": 1, "decide_us": 10.0, "fetch_ms": 2.0, "errors": 0}
@@ -29,10 +33,10 @@ ROWS = {
 
 
 @pytest.fixture
-def analysed(engine, tmp_path):
+def analysed(engine: MadeEngine, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Analyse a run made of these tables, without some columns (table.column) and some tables."""
 
-    def run(*without, rows=ROWS, **more):
+    def run(*without: str, rows: dict[str, list[dict[str, Any]]] = ROWS, **more: Any) -> dict[str, Any]:
         for name, table in rows.items():
             if name in without:
                 continue
@@ -45,12 +49,12 @@ def analysed(engine, tmp_path):
     return run
 
 
-def said(digest, words):
+def said(digest: dict[str, Any], words: str) -> list[str]:
     return [note for note in digest["cannot_tell"] if words in note]
 
 
 @on_one_engine
-def test_without_changes_the_headline_is_what_was_reported_and_says_so(analysed):
+def test_without_changes_the_headline_is_what_was_reported_and_says_so(analysed: Callable[..., dict[str, Any]]) -> None:
     digest = analysed("changes")
     assert digest["freshness"][0]["freshness"] == 0.5
     assert said(digest, "changes.parquet is not there: there is no truth")
@@ -62,7 +66,7 @@ def test_without_changes_the_headline_is_what_was_reported_and_says_so(analysed)
 
 
 @on_one_engine
-def test_without_changes_audits_stand_in_for_the_truth(analysed):
+def test_without_changes_audits_stand_in_for_the_truth(analysed: Callable[..., dict[str, Any]]) -> None:
     audits = [{"k": 2, "t_ms": 2000, "sn": "n", "fresh": fresh} for fresh in (True, False, True, None)]
     audits += [{"k": 1, "t_ms": 1000, "sn": "n", "fresh": False}]  # in the warm-up
     digest = analysed("changes", rows=ROWS | {"audits": audits})
@@ -78,7 +82,7 @@ def test_without_changes_audits_stand_in_for_the_truth(analysed):
 
 
 @on_one_engine
-def test_answers_that_do_not_name_their_sn_have_no_degree(analysed):
+def test_answers_that_do_not_name_their_sn_have_no_degree(analysed: Callable[..., dict[str, Any]]) -> None:
     digest = analysed("answers.sn", rows=ROWS | {"refreshes": [{"k": 2, "t_ms": 2000, "sr": "miss x"}]})
     assert digest["by_degree"] == []
     assert digest["top_stale"][0]["degree"] is None
@@ -87,7 +91,7 @@ def test_answers_that_do_not_name_their_sn_have_no_degree(analysed):
 
 
 @on_one_engine
-def test_what_was_on_its_way_counts_once_when_it_has_come(analysed):
+def test_what_was_on_its_way_counts_once_when_it_has_come(analysed: Callable[..., dict[str, Any]]) -> None:
     """One came late, another was refused late, a third never came; a fourth was not sent and failed at once."""
     waiting = [{"sr": sr, "changed": False, "error": PENDING, "requests": 1.0} for sr in "abc"]
     came = [{"sr": "a", "changed": True, "late": True}, {"sr": "b", "changed": False, "error": "no", "late": True}]
@@ -99,7 +103,9 @@ def test_what_was_on_its_way_counts_once_when_it_has_come(analysed):
 
 
 @on_one_engine
-def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(analysed):
+def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(
+    analysed: Callable[..., dict[str, Any]],
+) -> None:
     digest = analysed("answers", "evaluations.fresh")
     assert digest["freshness"][0]["basis"] == "expected"
     assert digest["freshness"][0]["freshness"] == 0.75
@@ -108,7 +114,7 @@ def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(
 
 
 @on_one_engine
-def test_without_evaluations_answers_are_judged_and_misses_are_not(analysed):
+def test_without_evaluations_answers_are_judged_and_misses_are_not(analysed: Callable[..., dict[str, Any]]) -> None:
     digest = analysed("evaluations", "refreshes")
     assert digest["freshness"][0]["freshness"] == 0.75
     assert said(digest, "evaluations.parquet is not there: misses")
@@ -117,7 +123,7 @@ def test_without_evaluations_answers_are_judged_and_misses_are_not(analysed):
     assert digest["top_stale"][0]["sr"] == "a"
 
 
-def test_an_older_schema_is_read_and_each_gap_is_named(analysed):
+def test_an_older_schema_is_read_and_each_gap_is_named(analysed: Callable[..., dict[str, Any]]) -> None:
     lacking = ["answers.weight", "answers.setting", "answers.case", "answers.k", "changes.setting", "changes.seed",
                "evaluations.warmup", "evaluations.knowledge", "evaluations.results", "evaluations.expected_fresh",
                "evaluations.decide_us", "evaluations.spent", "refreshes.late", "refreshes.error"]  # fmt: skip
@@ -135,7 +141,9 @@ def test_an_older_schema_is_read_and_each_gap_is_named(analysed):
 
 
 @on_one_engine
-def test_a_table_without_a_column_that_it_cannot_do_without_is_left_aside(analysed):
+def test_a_table_without_a_column_that_it_cannot_do_without_is_left_aside(
+    analysed: Callable[..., dict[str, Any]],
+) -> None:
     digest = analysed("answers.refreshed_ms", "refreshes.t_ms")
     assert said(digest, "answers.parquet has no column 'refreshed_ms'")
     assert said(digest, "refreshes.parquet has no column 't_ms'")
@@ -143,12 +151,12 @@ def test_a_table_without_a_column_that_it_cannot_do_without_is_left_aside(analys
 
 
 @on_one_engine
-def test_evaluations_without_times_are_matched_by_number(analysed):
+def test_evaluations_without_times_are_matched_by_number(analysed: Callable[..., dict[str, Any]]) -> None:
     digest = analysed("evaluations.t_ms")
     assert (digest["freshness"][0]["freshness"], digest["freshness"][0]["basis"]) == (0.5, "truth")
 
 
-def test_a_journal_written_in_parts_is_read_as_a_whole(analysed, tmp_path):
+def test_a_journal_written_in_parts_is_read_as_a_whole(analysed: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     for number, row in enumerate(ROWS["answers"]):
         columns = {name: [value] for name, value in (WHOSE | row).items() if name != "knowledge"}
         journal.write_part(tmp_path, "answers", number, journal.table("answers", columns))
@@ -156,7 +164,7 @@ def test_a_journal_written_in_parts_is_read_as_a_whole(analysed, tmp_path):
     assert (digest["freshness"][0]["freshness"], digest["freshness"][0]["basis"]) == (0.5, "truth")
 
 
-def test_empty_tables_and_empty_windows_give_no_freshness(analysed):
+def test_empty_tables_and_empty_windows_give_no_freshness(analysed: Callable[..., dict[str, Any]]) -> None:
     empty = [{**row, "results": 0.0, "fresh": 0.0, "expected_fresh": 0.0} for row in ROWS["evaluations"]]
     digest = analysed(rows={"evaluations": empty, "answers": [], "refreshes": [], "changes": []})
     assert digest["freshness"] == []
@@ -164,7 +172,9 @@ def test_empty_tables_and_empty_windows_give_no_freshness(analysed):
     assert digest["budget"][0]["spent"] == 2.0
 
 
-def test_a_table_that_is_no_parquet_is_left_aside_and_an_engine_that_is_wrong_is_contradicted(analysed, tmp_path):
+def test_a_table_that_is_no_parquet_is_left_aside_and_an_engine_that_is_wrong_is_contradicted(
+    analysed: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     (tmp_path / "refreshes.parquet").write_text("not at all")
     (tmp_path / "run.json").write_text("{")
     rows = {**ROWS, "evaluations": [{**row, "fresh": 2.0} for row in ROWS["evaluations"]]}
@@ -173,7 +183,9 @@ def test_a_table_that_is_no_parquet_is_left_aside_and_an_engine_that_is_wrong_is
     assert said(digest, "The engine reported 1.0000 for p; the truth is 0.5000")
 
 
-def test_an_analysis_replaces_an_earlier_one_and_nothing_else(analysed, tmp_path):
+def test_an_analysis_replaces_an_earlier_one_and_nothing_else(
+    analysed: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(ConfigError, match="holds something that is no analysis"):
@@ -194,6 +206,8 @@ def test_an_analysis_replaces_an_earlier_one_and_nothing_else(analysed, tmp_path
         ((), {"target": 95}, "the target is 95; right would be"),
     ],
 )
-def test_where_nothing_can_be_told_one_sentence_says_why(analysed, without, more, words):
+def test_where_nothing_can_be_told_one_sentence_says_why(
+    analysed: Callable[..., dict[str, Any]], without: tuple[str, ...], more: dict[str, int], words: str
+) -> None:
     with pytest.raises(FreshkeeperError, match=words):
         analysed(*without, **more)

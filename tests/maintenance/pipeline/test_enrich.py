@@ -1,15 +1,21 @@
 """A Spark stream with answers from a view: the same answers and the same spending as one Manager, and clear errors."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import enriched
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.pipeline.enrich import enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import FIRST, LAST, counted
 from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
+from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
+from freshkeeper.maintenance.service.endpoint import Expanded, Key
 from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -21,25 +27,25 @@ COLUMNS = ["k", "t_ms", "topic", "sr", "value", "weight", "refreshed_ms", "fresh
 
 
 @pytest.fixture(scope="module")
-def spark():
+def spark() -> Iterator[SparkSession]:
     session = spark_session("local[2]", enriched.SETTINGS)
     yield session
     session.stop()
 
 
 @pytest.fixture
-def dropped(tmp_path):
+def dropped(tmp_path: Path) -> Path:
     enriched.drop(tmp_path)
     return tmp_path
 
 
-def rows(spark, place):
+def rows(spark: SparkSession, place: Path) -> list[tuple[float | str, ...]]:
     found = spark.read.parquet(str(place / "answers")).select(*COLUMNS).collect()
     return sorted((*row[:-1], round(row.fresh, 9)) for row in found)
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_answers_and_spending_equal_those_of_one_manager(spark, dropped, cold):
+def test_answers_and_spending_equal_those_of_one_manager(spark: SparkSession, dropped: Path, cold: bool) -> None:
     enriched.finish(enriched.query(spark, dropped, warm=None if cold else enriched.warm()))
     expected, done = enriched.single_process(dropped / "elsewhere", cold=cold)
     assert rows(spark, dropped) == expected
@@ -49,7 +55,7 @@ def test_answers_and_spending_equal_those_of_one_manager(spark, dropped, cold):
     assert (dropped / "requests").read_text() == (dropped / "elsewhere").read_text()
 
 
-def test_a_query_goes_on_where_it_stopped(spark, dropped):
+def test_a_query_goes_on_where_it_stopped(spark: SparkSession, dropped: Path) -> None:
     held = sorted((dropped / "events").iterdir())[2:]
     for path in held:
         path.rename(dropped / path.name)
@@ -60,14 +66,15 @@ def test_a_query_goes_on_where_it_stopped(spark, dropped):
     assert rows(spark, dropped) == enriched.single_process(dropped / "elsewhere")[0]
 
 
-def test_any_function_is_a_sink_and_keys_may_be_several_columns(spark, dropped):
+def test_any_function_is_a_sink_and_keys_may_be_several_columns(spark: SparkSession, dropped: Path) -> None:
     got = []
     events = enriched.stream(spark, dropped).selectExpr(
         "event_time", "substr(topic, 1, 1) AS kind", "int(substr(topic, 2)) AS n"
     )
 
     class Source(enriched.Counted):
-        def expand(self, sn, now):
+        def expand(self, sn: Key, now: int) -> Expanded:
+            assert isinstance(sn, tuple)
             return super().expand(f"{sn[0]}{sn[1]}", now)
 
     writer = enrich(
@@ -84,10 +91,10 @@ def test_any_function_is_a_sink_and_keys_may_be_several_columns(spark, dropped):
     assert found == sorted((k, sn, sr, value, weight) for k, _, sn, sr, value, weight, _, _ in expected)
 
 
-def test_a_function_from_keys_to_values_is_a_source_as_it_is_for_a_manager(spark, dropped):
+def test_a_function_from_keys_to_values_is_a_source_as_it_is_for_a_manager(spark: SparkSession, dropped: Path) -> None:
     asked, got = [], []
 
-    def lengths(keys):
+    def lengths(keys: list[str]) -> dict[str, int]:
         asked.append(list(keys))
         return {key: len(key) for key in keys}
 
@@ -103,7 +110,7 @@ def test_a_function_from_keys_to_values_is_a_source_as_it_is_for_a_manager(spark
 
 
 @pytest.mark.parametrize("closure", list(Closure))
-def test_spark_places_elements_in_evaluations_as_a_window_does(spark, closure):
+def test_spark_places_elements_in_evaluations_as_a_window_does(spark: SparkSession, closure: Closure) -> None:
     window = WindowSpec(2500, 1000, 300, closure)
     times = np.arange(-3000, 5000, 50)
     events = spark.createDataFrame(pa.table({"t": times, "key": times}))
@@ -112,12 +119,12 @@ def test_spark_places_elements_in_evaluations_as_a_window_does(spark, closure):
     assert table[LAST].to_pylist() == window.last(times).tolist()
 
 
-def test_elements_without_a_time_or_a_key_are_left(spark):
+def test_elements_without_a_time_or_a_key_are_left(spark: SparkSession) -> None:
     events = spark.createDataFrame([(1, "a"), (None, "b"), (2, None)], "t BIGINT, key STRING")
     assert counted(events, ["key"], "t", enriched.WINDOW).toArrow()["key"].to_pylist() == ["a"]
 
 
-def test_what_is_wrong_is_said_before_the_query_starts(spark, dropped):
+def test_what_is_wrong_is_said_before_the_query_starts(spark: SparkSession, dropped: Path) -> None:
     with pytest.raises(ConfigError, match="streaming DataFrame"):
         enrich(
             spark.range(1), on="id", source=enriched.Counted(dropped), policy="gain", budget=1, window=1, step=1,
@@ -136,10 +143,10 @@ def test_what_is_wrong_is_said_before_the_query_starts(spark, dropped):
     with pytest.raises(ConfigError, match="did you mean 'double'"):
         enriched.query(spark, dropped, value="doubel")
     with pytest.raises(InputError, match="edges of a warm start have no column 'topic'"):
-        enriched.query(spark, dropped, warm=enriched.Warm(pa.table({"sn": []}), pa.table({}), 0))
+        enriched.query(spark, dropped, warm=Warm(pa.table({"sn": []}), pa.table({}), 0))
 
 
-def test_a_state_of_another_checkpoint_is_refused(spark, dropped):
+def test_a_state_of_another_checkpoint_is_refused(spark: SparkSession, dropped: Path) -> None:
     enriched.finish(enriched.query(spark, dropped))
     checkpoint = dropped / "elsewhere"
     writer = enriched.query(spark, dropped).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
@@ -147,7 +154,7 @@ def test_a_state_of_another_checkpoint_is_refused(spark, dropped):
         writer.start().awaitTermination()
 
 
-def test_the_journal_of_a_query_can_be_analysed(spark, dropped):
+def test_the_journal_of_a_query_can_be_analysed(spark: SparkSession, dropped: Path) -> None:
     from freshkeeper.maintenance.pipeline.analysis import analyse
     from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
 

@@ -5,12 +5,16 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import enriched
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 from pyarrow import parquet
 
 from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
@@ -29,12 +33,12 @@ UNDER_WAY = [
 """Kills where a request was paid, or may have been, and its answer is lost."""
 
 
-def start(kind, place, step="", number=0):
+def start(kind: str, place: Path, step: str = "", number: int = 0) -> CompletedProcess[str]:
     command = [sys.executable, enriched.__file__, kind, str(place), step, str(number)]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
 
 
-def killed(kind, place, kills):
+def killed(kind: str, place: Path, kills: list[tuple[str, int]]) -> None:
     """Every kill in turn, each of a process that does what the one before it left, and then the rest."""
     place.mkdir(exist_ok=True)
     for step, number in kills:
@@ -44,26 +48,26 @@ def killed(kind, place, kills):
     assert done.returncode == 0, done.stderr
 
 
-def answers(place):
+def answers(place: Path) -> list[dict[str, Any]]:
     files = sorted((place / "answers").iterdir(), key=lambda path: int(path.stem))
     return pa.concat_tables([parquet.read_table(path) for path in files]).to_pylist()
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("undisturbed")
     enriched.run(place)
     return place
 
 
 @pytest.mark.slow
-def test_without_kills_the_steps_give_what_one_manager_gives(undisturbed, tmp_path):
+def test_without_kills_the_steps_give_what_one_manager_gives(undisturbed: Path, tmp_path: Path) -> None:
     expected, _ = enriched.single_process(tmp_path / "requests")
     assert sorted((*list(row.values())[:-1], round(row["fresh"], 9)) for row in answers(undisturbed)) == expected
 
 
 @pytest.mark.slow
-def test_kills_beside_requests_change_nothing_at_all(undisturbed, tmp_path):
+def test_kills_beside_requests_change_nothing_at_all(undisturbed: Path, tmp_path: Path) -> None:
     killed("plain", tmp_path, HARMLESS)
     assert answers(tmp_path) == answers(undisturbed)
     assert (tmp_path / "requests").read_text() == (undisturbed / "requests").read_text()
@@ -77,7 +81,7 @@ def test_kills_beside_requests_change_nothing_at_all(undisturbed, tmp_path):
 
 
 @pytest.mark.slow
-def test_kills_under_requests_lose_those_and_spend_nothing_twice(undisturbed, tmp_path):
+def test_kills_under_requests_lose_those_and_spend_nothing_twice(undisturbed: Path, tmp_path: Path) -> None:
     killed("plain", tmp_path, UNDER_WAY)
     asked = enriched.asked(tmp_path)
     assert all(len(keys) <= enriched.GAMMA and len(set(keys)) == len(keys) for keys in asked.values())
@@ -94,7 +98,7 @@ def test_kills_under_requests_lose_those_and_spend_nothing_twice(undisturbed, tm
 
 @pytest.mark.slow
 @pytest.mark.skipif((java_version() or 0) < LEAST_JAVA, reason=f"no Java {LEAST_JAVA}: make java installs it")
-def test_three_kills_of_a_query_on_spark_change_nothing_at_all(undisturbed, tmp_path):
+def test_three_kills_of_a_query_on_spark_change_nothing_at_all(undisturbed: Path, tmp_path: Path) -> None:
     enriched.drop(tmp_path, 4)
     killed("spark", tmp_path, [("recorded", 3), ("answered", 2), ("written", 1)])
     found = [
@@ -109,7 +113,9 @@ def test_three_kills_of_a_query_on_spark_change_nothing_at_all(undisturbed, tmp_
 
 
 @given(st.lists(st.integers(), max_size=5), st.data())
-def test_a_log_cut_off_anywhere_keeps_its_whole_records(tmp_path_factory, records, data):
+def test_a_log_cut_off_anywhere_keeps_its_whole_records(
+    tmp_path_factory: pytest.TempPathFactory, records: list[int], data: DataObject
+) -> None:
     log = Log(tmp_path_factory.mktemp("log") / "1.log")
     sizes = [0]
     for record in records:
@@ -124,7 +130,7 @@ def test_a_log_cut_off_anywhere_keeps_its_whole_records(tmp_path_factory, record
         assert log.read() == [*records[:whole], "more"]
 
 
-def test_a_snapshot_that_was_cut_off_counts_for_nothing(tmp_path):
+def test_a_snapshot_that_was_cut_off_counts_for_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(3, {"spent": 7})
     (tmp_path / ".4.state.part").write_bytes(b"half of")
@@ -132,14 +138,14 @@ def test_a_snapshot_that_was_cut_off_counts_for_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("text", [b"something else\n", FORMAT + b"cnowhere\nThing\n."])
-def test_a_state_that_is_none_is_refused_in_words(tmp_path, text):
+def test_a_state_that_is_none_is_refused_in_words(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "1.state").write_bytes(text)
     with pytest.raises(InputError, match="no state of this version"):
         Store(tmp_path).load()
 
 
 @pytest.mark.slow
-def test_a_source_of_events_that_gives_something_else_after_a_kill_is_refused(tmp_path):
+def test_a_source_of_events_that_gives_something_else_after_a_kill_is_refused(tmp_path: Path) -> None:
     done = start("plain", tmp_path, "recorded", 1)
     assert done.returncode == -signal.SIGKILL
     query = enriched.batches(tmp_path)

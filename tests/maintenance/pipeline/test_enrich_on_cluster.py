@@ -1,17 +1,25 @@
 """A graph that stays on the cluster: from Rounds of its parts a policy chooses what it chooses from one."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 import enriched
 import numpy as np
 import own_policies
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from freshkeeper.maintenance.pipeline.enrich import OnCluster
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
+from freshkeeper.maintenance.view.schedule import FixedSchedule
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.gain import Gain
 from freshkeeper.policies.plan import Plan
 from freshkeeper.policies.random import Random
+from freshkeeper.policies.ranked import Ranked
 from freshkeeper.policies.sbm import Sbm
 
 pytestmark = [
@@ -22,20 +30,23 @@ UNTIL = 4
 
 
 @pytest.fixture(scope="module")
-def spark():
+def spark() -> Iterator[SparkSession]:
     session = spark_session("local[2]", enriched.SETTINGS | {"spark.sql.shuffle.partitions": "2"})
     yield session
     session.stop()
 
 
-def on_the_cluster(spark, place, policy, model):
+def on_the_cluster(
+    spark: SparkSession, place: Path, policy: Ranked, model: FixedSchedule | None
+) -> tuple[list[Step[Any]], list[tuple[float | str, ...]], Batches[Any]]:
     """The steps of the first seconds, in two micro-batches with a restart between them, and answers as rows."""
     from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
     from freshkeeper.maintenance.pipeline.enrichment.on_executors import WindowParts, on_the_cluster
 
-    done, answers = [], []
+    done: list[Step[Any]] = []
+    answers: list[pa.Table] = []
 
-    def write(steps, batch):
+    def write(steps: Sequence[Step[Any]], batch: int) -> None:
         done.extend(steps)
         answers.extend(step.answers.toArrow() for step in steps)
 
@@ -61,7 +72,9 @@ def on_the_cluster(spark, place, policy, model):
     ],
     ids=lambda each: getattr(each, "name", "learned" if each is None else "exact"),
 )
-def test_a_plan_on_spark_makes_the_same_choices_and_gives_the_same_answers(spark, tmp_path, policy, model):
+def test_a_plan_on_spark_makes_the_same_choices_and_gives_the_same_answers(
+    spark: SparkSession, tmp_path: Path, policy: Ranked, model: FixedSchedule | None
+) -> None:
     done, rows, query = on_the_cluster(spark, tmp_path, policy, model)
     expected, evaluations = enriched.single_process(tmp_path / "elsewhere", policy, model)
     assert len(done) == UNTIL
@@ -71,10 +84,11 @@ def test_a_plan_on_spark_makes_the_same_choices_and_gives_the_same_answers(spark
             assert getattr(step.record, name) == getattr(evaluation.record, name), name
         assert step.record.expected_fresh == pytest.approx(evaluation.record.expected_fresh)
     assert rows == [row for row in expected if row[0] <= UNTIL]
-    assert len(query.state.evaluator.touched.values) < enriched.USERS or policy.name == "lru"
+    evaluator: Any = query.state.evaluator
+    assert len(evaluator.touched.values) < enriched.USERS or policy.name == "lru"
 
 
-def test_of_many_that_are_alike_each_is_as_likely_however_the_graph_is_parted(monkeypatch):
+def test_of_many_that_are_alike_each_is_as_likely_however_the_graph_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
     from freshkeeper.maintenance.pipeline.enrichment import scored_parts
 
     monkeypatch.setattr(scored_parts, "TIES", 0)
@@ -86,19 +100,21 @@ def test_of_many_that_are_alike_each_is_as_likely_however_the_graph_is_parted(mo
             chosen, cut = scored_parts.highest(np.zeros(len(rows)), tie, 3)
             columns = {"sr": [rows[n] for n in chosen], "score": np.zeros(chosen.size), "tie": tie[chosen]}
             parts.append(scored_parts.Best(pa.table(columns), cut=cut))
-        seen[scored_parts.together(parts, 3, None).rows["sr"].to_pylist()] += 1
+        seen[scored_parts.together(parts, 3, pa.table({})).rows["sr"].to_pylist()] += 1
     assert seen.sum() == 1800
     assert seen[:2].mean() == pytest.approx(seen[2:].mean(), rel=0.15)
 
 
-def test_counts_that_no_window_needs_any_more_are_removed(spark, tmp_path):
+def test_counts_that_no_window_needs_any_more_are_removed(spark: SparkSession, tmp_path: Path) -> None:
     _, _, query = on_the_cluster(spark, tmp_path, Sbm(), None)
     assert sorted(path.name for path in (tmp_path / "window").iterdir()) == ["0", "1"]
     query.process(2, spark.createDataFrame(enriched.counts_of([((UNTIL + 2) * 1000 + 1, "t0")])))
     assert sorted(path.name for path in (tmp_path / "window").iterdir()) == ["1", "2"]
 
 
-def test_a_stream_with_its_graph_on_the_cluster_gives_the_answers_of_one_manager(spark, tmp_path):
+def test_a_stream_with_its_graph_on_the_cluster_gives_the_answers_of_one_manager(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     enriched.drop(tmp_path, 6)
     for path in sorted((tmp_path / "events").iterdir())[1:]:
         path.unlink()
@@ -124,7 +140,9 @@ def test_a_stream_with_its_graph_on_the_cluster_gives_the_answers_of_one_manager
         ({"policy": "sbm", "case": "aggregate"}, "case bgp"),
     ],
 )
-def test_what_the_plan_cannot_do_is_said_before_the_query_starts(spark, tmp_path, changes, said):
+def test_what_the_plan_cannot_do_is_said_before_the_query_starts(
+    spark: SparkSession, tmp_path: Path, changes: Mapping[str, FixedSchedule | Plan | str | None], said: str
+) -> None:
     enriched.drop(tmp_path, 1)
     with pytest.raises(ConfigError, match=said):
         enriched.query(spark, tmp_path, graph=OnCluster(str(tmp_path / "window")), **changes)

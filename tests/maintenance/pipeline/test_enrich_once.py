@@ -1,12 +1,24 @@
 """A source behind the log: asked once, repeated word for word, and lost orders paid for."""
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from freshkeeper.maintenance.pipeline.enrichment.batch_store import Log
 from freshkeeper.maintenance.pipeline.enrichment.once import LOST, Once
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Endpoint, Expanded, Late, Order, Price
+from freshkeeper.maintenance.service.endpoint import (
+    Copy,
+    Delivery,
+    Endpoint,
+    Expanded,
+    Fetched,
+    Key,
+    Late,
+    Order,
+    Price,
+)
 
 
 class Remote:
@@ -14,13 +26,14 @@ class Remote:
 
     price = Price()
 
-    def __init__(self, fails=False):
-        self.orders, self.rooms, self.fails = [], iter((5.0, 3.0, 1.0)), fails
+    def __init__(self, fails: bool = False) -> None:
+        self.rooms, self.fails = iter((5.0, 3.0, 1.0)), fails
+        self.orders: list[Order] = []
 
-    def room(self, now):
+    def room(self, now: int) -> float:
         return next(self.rooms)
 
-    def deliver(self, order):
+    def deliver(self, order: Order) -> Delivery:
         self.orders.append(order)
         if self.fails:
             raise ConnectionError
@@ -28,13 +41,13 @@ class Remote:
         return Delivery([Copy(1) for _ in order.keys], [Expanded(spent=1.0) for _ in order.sns], 2.0, 2, late)
 
 
-def started(source, path):
+def started(source: Remote | Endpoint, path: Path) -> Once:
     once = Once(source, lambda _: None)
     once.begin(Log(path))
     return once
 
 
-def test_a_delivery_is_repeated_with_all_that_came_and_the_room_of_that_time(tmp_path):
+def test_a_delivery_is_repeated_with_all_that_came_and_the_room_of_that_time(tmp_path: Path) -> None:
     order = Order(1000, ["a"], ["x"], 4.0)
     first = started(Remote(), tmp_path / "log")
     assert first.room(1000) == 5.0
@@ -50,7 +63,9 @@ def test_a_delivery_is_repeated_with_all_that_came_and_the_room_of_that_time(tmp
 
 
 @pytest.mark.parametrize(("allowance", "spent"), [(4.0, 4.0), (math.inf, 2.0)])
-def test_an_order_that_was_lost_counts_as_all_that_it_might_have_cost(tmp_path, allowance, spent):
+def test_an_order_that_was_lost_counts_as_all_that_it_might_have_cost(
+    tmp_path: Path, allowance: float, spent: float
+) -> None:
     order = Order(1000, ["a"], ["x"], allowance)
     first = started(Remote(fails=True), tmp_path / "log")
     first.room(1000)
@@ -60,12 +75,19 @@ def test_an_order_that_was_lost_counts_as_all_that_it_might_have_cost(tmp_path, 
     lost = started(source, tmp_path / "log").deliver(order)
     assert source.orders == []
     assert lost.spent == spent
-    assert [one.error for one in (*lost.copies, *lost.expanded)] == [LOST, LOST]
+    assert [one.error for one in lost.copies] == [LOST]
+    assert [one.error for one in lost.expanded] == [LOST]
 
 
-def test_nothing_is_logged_where_nothing_is_asked(tmp_path):
+def test_nothing_is_logged_where_nothing_is_asked(tmp_path: Path) -> None:
     class Simple(Endpoint):
         price = Price()
+
+        def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
+            raise AssertionError
+
+        def expand(self, sn: Key, now: int) -> Expanded:
+            raise AssertionError
 
     assert started(Simple(), tmp_path / "log").deliver(Order(1000, [])) == Delivery([], [], 0.0, 0)
     assert not (tmp_path / "log").exists()

@@ -3,11 +3,16 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import enriched
 import pytest
 import spark_cluster
-from pyarrow import dataset, parquet
+from pyarrow import parquet
+from pyarrow.dataset import dataset
+from spark_cluster import Cluster
 
 from freshkeeper.maintenance.pipeline.analysis import analyse
 from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
@@ -25,17 +30,17 @@ LAST = 4
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory):
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     made = spark_cluster.Cluster.started(tmp_path_factory.mktemp("cluster"))
     yield made
     made.stop()
 
 
 @pytest.fixture
-def drive(cluster, tmp_path):
+def drive(cluster: Cluster, tmp_path: Path) -> Callable[..., Any]:
     """A driver of its own: its exit code, and what it said on standard error."""
 
-    def run(what, *more):
+    def run(what: str, *more: object) -> tuple[int, str]:
         command = [sys.executable, spark_cluster.__file__, what, str(tmp_path), cluster.master, *map(str, more)]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240, cwd=tmp_path)
         return done.returncode, done.stderr
@@ -44,7 +49,7 @@ def drive(cluster, tmp_path):
 
 
 @pytest.fixture
-def dropped(tmp_path):
+def dropped(tmp_path: Path) -> Path:
     """The events of the first seconds, in two micro-batches."""
     enriched.drop(tmp_path, 12)
     for path in sorted((tmp_path / "events").iterdir())[2:]:
@@ -52,7 +57,9 @@ def dropped(tmp_path):
     return tmp_path
 
 
-def test_workers_are_killed_while_it_simulates_analyses_and_enriches(cluster, drive, dropped, tmp_path_factory):
+def test_workers_are_killed_while_it_simulates_analyses_and_enriches(
+    cluster: Cluster, drive: Callable[..., Any], dropped: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     code, said = drive("jobs", cluster.place)
     assert code == 0, said
     assert len(cluster.workers()) == 2
@@ -69,7 +76,9 @@ def test_workers_are_killed_while_it_simulates_analyses_and_enriches(cluster, dr
     enriched_as_by_one_manager(dropped, here / "requests")
 
 
-def test_the_driver_is_killed_while_it_enriches_and_goes_on(drive, dropped, tmp_path_factory):
+def test_the_driver_is_killed_while_it_enriches_and_goes_on(
+    drive: Callable[..., Any], dropped: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     code, said = drive("enrich", "recorded", 3)
     assert code == -signal.SIGKILL, said
     code, said = drive("enrich", "", 0)
@@ -77,10 +86,10 @@ def test_the_driver_is_killed_while_it_enriches_and_goes_on(drive, dropped, tmp_
     enriched_as_by_one_manager(dropped, tmp_path_factory.mktemp("here") / "requests")
 
 
-def enriched_as_by_one_manager(place, requests):
+def enriched_as_by_one_manager(place: Path, requests: Path) -> None:
     """The same answers, and as many requests as the ledger paid for, the same ones."""
     rows, evaluations = enriched.single_process(requests, spark_cluster.POLICY)
-    table = dataset.dataset(place / "answers", partitioning=None).to_table()
+    table = dataset(place / "answers", partitioning=None).to_table()
     found = sorted((*list(row.values())[:-1], round(row["fresh"], 9)) for row in table.to_pylist())
     last = max(row[0] for row in found)
     assert last >= LAST

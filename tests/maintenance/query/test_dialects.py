@@ -1,6 +1,7 @@
 """What a dialect cannot say is an error that names who can: seeds/001, section 4."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ NAMED = parse(
 MERGED = parse("PREFIX : <http://e/> SELECT ?a FROM STREAM :in [RANGE 2h STEP 10m] { ?a ?b ?c }")
 
 
-def changed(query: Query, **changes: object) -> Query:
+def changed(query: Query, **changes: Any) -> Query:
     """The query with its (only) window changed."""
     windows = tuple(replace(window, **changes) for window in query.windows)
     return replace(query, dataset=replace(query.dataset, windows=windows))

@@ -120,8 +120,12 @@ def answers(query: Query, quads: list[tuple[str, str]]) -> list[dict[str, str]]:
     subject = ox.NamedNode("http://e/x")
     store.extend(ox.Quad(subject, subject, ox.Literal(o), ox.NamedNode(g)) for o, g in quads)
     dataset = query.dataset
-    merged = [ox.NamedNode(g) for g in (*dataset.default_graphs, *(w.name for w in dataset.merged_windows))]
-    named = [ox.NamedNode(g) for g in (*dataset.named_graphs, *(w.name for w in dataset.named_windows))]
+    merged: list[ox.NamedNode | ox.BlankNode | ox.DefaultGraph] = [
+        ox.NamedNode(g) for g in (*dataset.default_graphs, *(w.name for w in dataset.merged_windows))
+    ]
+    named: list[ox.NamedNode | ox.BlankNode] = [
+        ox.NamedNode(g) for g in (*dataset.named_graphs, *(w.name for w in dataset.named_windows))
+    ]
     found = store.query(query.sparql, default_graph=merged or None, named_graphs=named)
     assert isinstance(found, ox.QuerySolutions)
     names = [variable.value for variable in found.variables]

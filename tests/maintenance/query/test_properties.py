@@ -75,7 +75,8 @@ def queries(draw: st.DrawFn) -> Query:
     output = draw(names) if declared else None
     output = draw(st.sampled_from([output, None]))
     blocks = [f"WINDOW <{w.name}> {{ {draw(in_windows)} }}" for w in declared if w.named]
-    blocks += [f"WINDOW ?w {{ {draw(in_windows)} }}"] if blocks and draw(st.booleans()) else []
+    if bool(blocks) and draw(st.booleans()):
+        blocks.append(f"WINDOW ?w {{ {draw(in_windows)} }}")
     body = draw(st.permutations(blocks + draw(st.lists(patterns, max_size=3))))
     form = draw(st.sampled_from([Form.SELECT, Form.CONSTRUCT, Form.ASK, Form.DESCRIBE]))
     rest = {

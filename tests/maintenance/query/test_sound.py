@@ -1,12 +1,18 @@
 """What pyoxigraph evaluates otherwise than SPARQL says: the text that it gets instead, against the algebra by hand."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pyoxigraph as ox
 import pytest
 from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from pyoxigraph import Literal, NamedNode
+from terms import rows_of, solutions, text_of
 
 from freshkeeper.maintenance.query.alternatives import inseparable
 from freshkeeper.maintenance.query.parser import parse
@@ -18,6 +24,8 @@ E = "http://e/"
 DATA = [("a", "p", 1), ("b", "p", 2), ("a", "q", 2), ("b", "q", 1), ("c", "q", 3), ("a", "r", 1), ("a", "r", 2)]
 LINKS = [("a", "p", "b"), ("a", "q", "b"), ("b", "p", "c"), ("b", "r", "c"), ("c", "q", "a"), ("a", "r", "a")]
 
+Element: TypeAlias = tuple[Any, ...]
+"""Of a group: its kind, and its parts."""
 NAMES = st.sampled_from(["x", "y", "z", "w"])
 TRIPLES = st.tuples(
     st.just("TRIPLE"), st.sampled_from(["?x", "?y", ":a", ":b"]), st.sampled_from("pqr"), st.sampled_from(["?z", "?w"])
@@ -30,7 +38,7 @@ EXPRESSIONS = st.one_of(
 )
 
 
-def blocks(groups):
+def blocks(groups: SearchStrategy[list[Element]]) -> SearchStrategy[Any]:
     return st.one_of(
         st.tuples(st.sampled_from(["OPTIONAL", "OPTIONAL", "GROUP", "MINUS", "SELECT"]), groups),
         st.tuples(st.just("UNION"), groups, groups),
@@ -44,11 +52,11 @@ GROUPS = st.recursive(
 )
 
 
-def written(group):
+def written(group: Sequence[Element]) -> str:
     return " ".join(map(_written, group))
 
 
-def _written(element):
+def _written(element: Element) -> str:
     kind, *parts = element
     if kind == "TRIPLE":
         return f"{parts[0]} :{parts[1]} {parts[2]} ."
@@ -62,14 +70,13 @@ def _written(element):
         return f"FILTER EXISTS {{ {_written(parts[0])} }}"
     if kind == "UNION":
         return f"{{ {written(parts[0])} }} UNION {{ {written(parts[1])} }}"
-    return {"GROUP": "{{ {} }}", "SELECT": "{{ SELECT ?x ?z ?k {{ {} }} }}"}.get(kind, kind + " {{ {} }}").format(
-        written(parts[0])
-    )
+    shapes: dict[str, str] = {"GROUP": "{{ {} }}", "SELECT": "{{ SELECT ?x ?z ?k {{ {} }} }}"}
+    return shapes.get(str(kind), f"{kind} {{{{ {{}} }}}}").format(written(parts[0]))
 
 
-def evaluated(group):
+def evaluated(group: Sequence[Element]) -> list[dict[str, Any]]:
     """The solutions of a group, as 18.6 of the SPARQL specification has it."""
-    found = [{}]
+    found: list[dict[str, Any]] = [{}]
     for element in group:
         kind, *parts = element
         if kind == "OPTIONAL":
@@ -85,11 +92,11 @@ def evaluated(group):
         elif kind == "BIND":
             found = [one | {parts[1]: one.get(parts[0], 0)} for one in found]
         elif kind not in ("FILTER", "EXISTS"):
-            found = joined(found, solutions(kind, parts))
+            found = joined(found, found_by(kind, parts))
     return [one for one in found if holds(group, one)]
 
 
-def solutions(kind, parts):
+def found_by(kind: str, parts: Sequence[Any]) -> list[dict[str, Any]]:
     if kind == "TRIPLE":
         subject, predicate, value = parts
         rows = ({subject: f":{s}", value: o} for s, p, o in DATA if p == predicate)
@@ -101,42 +108,42 @@ def solutions(kind, parts):
     return [{k: v for k, v in one.items() if k in "xzk"} for one in found] if kind == "SELECT" else found
 
 
-def joined(left, right):
+def joined(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [a | b for a in left for b in right if all(a[name] == b[name] for name in a.keys() & b.keys())]
 
 
-def holds(group, solution):
+def holds(group: Sequence[Element], solution: dict[str, Any]) -> bool:
     tests = [e for e in group if e[0] in ("FILTER", "EXISTS")]
     return all(
-        bool(joined([solution], solutions("TRIPLE", e[1][1:])))
+        bool(joined([solution], found_by("TRIPLE", e[1][1:])))
         if e[0] == "EXISTS"
         else (e[2] in solution) == (e[1] == "BOUND")
         for e in tests
     )
 
 
-def bag(rows):
+def bag(rows: Iterable[dict[str, Any]]) -> Counter[Any]:
     return Counter(frozenset(row.items()) for row in rows)
 
 
-def asked(text, data, graphs=""):
+def asked(text: str, data: Sequence[tuple[str, str, int | str]], graphs: str = "") -> Counter[Any]:
     store = ox.Store()
-    everywhere = [ox.DefaultGraph(), *(ox.NamedNode(E + name) for name in graphs)]
+    everywhere: list[ox.DefaultGraph | ox.NamedNode] = [ox.DefaultGraph(), *(ox.NamedNode(E + name) for name in graphs)]
     store.extend(ox.Quad(ox.NamedNode(E + s), ox.NamedNode(E + p), term(o), g) for s, p, o in data for g in everywhere)
-    found = store.query(sound(f"PREFIX : <{E}> {text}"))
+    found = solutions(store.query(sound(f"PREFIX : <{E}> {text}")))
     names = [variable.value for variable in found.variables]
     return bag({n: plain(t) for n, t in zip(names, row, strict=True) if t is not None} for row in found)
 
 
-def term(value):
+def term(value: int | str) -> Literal | NamedNode:
     return ox.Literal(value) if isinstance(value, int) else ox.NamedNode(E + value)
 
 
-def plain(found):
+def plain(found: Literal | NamedNode) -> int | str:
     return int(found.value) if isinstance(found, ox.Literal) else ":" + found.value.removeprefix(E)
 
 
-def triple(text):
+def triple(text: str) -> Element:
     return ("TRIPLE", *text.split())
 
 
@@ -154,7 +161,7 @@ SHOWS_Z = [triple("?x q ?z"), ("OPTIONAL", [triple(":b q ?w")])]
 @example([("GROUP", [("EXISTS", triple("?x p ?z")), triple("?x q ?w"), triple("?y q ?w")]), triple("?y q ?z")])
 @example([triple("?x q ?w"), ("OPTIONAL", [("MINUS", [triple("?x p ?w")]), triple("?y p ?z")]), triple("?x r ?w")])
 @example([triple("?x q ?z"), ("OPTIONAL", [("UNION", [("VALUES", "w", 2)], SHOWS_Z)]), ("VALUES", "w", 1)])
-def test_groups_mean_what_the_algebra_says(group):
+def test_groups_mean_what_the_algebra_says(group: Sequence[Element]) -> None:
     try:
         found = asked(f"SELECT * {{ {written(group)} }}", DATA)
     except SyntaxError:  # BIND of a name that is there already
@@ -171,14 +178,14 @@ PATHS = st.recursive(
 )
 
 
-def path_text(path):
+def path_text(path: Any) -> str:
     if isinstance(path, str):
         return f":{path}"
     kind, *parts = path
     return f"^({path_text(parts[0])})" if kind == "^" else f"({path_text(parts[0])}{kind}{path_text(parts[1])})"
 
 
-def pairs(path):
+def pairs(path: Any) -> list[tuple[str, str]]:
     if isinstance(path, str):
         return [(s, o) for s, p, o in LINKS if p == path]
     kind, *parts = path
@@ -190,7 +197,7 @@ def pairs(path):
 
 @settings(max_examples=examples(200))
 @given(PATHS)
-def test_a_path_has_every_way_that_it_can_go(path):
+def test_a_path_has_every_way_that_it_can_go(path: Any) -> None:
     expected = bag({"x": f":{s}", "y": f":{o}"} for s, o in pairs(path))
     assert asked(f"SELECT * {{ ?x {path_text(path)} ?y }}", LINKS) == expected
 
@@ -213,7 +220,7 @@ def test_a_path_has_every_way_that_it_can_go(path):
         ("GRAPH ?x { ?y :p|:q _:b } ?x :p ?z", "GRAPH ?x { ?y :p|:q ?b } ?x :p ?z"),
     ],
 )
-def test_a_blank_node_beside_alternatives_is_a_variable_that_is_not_shown(text, same):
+def test_a_blank_node_beside_alternatives_is_a_variable_that_is_not_shown(text: str, same: str) -> None:
     names = sorted({name for name in "gxyzw" if f"?{name}" in text})
     found = asked(f"SELECT * {{ {text} }}", LINKS, "abg")
     assert found == asked(f"SELECT {' '.join(f'?{name}' for name in names)} {{ {same} }}", LINKS, "abg")
@@ -224,7 +231,7 @@ def test_a_blank_node_beside_alternatives_is_a_variable_that_is_not_shown(text, 
 @pytest.mark.parametrize(
     ("text", "count"), [("_:a :p|:q _:b", 4), (":a (:p|:p) _:b", 2), ("[] :p|:q _:b . _:b :p|:r|:q [ :r _:c ]", 4)]
 )
-def test_blank_nodes_that_join_no_variable_count_where_the_query_does_not_show_all(text, count):
+def test_blank_nodes_that_join_no_variable_count_where_the_query_does_not_show_all(text: str, count: int) -> None:
     (found,) = asked(f"SELECT (COUNT(*) AS ?n) {{ {text} }}", LINKS)
     assert dict(found) == {"n": count}
     assert not inseparable(parse(f"PREFIX : <{E}> SELECT ?x {{ {text} }}").group, False)
@@ -232,7 +239,7 @@ def test_blank_nodes_that_join_no_variable_count_where_the_query_does_not_show_a
 
 
 @pytest.mark.parametrize("text", ["_:a :p|:q _:b", "<< _:b :p ?x >> :p|:q _:b", "?x " + ":p|" * 50 + ":q _:b"])
-def test_where_a_blank_node_cannot_be_hidden_the_alternatives_stay(text):
+def test_where_a_blank_node_cannot_be_hidden_the_alternatives_stay(text: str) -> None:
     query = f"PREFIX : <{E}> SELECT * {{ {text} }}"
     assert inseparable(parse(query).group, True)
     assert sound(query) == query
@@ -245,11 +252,11 @@ def test_where_a_blank_node_cannot_be_hidden_the_alternatives_stay(text):
         ("(:p|:q)/:r", 2 + 1), ("(:p|:q)+", 9), ("(:p|:q)?", 3 + 3), ("^(:p|:q)|:r", 4 + 2), ("<http://e/p>|:p", 4),
     ],
 )  # fmt: skip
-def test_what_repeats_has_each_pair_once_and_what_does_not_has_all(path, count):
+def test_what_repeats_has_each_pair_once_and_what_does_not_has_all(path: str, count: int) -> None:
     assert sum(asked(f"SELECT * {{ ?x {path} ?y }}", LINKS).values()) == count
 
 
-def test_the_other_triples_of_a_subject_stay():
+def test_the_other_triples_of_a_subject_stay() -> None:
     text = "?x :p ?y ; :p|:q ?z , ?w ; :r [ :q ?v ] . FILTER(?v != ?w)"
     apart = (
         "?x :p ?y { ?x :p ?z } UNION { ?x :q ?z } { ?x :p ?w } UNION { ?x :q ?w } ?x :r ?b . ?b :q ?v FILTER(?v != ?w)"
@@ -257,7 +264,7 @@ def test_the_other_triples_of_a_subject_stay():
     assert asked(f"SELECT ?x ?y ?z ?w ?v {{ {text} }}", LINKS) == asked(f"SELECT ?x ?y ?z ?w ?v {{ {apart} }}", LINKS)
 
 
-def test_texts_without_such_a_thing_stay_as_they_are():
+def test_texts_without_such_a_thing_stay_as_they_are() -> None:
     for text in (
         "SELECT * { ?x :p ?y OPTIONAL { ?y :q ?z OPTIONAL { ?z :r ?w } } }",
         "SELECT * { ?x :p ?y OPTIONAL { ?y :q ?z FILTER(?z > 1) } ?y :r ?w }",
@@ -267,7 +274,7 @@ def test_texts_without_such_a_thing_stay_as_they_are():
         assert sound(text) == text
 
 
-def from_view(folder, text, stream):
+def from_view(folder: Path, text: str, stream: str) -> list[tuple[list[str], float]]:
     (folder / "blog.ttl").write_text("@prefix : <http://e/> . :jazz :fans 7 .")
     (folder / "blog.yaml").write_text("data: blog.ttl\nvolatile: http://e/fans\n")
     (folder / "s.nq").write_text(stream)
@@ -275,8 +282,10 @@ def from_view(folder, text, stream):
     text = f"PREFIX : <{E}> {text.replace('WINDOWS', window).replace('ASKED', service)}"
     given = {"streams": {f"{E}s": str(folder / "s.nq")}, "sources": {f"{E}blog": str(folder / "blog.yaml")}}
     (result,) = Session(config_of({"query": text, **given}), parse(text)).results()
+    assert result.freshness is not None
     return [
-        ([term.value for term in row], f.probability) for row, f in zip(result.answers, result.freshness, strict=True)
+        ([text_of(term) for term in row], f.probability)
+        for row, f in zip(rows_of(result), result.freshness, strict=True)
     ]
 
 
@@ -289,20 +298,20 @@ def from_view(folder, text, stream):
         ("?x " + ":p|" * 50 + ":q ?t", 0.0),
     ],
 )
-def test_no_answer_is_sure_where_alternatives_are_too_many(tmp_path, pattern, sure):
+def test_no_answer_is_sure_where_alternatives_are_too_many(tmp_path: Path, pattern: str, sure: float) -> None:
     stream = "1000\t<http://e/x> <http://e/p> <http://e/jazz> .\n1000\t<http://e/y> <http://e/r> <http://e/x> .\n"
     text = f"SELECT ?n WINDOWS WHERE {{ WINDOW :w {{ {pattern} }} ASKED }}"
     assert from_view(tmp_path, text, stream) == [(["7"], sure)]
     assert from_view(tmp_path, text.replace("SELECT", "SELECT DISTINCT"), stream) == [(["7"], 1.0)]
 
 
-def test_from_the_view_an_expression_sees_its_own_block_alone(tmp_path):
+def test_from_the_view_an_expression_sees_its_own_block_alone(tmp_path: Path) -> None:
     """The SERVICE is a VALUES block when the query is evaluated, behind an OPTIONAL that must not see it."""
     text = "SELECT ?n ?k WINDOWS WHERE { WINDOW :w { ?x :at ?t } OPTIONAL { BIND(COALESCE(?n, 0) AS ?k) } ASKED }"
     assert from_view(tmp_path, text, "1000\t<http://e/x> <http://e/at> <http://e/jazz> .\n") == [(["7", "0"], 1.0)]
 
 
-def test_exists_in_a_bind_sees_no_value_that_a_later_block_gives():
+def test_exists_in_a_bind_sees_no_value_that_a_later_block_gives() -> None:
     exists = "?x :p ?y BIND(EXISTS { ?x :q ?k } AS ?e)"
     for later in ("{ ?x :p ?z BIND(:nowhere AS ?k) }", "VALUES (?x ?k) { (:a :nowhere) }"):
         found = asked(f"SELECT ?x ?k {{ {exists} {later} FILTER(?e) }}", LINKS)

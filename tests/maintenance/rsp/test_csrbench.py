@@ -4,9 +4,11 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
+from terms import rows_of
 
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.native_plan import plan_of
@@ -21,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", ROOT.parent / "shared" / "data")) / "csrbench"
 LATER = 60_000
 """A multiple of all steps; no time is before the epoch."""
-Rows = dict[int, Counter]
+Rows = dict[int, Counter[Any]]
 
 
 def number(term: object) -> object:
@@ -44,11 +46,12 @@ def recorded(name: str) -> Rows:
         bindings = [each["binding"] for each in relation["results"]["bindings"]]
         text = json.dumps({"head": relation["head"], "results": {"bindings": bindings}})
         rows = ox.parse_query_results(text, format=ox.QueryResultsFormat.JSON)
+        assert isinstance(rows, ox.QuerySolutions)
         found[relation["timestamp"]] = Counter(tuple(number(term) for term in row) for row in rows)
     return found
 
 
-def asked(entry: dict) -> Query:
+def asked(entry: dict[str, Any]) -> Query:
     """The query of an entry."""
     body = entry["sparql"].replace(
         "WHERE", "FROM STREAM <s> [RANGE {range_ms}ms STEP {step_ms}ms] WHERE".format(**entry), 1
@@ -56,7 +59,7 @@ def asked(entry: dict) -> Query:
     return parse("REGISTER QUERY <q> AS " + body)
 
 
-def answered(entry: dict, offset: int, kind: str = "auto") -> Rows:
+def answered(entry: dict[str, Any], offset: int, kind: str = "auto") -> Rows:
     """Our answers by instant, the stream shifted by so many seconds."""
     engine = Engine([build(asked(entry), evaluator=EvaluatorKind(kind))], drain=True)
     items = [
@@ -65,7 +68,7 @@ def answered(entry: dict, offset: int, kind: str = "auto") -> Rows:
         for quad in ox.parse(path=str(path), format=ox.RdfFormat.TURTLE)
     ]
     engine.listen("freshkeeper:/s", Elements(items))
-    return {r.t - LATER: Counter(tuple(number(term) for term in row) for row in r.answers) for r in engine.run()}
+    return {r.t - LATER: Counter(tuple(number(term) for term in row) for row in rows_of(r)) for r in engine.run()}
 
 
 @pytest.mark.parametrize("name", ["1", "2", "4"])

@@ -1,9 +1,11 @@
 """One query in four dialects: equal answers where seeds/001 says that the engines agree, and where they differ, how."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pyoxigraph import NamedNode, Triple
+from terms import in_default_graph
 
 from freshkeeper import continuous_query, run
 
@@ -99,7 +101,7 @@ def test_csparql_merges_two_windows_over_one_stream(ask: Ask) -> None:
     assert ask(two, POSTS) == ask(one, POSTS)
 
 
-def test_a_network_of_csparql_queries_finds_what_one_cannot(run_query: Callable[..., list]) -> None:
+def test_a_network_of_csparql_queries_finds_what_one_cannot(run_query: Callable[..., list[Any]]) -> None:
     """Listings 4 and 5: two counting queries feed a third one, through their output streams."""
     count = (
         "REGISTER STREAM :o AS CONSTRUCT {{ ?topic :{0} ?n }} FROM STREAM :s [RANGE {1}m STEP 10m] "
@@ -121,7 +123,7 @@ def test_a_network_of_csparql_queries_finds_what_one_cannot(run_query: Callable[
 def test_a_stream_that_is_a_variable_is_every_stream_of_the_run_and_is_named_in_the_answer(block: str) -> None:
     static = "GRAPH <urn:rooms> { ?room <urn:seen_by> ?s }"
     streams = {f"urn:{name}": [(1000, Triple(*map(NamedNode, (f"urn:x{name}", "urn:at", "urn:r"))))] for name in "abc"}
-    rooms = [Triple(*map(NamedNode, ("urn:r", "urn:seen_by", f"urn:{name}"))) for name in "ab"]
+    rooms = [in_default_graph(Triple(*map(NamedNode, ("urn:r", "urn:seen_by", f"urn:{name}")))) for name in "ab"]
     text = f"SELECT ?x ?s FROM NAMED <urn:rooms> WHERE {{ {static} {block} }}"
     query = continuous_query(text, graphs={"urn:rooms": rooms}, streams=list(streams))
     found = {str(answer) for result in run(query, streams) for answer in result.answers}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Triple
+from terms import rows_of, text_of
 
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.rsp.engine import Engine, run
@@ -28,7 +29,7 @@ def answers(text: str, streams: dict[str, Given], delay: int = 0, size: int = 1_
     for name, stream in streams.items():
         triples = [(t, Triple(NamedNode(f"urn:{name}"), P, Literal(number))) for t, number in stream]
         engine.listen(f"urn:{name}", Elements(triples, size), delay)
-    return {r.t: sorted(int(row[0].value) for row in r.answers) for r in engine.run()}
+    return {r.t: sorted(int(text_of(row[0])) for row in rows_of(r)) for r in engine.run()}
 
 
 def held(stream: Given, now: int, span: int, *, right_open: bool) -> list[int]:
@@ -102,7 +103,9 @@ def test_no_evaluation_depends_on_the_delay_or_on_the_batches_of_two_streams(
 ) -> None:
     lots = random.Random(seed)
     ordered = {"a": [(t, n) for n, t in one], "b": [(t, 100 + n) for n, t in other]}
-    shaken = {name: sorted(stream, key=lambda e: e[0] + lots.uniform(0, delay)) for name, stream in ordered.items()}
+    shaken: dict[str, Sequence[tuple[int, int]]] = {
+        name: sorted(stream, key=lambda e: e[0] + lots.uniform(0, delay)) for name, stream in ordered.items()
+    }
     first, last = min(t for s in ordered.values() for t, _ in s), max(t for s in ordered.values() for t, _ in s)
     found = answers(TWO, shaken, delay, size)
     assert found == {

@@ -7,12 +7,14 @@ engine must lose no case that pyoxigraph itself passes. FAILURES lists every cas
 import csv
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
+from terms import Term, rows_of, solutions
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
@@ -82,11 +84,13 @@ def cases() -> Iterator[Case]:
     for manifest in sorted(DATA.glob("*/manifest.ttl")):
         store = ox.Store()
         store.load(path=str(manifest), format=ox.RdfFormat.TURTLE, base_iri=manifest.as_uri())
-        for row in store.query(CASES):
+        for row in solutions(store.query(CASES)):
             files = [manifest.parent / row[name].value.rpartition("/")[2] if row[name] else None for name in FILES]
             query, data, result = files
+            assert query is not None
             if query.suffix == ".rq" and query.exists():
                 name = f"{manifest.parent.name}/{row['test'].value.rpartition('#')[2]}"
+                assert result is not None
                 yield Case(name, query.read_text(encoding="utf-8"), data, result)
 
 
@@ -150,10 +154,10 @@ def ours(case: Case, endpoints: dict[str, Path] | None = None, kind: EvaluatorKi
     engine.drain = not items
     result = list(engine.run())[-1]
     if result.answers and isinstance(result.answers[0], ox.Triple):
-        return graph(result.answers)
+        return graph(answer for answer in result.answers if isinstance(answer, ox.Triple))
     if result.answers and isinstance(result.answers[0], bool):
         return table(["ask"], [(ox.Literal(result.answers[0]),)])
-    return graph([]) if result.form == "CONSTRUCT" else table(list(result.variables), result.answers)
+    return graph([]) if result.form == "CONSTRUCT" else table(list(result.variables), rows_of(result))
 
 
 def expected(case: Case) -> ox.Dataset:
@@ -170,21 +174,21 @@ def expected(case: Case) -> ox.Dataset:
     return graph(quad.triple for quad in triples(case.result))
 
 
-def cell_of(written: str):
+def cell_of(written: str) -> ox.BlankNode | ox.Literal | None:
     """What a cell of CSV says."""
     if written.startswith("_:"):
         return ox.BlankNode(written[2:])
     return ox.Literal(written) if written else None
 
 
-def graph(found) -> ox.Dataset:
+def graph(found: Iterable[ox.Triple]) -> ox.Dataset:
     """Triples, blank nodes renamed canonically."""
     data = ox.Dataset(ox.Quad(t.subject, t.predicate, t.object) for t in found)
     data.canonicalize(ox.CanonicalizationAlgorithm.UNSTABLE)
     return data
 
 
-def table(names: list[str], rows) -> ox.Dataset:
+def table(names: list[str], rows: Iterable[Iterable[Term | None]]) -> ox.Dataset:
     """Solutions as a graph, a node for each with its number of copies; numbers by value."""
     counts = Counter(tuple((n, value(t)) for n, t in zip(names, row, strict=True) if t is not None) for row in rows)
     quads = []
@@ -195,7 +199,7 @@ def table(names: list[str], rows) -> ox.Dataset:
     return graph(quad.triple for quad in quads)
 
 
-def value(term):
+def value(term: Term) -> Term:
     """Numbers and truth are compared by value: 2.0 is 2.00, 1e6 is 1.0E6 and "0" is false."""
     if isinstance(term, ox.Literal) and term.datatype.value == f"{XSD}boolean":
         return ox.Literal(term.value in ("1", "true"))
@@ -215,7 +219,7 @@ def worded(found: ox.Dataset, case: Case) -> Iterator[ox.Triple]:
         yield ox.Triple(quad.subject, quad.predicate, ox.Literal(quad.object.value)) if plain else quad.triple
 
 
-def passes(case: Case, how) -> str | None:
+def passes(case: Case, how: Callable[[Case], ox.Dataset]) -> str | None:
     """None, or why it fails."""
     try:
         return None if graph(worded(how(case), case)) == expected(case) else "other answers"
@@ -264,14 +268,16 @@ def test_the_service_cases_run_against_stub_sources() -> None:
     store = ox.Store()
     store.load(path=str(folder / "manifest.ttl"), format=ox.RdfFormat.TURTLE, base_iri=(folder / "x").as_uri())
     failing, count = {}, 0
-    for row in store.query(SERVICES):
+    for row in solutions(store.query(SERVICES)):
         query, data, result = (folder / row[name].value.rpartition("/")[2] if row[name] else None for name in FILES)
+        assert query is not None
         if not query.exists():
             continue
         pairs = [line.split() for line in getattr(row["endpoints"], "value", "").split("\n") if line]
+        assert result is not None
         case = Case(query.stem, query.read_text(encoding="utf-8"), data, result)
         endpoints = {iri: folder / file.rpartition("/")[2] for iri, file in pairs}
-        why = passes(case, lambda case, endpoints=endpoints: ours(case, endpoints))
+        why = passes(case, partial(ours, endpoints=endpoints))
         count += 1
         if why:
             failing[case.name] = why

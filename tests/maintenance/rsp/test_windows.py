@@ -1,6 +1,7 @@
 """Windows, R2S and report policies, worked by hand."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
@@ -178,7 +179,7 @@ def test_windows_without_a_step_of_time_move_with_elements(
     assert ask(f"SELECT ?x {W} {window} {WHERE}", STREAM) == answers
 
 
-def test_a_count_window_reports_every_close_within_one_instant(run_query: Callable[..., list]) -> None:
+def test_a_count_window_reports_every_close_within_one_instant(run_query: Callable[..., list[Any]]) -> None:
     stream = [(5, ":a :p 1"), (5, ":b :p 1"), (5, ":c :p 1"), (5, ":d :p 1"), (5, ":e :p 1")]
     results = run_query(f"SELECT ?x {W} [ELEMENTS 2 STEP 2] {WHERE}", stream)
     assert [(r.t, len(r.answers), r.windows["http://e/w"]) for r in results] == [(5, 2, (5, 5)), (5, 2, (5, 5))]
@@ -207,7 +208,7 @@ def test_ask_and_aggregates_report_when_nothing_is_there(ask: Ask) -> None:
     assert ask(f"SELECT (COUNT(*) AS ?n) {W} [RANGE PT1S STEP PT1S] {WHERE}", STREAM)[5000] == ["0"]
 
 
-def test_late_elements_are_counted_and_a_delay_lets_them_in(run_query: Callable[..., list]) -> None:
+def test_late_elements_are_counted_and_a_delay_lets_them_in(run_query: Callable[..., list[Any]]) -> None:
     stream = [(1000, ":a :p 1"), (3000, ":c :p 3"), (2000, ":b :p 2"), (4000, ":d :p 4")]
     text = f"SELECT ?x {W} [RANGE PT9S STEP PT1S] {WHERE}"
     strict, patient = run_query(text, stream), run_query(text, stream, delay=1000)
@@ -266,7 +267,8 @@ def test_many_literals_are_read_as_the_store_reads_each(written: list[tuple[str,
     node = ox.NamedNode("http://e/x")
     literals = [ox.Literal(v, datatype=ox.NamedNode(f"http://www.w3.org/2001/XMLSchema#{k}")) for v, k in written]
     triples = [ox.Triple(ox.BlankNode("b"), node, literal) for literal in literals]
-    quads = [ox.Quad(node, node, term, node) for term in (*literals, ox.Literal("x", language="en"), *triples)]
+    terms: list[ox.Literal | ox.Triple] = [*literals, ox.Literal("x", language="en"), *triples]
+    quads = [ox.Quad(node, node, term, node) for term in terms]
     store = ox.Store()
     store.extend(quads)
     assert set(stored_quads(quads)) == set(store)

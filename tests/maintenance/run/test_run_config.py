@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from signal import Signals
+from typing import Any
 
 import pytest
 import yaml
@@ -23,7 +25,7 @@ SELECT ?user ?n FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path: Path) -> Path:
     users = range(12)
     (tmp_path / "q.rspql").write_text(QUERY)
     (tmp_path / "s.nt").write_text(
@@ -46,27 +48,27 @@ def place(tmp_path):
     return tmp_path
 
 
-def spent(journal):
+def spent(journal: Path) -> dict[str, list[float]]:
     import pyarrow.parquet as pq
 
     rows = pq.read_table(journal / "evaluations.parquet").to_pylist()
-    found = {}
+    found: dict[str, list[float]] = {}
     for row in rows:
         found.setdefault(row["setting"], []).append(row["spent"])
     return found
 
 
-def test_the_reference_has_every_key_with_its_default():
+def test_the_reference_has_every_key_with_its_default() -> None:
     written = (CONFIGS / "run-reference.yaml").read_text()
     assert written == run_reference()
     assert config_of(yaml.safe_load(written)) == RunConfig(query="reach.rspql")
 
 
-def test_the_config_of_the_demonstration_is_what_the_demonstration_writes():
+def test_the_config_of_the_demonstration_is_what_the_demonstration_writes() -> None:
     assert (CONFIGS / "demo.yaml").read_text() == CONFIG
 
 
-def test_paths_are_beside_the_config_and_addresses_stay(tmp_path):
+def test_paths_are_beside_the_config_and_addresses_stay(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
         "query: 'SELECT * { }'\nstreams: {a: s.nt, b: '-', c: 'tcp://h:1', d: 'follow:in'}\nstate: kept\njournal: ''\n"
     )
@@ -77,7 +79,7 @@ def test_paths_are_beside_the_config_and_addresses_stay(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_from_a_config_with_options_that_win(place):
+def test_a_run_from_a_config_with_options_that_win(place: Path) -> None:
     done = freshkeeper(place, "run", "run.yaml", "--budget", "4", "--journal", "j")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 8
@@ -85,7 +87,7 @@ def test_a_run_from_a_config_with_options_that_win(place):
 
 
 @pytest.mark.slow
-def test_no_delay_can_be_said_in_so_many_words(place):
+def test_no_delay_can_be_said_in_so_many_words(place: Path) -> None:
     assert config_of({"query": "q", "delay": "PT0S"}).delay == 0
     done = freshkeeper(place, "run", "run.yaml", "--delay", "0", "--gap", "1h")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 8)
@@ -99,7 +101,9 @@ def test_no_delay_can_be_said_in_so_many_words(place):
         pytest.param("plan", (6, 0), id="an answer of the blog counts twice"),
     ],
 )
-def test_a_shared_budget_goes_where_it_brings_most_and_is_never_exceeded(place, policy, first):
+def test_a_shared_budget_goes_where_it_brings_most_and_is_never_exceeded(
+    place: Path, policy: str, first: tuple[int, int]
+) -> None:
     options = ("--shared", "--weight", f"{E}blog=2", "--policy", policy, "--journal", "j")
     done = freshkeeper(place, "run", "run.yaml", *options)
     assert done.returncode == 0, done.stderr
@@ -109,7 +113,7 @@ def test_a_shared_budget_goes_where_it_brings_most_and_is_never_exceeded(place, 
 
 
 @pytest.mark.slow
-def test_audits_logs_and_metrics_of_a_run(place):
+def test_audits_logs_and_metrics_of_a_run(place: Path) -> None:
     done = freshkeeper(
         place, "run", "run.yaml", "--audit", "0.5", "--log", "debug", "--metrics", ":0", "--journal", "j"
     )
@@ -139,14 +143,14 @@ def test_audits_logs_and_metrics_of_a_run(place):
         ({"query": "q", "edges": "new"}, "edges: it must be 'kept' or 'refreshed', not 'new'"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_one_line_that_says_what_is_right(plain, complaint):
+def test_a_mistake_is_one_line_that_says_what_is_right(plain: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config_of(plain)
     assert str(caught.value) == complaint
 
 
 @pytest.mark.slow
-def test_a_mistake_in_a_file_names_the_file(place):
+def test_a_mistake_in_a_file_names_the_file(place: Path) -> None:
     (place / "run.yaml").write_text("query: q.rspql\nspeed: [1]\n")
     done = freshkeeper(place, "run", "run.yaml")
     assert (done.returncode, done.stdout) == (2, "")
@@ -169,7 +173,7 @@ def test_a_mistake_in_a_file_names_the_file(place):
         (("--journal", "/proc/none"), "/proc/none cannot be written: "),
     ],
 )
-def test_a_mistake_in_an_option_is_one_line(options, complaint, place):
+def test_a_mistake_in_an_option_is_one_line(options: tuple[str, ...], complaint: str, place: Path) -> None:
     done = freshkeeper(place, "run", "run.yaml", *options)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"freshkeeper: {complaint}")
@@ -183,7 +187,9 @@ def test_a_mistake_in_an_option_is_one_line(options, complaint, place):
         (("--state", "s", "--journal", "j"), 200_000, "--state s cannot be written: disk I/O error"),
     ],
 )
-def test_a_full_disk_is_one_line_and_the_state_goes_on_from_there(options, longest, complaint, place):
+def test_a_full_disk_is_one_line_and_the_state_goes_on_from_there(
+    options: tuple[str, ...], longest: int, complaint: str, place: Path
+) -> None:
     done = freshkeeper(place, "run", "run.yaml", *options, longest=longest)
     assert (done.returncode, done.stderr) == (2, f"freshkeeper: {complaint}\n")
     again = freshkeeper(place, "run", "run.yaml", *options)
@@ -195,9 +201,12 @@ def test_a_full_disk_is_one_line_and_the_state_goes_on_from_there(options, longe
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal(by, status, place):
+def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal(
+    by: Signals, status: int, place: Path
+) -> None:
     command = [sys.executable, "-m", "freshkeeper", "run", "run.yaml", "--speed", "1x", "--journal", "j"]
     with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
         assert json.loads(running.stdout.readline())["t"] == 1000
         running.send_signal(by)
         _, said = running.communicate(timeout=240)
@@ -207,7 +216,7 @@ def test_control_c_and_a_service_manager_end_a_run_with_one_line_and_its_journal
 
 
 @pytest.mark.slow
-def test_audits_and_edges_that_change_do_not_go_together(place):
+def test_audits_and_edges_that_change_do_not_go_together(place: Path) -> None:
     (place / "q.rspql").write_text(QUERY.replace("?user :followers", "?user :knows ?other . ?other :followers"))
     done = freshkeeper(place, "run", "run.yaml", "--audit", "0.1", "--edges", "refreshed")
     assert done.returncode == 2
@@ -215,7 +224,7 @@ def test_audits_and_edges_that_change_do_not_go_together(place):
 
 
 @pytest.mark.parametrize("key", ["int", "str", "list[x]", "function-x", "SourceConfig"])
-def test_an_unknown_key_is_told_whatever_it_is_called(key):
+def test_an_unknown_key_is_told_whatever_it_is_called(key: str) -> None:
     with pytest.raises(ConfigError, match=rf"^there is no key {re.escape(repr(key))}"):
         config_of({"query": QUERY, key: 1})
     with pytest.raises(ConfigError, match=rf"there is no key {re.escape(repr(f'sources.{E}x.{key}'))}"):
@@ -223,11 +232,12 @@ def test_an_unknown_key_is_told_whatever_it_is_called(key):
 
 
 @pytest.mark.slow
-def test_beside_a_log_every_line_of_standard_error_is_json_whatever_happens(place):
+def test_beside_a_log_every_line_of_standard_error_is_json_whatever_happens(place: Path) -> None:
     command = [sys.executable, "-m", "freshkeeper", "run", "run.yaml", "--log", "debug", "--metrics", ":0"]
     with subprocess.Popen(
         [*command, "--speed", "1x"], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
+        assert running.stdout is not None
         running.stdout.readline()
         running.send_signal(signal.SIGTERM)
         _, said = running.communicate(timeout=240)

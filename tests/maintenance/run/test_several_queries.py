@@ -1,13 +1,17 @@
 """Several queries in one run: by files, directories, configs and templates; those that fail are left out and named."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from commands import freshkeeper
 from pyoxigraph import NamedNode
 
 from freshkeeper.maintenance.run.query_set import named_texts, read_queries, term_of
-from freshkeeper.maintenance.run.run_config import config_of, read_config
+from freshkeeper.maintenance.run.run_config import RunConfig, config_of, read_config
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.policies.errors import ConfigError
 
@@ -24,7 +28,7 @@ COUNTED = ENDLESS.replace("SELECT *", "SELECT (COUNT(*) AS ?n) FROM :many").repl
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path: Path) -> Path:
     """A stream, a source, queries in a directory."""
     (tmp_path / "posts.nq").write_text(POSTS)
     (tmp_path / "blog.ttl").write_text(BLOG)
@@ -35,26 +39,27 @@ def place(tmp_path):
     return tmp_path
 
 
-def ran(place, *arguments):
+def ran(place: Path, *arguments: str) -> CompletedProcess[str]:
     inputs = ("--stream", f"{E}s=posts.nq", "--source", f"{E}blog=blog.yaml")
     return freshkeeper(place, "run", *arguments, *inputs)
 
 
-def session(place, queries, **more):
+def session(place: Path, queries: dict[str, Any], **more: Any) -> tuple[Session, list[str]]:
     given = {"streams": {f"{E}s": str(place / "posts.nq")}, "sources": {f"{E}blog": str(place / "blog.yaml")}}
     config = config_of({"queries": queries, **given, **more})
-    heard, failures = [], {}
+    heard: list[str] = []
+    failures: dict[str, Exception] = {}
     read = read_queries(config, failures.__setitem__)
     return Session(config, read, heard.append, failures=failures), heard
 
 
-def answers(results):
+def answers(results: Iterator[Any]) -> dict[tuple[str, int], list[str]]:
     """What each query answered at each instant."""
     return {(result.query, result.t): sorted(map(str, result.answers)) for result in results}
 
 
 @pytest.mark.slow
-def test_a_directory_of_queries_runs_together_and_each_line_says_whose_it_is(place):
+def test_a_directory_of_queries_runs_together_and_each_line_says_whose_it_is(place: Path) -> None:
     done = ran(place, "queries")
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -68,7 +73,7 @@ def test_a_directory_of_queries_runs_together_and_each_line_says_whose_it_is(pla
 
 
 @pytest.mark.slow
-def test_a_query_that_is_none_is_named_with_line_and_column_and_the_others_run(place):
+def test_a_query_that_is_none_is_named_with_line_and_column_and_the_others_run(place: Path) -> None:
     bad, lost = TOPICS.replace("?topic }", "}"), TOPICS.replace("ON :s", "ON :t")
     (place / "queries" / "bad.rspql").write_text(bad)
     (place / "queries" / "lost.rspql").write_text(lost)
@@ -83,7 +88,7 @@ def test_a_query_that_is_none_is_named_with_line_and_column_and_the_others_run(p
 
 
 @pytest.mark.slow
-def test_none_that_can_run_is_an_error(place):
+def test_none_that_can_run_is_an_error(place: Path) -> None:
     (place / "one.rq").write_text("SELECT")
     (place / "two.rq").write_text("ASK")
     done = ran(place, "one.rq", "two.rq")
@@ -109,14 +114,14 @@ def test_none_that_can_run_is_an_error(place):
         (["queries/rock.rspql", "--out", "x"], "out is for several queries; the answers of one go to standard output"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line_before_anything_runs(place, arguments, says):
+def test_what_cannot_be_meant_is_one_line_before_anything_runs(place: Path, arguments: list[str], says: str) -> None:
     (place / "blank").mkdir()
     done = ran(place, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"freshkeeper: {says}\n")
 
 
 @pytest.mark.slow
-def test_each_query_may_have_a_file_of_its_own(place):
+def test_each_query_may_have_a_file_of_its_own(place: Path) -> None:
     done = ran(place, "queries", "--out", "answers", "--format", "csv")
     assert (done.returncode, done.stdout) == (0, "")
     assert {file.name: len(file.read_text().splitlines()) for file in (place / "answers").iterdir()} == {
@@ -124,13 +129,15 @@ def test_each_query_may_have_a_file_of_its_own(place):
     }  # fmt: skip
 
 
-def test_a_config_names_queries_with_keys_of_their_own(place):
+def test_a_config_names_queries_with_keys_of_their_own(place: Path) -> None:
     (place / "run.yaml").write_text(
         f"queries:\n  all: queries/topics.rspql\n  reach: {{query: queries/reach.rspql, policy: lru, fetch: always}}\n"
         f"streams: {{'{E}s': posts.nq}}\nsources: {{'{E}blog': blog.yaml}}\n"
     )
     config = read_config(place / "run.yaml", {})
-    found = answers(Session(config, read_queries(config, {}.__setitem__)).results())
+    failures: dict[str, Exception] = {}
+    found = answers(Session(config, read_queries(config, failures.__setitem__)).results())
+    assert not failures
     assert {name for name, _ in found} == {"all", "reach"}
     (place / "run.yaml").write_text("queries:\n  all: a.rq\n  all: b.rq\n")
     with pytest.raises(ConfigError, match=r"run\.yaml is no YAML: line 3, column 3: all stands there twice$"):
@@ -143,13 +150,13 @@ def test_a_config_names_queries_with_keys_of_their_own(place):
 NEAR = HEAD % 2 + " WHERE { WINDOW :w { $person :topic ?topic } FILTER(?topic != $not) }"
 
 
-def template(place, table, text=NEAR, name="persons.csv"):
+def template(place: Path, table: str, text: str = NEAR, name: str = "persons.csv") -> RunConfig:
     (place / "near.rq").write_text(text)
     (place / name).write_text(table)
     return config_of({"templates": {"near": {"query": str(place / "near.rq"), "instances": str(place / name)}}})
 
 
-def test_a_template_has_an_instance_for_every_row_of_its_table(place):
+def test_a_template_has_an_instance_for_every_row_of_its_table(place: Path) -> None:
     config = template(place, f'name,person,not,more\none,{E}p1,"""rock""@en",x\ntwo,<{E}p2>,7,\n')
     texts = {each.name: each.text for each in named_texts(config)}
     assert texts["near.one"] == NEAR.replace("$person", f"<{E}p1>").replace("$not", '"rock"@en')
@@ -171,23 +178,23 @@ def test_a_template_has_an_instance_for_every_row_of_its_table(place):
         ("name,person,not\n../a,x,1\n", r"a query is called 'near\.\.\./a'"),
     ],
 )
-def test_a_template_without_its_constants_is_an_error_that_says_where(place, table, says):
+def test_a_template_without_its_constants_is_an_error_that_says_where(place: Path, table: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         named_texts(template(place, table))
 
 
-def test_a_query_without_places_for_constants_is_no_template(place):
+def test_a_query_without_places_for_constants_is_no_template(place: Path) -> None:
     with pytest.raises(ConfigError, match=r"the template near has no \$name"):
         named_texts(template(place, "a\n1\n", text=TOPICS))
 
 
 @pytest.mark.parametrize("cell", ['"', "<a b>", '"x"^^', "<", '"a" "b"', '"x"@', "<a:b> <c:d>"])
-def test_a_cell_that_is_no_term_gets_nowhere(cell):
+def test_a_cell_that_is_no_term_gets_nowhere(cell: str) -> None:
     with pytest.raises(ConfigError, match="is no term"):
         term_of(cell, "it")
 
 
-def test_a_cell_is_a_term_as_it_looks():
+def test_a_cell_is_a_term_as_it_looks() -> None:
     cells = ["urn:x", "1e3", "-4.5", "true", 'say "hi"', f"{E}a", "a:b", "_:b"]
     assert [term_of(cell, "it") for cell in cells] == [
         "<urn:x>", "1e3", "-4.5", "true", '"say \\"hi\\""', str(NamedNode(f"{E}a")), '"a:b"', '"_:b"',
@@ -201,7 +208,9 @@ def test_a_cell_is_a_term_as_it_looks():
         ({"most_rows": 1000}, "an evaluation has more than 1,000 rows; --most-rows says how many"),
     ],
 )
-def test_an_endless_product_ends_at_the_limit_and_the_others_go_on(place, limits, says):
+def test_an_endless_product_ends_at_the_limit_and_the_others_go_on(
+    place: Path, limits: dict[str, Any], says: str
+) -> None:
     many = "".join(f"<{E}a{n}> <{E}b> {n} .\n" for n in range(300))
     (place / "many.ttl").write_text(many)
     endless = COUNTED if "limit" in limits else ENDLESS.replace("SELECT *", "SELECT * FROM :many")
@@ -214,7 +223,7 @@ def test_an_endless_product_ends_at_the_limit_and_the_others_go_on(place, limits
     assert list(made.news()) == ["1 of 2 queries failed: endless"]
 
 
-def test_a_limit_that_is_not_reached_changes_no_answer(place):
+def test_a_limit_that_is_not_reached_changes_no_answer(place: Path) -> None:
     texts = {
         "topics": TOPICS, "reach": REACH,
         "made": TOPICS.replace("SELECT *", "CONSTRUCT { ?post :about ?topic }"),

@@ -2,6 +2,10 @@
 
 import os
 import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from signal import Signals
+from typing import Any
 
 import pytest
 
@@ -15,7 +19,7 @@ QUERY = "SELECT ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S] {
 
 
 @pytest.fixture
-def session(tmp_path):
+def session(tmp_path: Path) -> Iterator[tuple[Session, Callable[..., Any]]]:
     fifo = tmp_path / "s.nq"
     os.mkfifo(fifo)
     writing = os.open(fifo, os.O_RDWR)
@@ -24,17 +28,19 @@ def session(tmp_path):
     os.close(writing)
 
 
-def lines(*times):
+def lines(*times: int) -> str:
     return "".join(f"{at}\t<urn:a> <urn:b> <urn:{at}> .\n" for at in times)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_during_an_evaluation_lets_it_go_out(session, number):
+def test_a_signal_during_an_evaluation_lets_it_go_out(
+    session: tuple[Session, Callable[..., Any]], number: Signals
+) -> None:
     made, write = session
     write(lines(500, 1500, 2500, 3500))
-    out = []
+    out: list[int] = []
 
-    def go_on(stopping):
+    def go_on(stopping: Stopping) -> None:
         made.before_waiting(stopping.check)
         for result in made.results():
             if not out:
@@ -47,7 +53,9 @@ def test_a_signal_during_an_evaluation_lets_it_go_out(session, number):
     assert (out, stopped.value.exit_code) == ([1000], 128 + number)
 
 
-def test_a_signal_while_nothing_comes_ends_it_at_once_and_one_before_it_waits_too(session):
+def test_a_signal_while_nothing_comes_ends_it_at_once_and_one_before_it_waits_too(
+    session: tuple[Session, Callable[..., Any]],
+) -> None:
     made, write = session
     write(lines(500, 1500))
     results = made.results()
@@ -61,7 +69,7 @@ def test_a_signal_while_nothing_comes_ends_it_at_once_and_one_before_it_waits_to
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
-def test_the_second_signal_ends_it_wherever_it_is():
+def test_the_second_signal_ends_it_wherever_it_is() -> None:
     with Stopping(lambda: False).listening(), pytest.raises(KeyboardInterrupt):  # noqa: PT012
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)

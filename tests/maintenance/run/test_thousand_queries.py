@@ -1,6 +1,7 @@
 """A thousand different queries with SERVICE over one stream, under one budget, against a real server."""
 
 import random
+from pathlib import Path
 
 import pytest
 from servers import Oxigraph, Proxy
@@ -13,7 +14,7 @@ E = "http://example.org/"
 QUERIES, TOPICS, USERS, BUDGET, INSTANTS = 1_000, 100, 200, 60, 3
 
 
-def text(n):
+def text(n: int) -> str:
     """No two of them are the same SERVICE pattern."""
     return f"""PREFIX : <{E}> SELECT ?topic ?n FROM NAMED WINDOW :w ON :s [RANGE PT{1 + n % 3}S STEP PT1S]
     {{ WINDOW :w {{ ?post :topic ?topic . ?post :topic :t{n % TOPICS} }}
@@ -22,7 +23,7 @@ def text(n):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_thousand_queries_spend_what_the_server_counts_and_never_more_than_was_paid(tmp_path):
+def test_a_thousand_queries_spend_what_the_server_counts_and_never_more_than_was_paid(tmp_path: Path) -> None:
     rng = random.Random(3)
     edges = " ".join(f":t{t} :discussedBy :u{u} ." for t in range(TOPICS) for u in rng.sample(range(USERS), 3))
     server = Oxigraph(f"PREFIX : <{E}> {edges} " + " ".join(f":u{u} :followers {u} ." for u in range(USERS)))

@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -14,6 +14,7 @@ import pytest
 from servers import eventually
 from serving import POSTS, REACH, TOPICS, Client, E, posts
 
+from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.reloading import Reloading
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
@@ -34,7 +35,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_files_of_a_directory_are_one_config(place):
+def test_the_files_of_a_directory_are_one_config(place: Path) -> None:
     (place / "more.yml").write_text(f"streams: {{{E}more: 5s}}\n")
     with pytest.raises(ConfigError, match=r"more.yml: streams stands in another file, too"):
         read_config(place, {})
@@ -56,23 +57,26 @@ def test_the_files_of_a_directory_are_one_config(place):
         ("strems: []", "did you mean 'streams'?"),
     ],
 )
-def test_what_a_config_cannot_say(place, more, said):
+def test_what_a_config_cannot_say(place: Path, more: str, said: str) -> None:
     (place / "wrong.yaml").write_text(more)
     (place / "queries.yaml").unlink()
     with pytest.raises(ConfigError, match=said.replace("?", r"\?")):
         read_config(place, {})
 
 
-def test_a_directory_without_configs_is_said(tmp_path):
+def test_a_directory_without_configs_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no config"):
         read_config(tmp_path, {})
 
 
 @pytest.fixture
-def reloaded(place: Path, monkeypatch: pytest.MonkeyPatch):
+def reloaded(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Callable[..., tuple[str, dict[str, str]]], Door]]:
     """Reads the config again, and gives what is told and the queries that there are."""
     monkeypatch.setattr("freshkeeper.maintenance.serve.reloading.OF_DIRECTORY", 100)
-    config, told = read_config(place, {}), []
+    config = read_config(place, {})
+    told: list[str] = []
     door = opened(config, Guard(None, None))
     reloading = Reloading(place, {}, config, door, "127.0.0.1", told.append)
 
@@ -85,7 +89,9 @@ def reloaded(place: Path, monkeypatch: pytest.MonkeyPatch):
     door.service.close()
 
 
-def test_queries_of_a_config_come_change_and_go(place, reloaded):
+def test_queries_of_a_config_come_change_and_go(
+    place: Path, reloaded: tuple[Callable[..., tuple[str, dict[str, str]]], Door]
+) -> None:
     again, door = reloaded
     door.service.register("mine", TOPICS)
     (place / "queries.yaml").write_text("queries: {topics: topics.rspql, reach: reach.rspql}\nlargest_body: 5\n")
@@ -98,7 +104,9 @@ def test_queries_of_a_config_come_change_and_go(place, reloaded):
     assert again() == ("reloaded; deleted: topics, reach; after a restart: budget", {"mine": TOPICS})
 
 
-def test_a_mistake_leaves_everything_as_it_is(place, reloaded):
+def test_a_mistake_leaves_everything_as_it_is(
+    place: Path, reloaded: tuple[Callable[..., tuple[str, dict[str, str]]], Door]
+) -> None:
     again, _ = reloaded
     (place / "topics.rspql").write_text("SELECT * { ?s")
     said, queries = again()
@@ -108,7 +116,7 @@ def test_a_mistake_leaves_everything_as_it_is(place, reloaded):
     assert again()[0].startswith(f"nothing is reloaded: {place}/main.yaml is no YAML")
 
 
-def test_a_directory_is_watched(place, reloaded):
+def test_a_directory_is_watched(place: Path, reloaded: tuple[Callable[..., tuple[str, dict[str, str]]], Door]) -> None:
     _, door = reloaded
     (place / "reach.rspql").write_text(REACH)
     (place / "queries.yaml").write_text("queries: {reach: reach.rspql}")
@@ -124,7 +132,7 @@ def serving(path: Path) -> tuple[subprocess.Popen[str], str]:
 
 
 @pytest.mark.slow
-def test_a_hangup_reads_the_config_again_and_a_state_has_one_service(place):
+def test_a_hangup_reads_the_config_again_and_a_state_has_one_service(place: Path) -> None:
     process, url = serving(place / "main.yaml")
     try:
         (place / "main.yaml").write_text(MAIN + "queries: {topics: topics.rspql}\n")
@@ -147,7 +155,7 @@ def test_a_hangup_reads_the_config_again_and_a_state_has_one_service(place):
         assert process.returncode == 0
 
 
-def test_a_port_that_is_taken_is_said(place):
+def test_a_port_that_is_taken_is_said(place: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         config = read_config(place, {"listen": f"127.0.0.1:{taken.getsockname()[1]}"})
         with pytest.raises(ConfigError, match="cannot be had: Address already in use"):
@@ -165,7 +173,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return certificate, key
 
 
-def test_it_speaks_tls(place, pair):
+def test_it_speaks_tls(place: Path, pair: tuple[Path, Path]) -> None:
     certificate, key = pair
     told: list[str] = []
     config = read_config(place, {"certificate": str(certificate), "key": str(key)})
@@ -189,15 +197,15 @@ def stoppable(config: ServeConfig, told: list[str], servers: list[Callable[[], N
             super().__init__(*given)  # type: ignore[arg-type]
             servers.append(lambda: self.handle_exit(0, None))
 
-    known, module.Server = module.Server, Kept  # type: ignore[misc]
-    try:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "Server", Kept)
         module.serve(config, told.append)
-    finally:
-        module.Server = known  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("mode", [0o644, None])
-def test_keys_that_others_can_read_or_that_are_none_are_refused(place, pair, tmp_path, mode):
+def test_keys_that_others_can_read_or_that_are_none_are_refused(
+    place: Path, pair: tuple[Path, Path], tmp_path: Path, mode: int | None
+) -> None:
     certificate, key = pair
     other = tmp_path / "key.pem"
     other.write_text(key.read_text() if mode else "nonsense")
@@ -207,7 +215,7 @@ def test_keys_that_others_can_read_or_that_are_none_are_refused(place, pair, tmp
         serve(config, lambda _: None)
 
 
-def test_a_query_has_a_longest_length(place):
+def test_a_query_has_a_longest_length(place: Path) -> None:
     config = read_config(place, {"longest_query": 10})
     with pytest.raises(ConfigError, match=f"has at most 10 characters, and this one has {len(TOPICS)}"):
         opened(config, Guard(None, None))

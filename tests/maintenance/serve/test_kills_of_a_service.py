@@ -147,7 +147,7 @@ def element(number: int) -> str:
 
 
 @pytest.mark.slow
-def test_what_was_acknowledged_is_there_and_counts_once(lives, tmp_path):
+def test_what_was_acknowledged_is_there_and_counts_once(lives: tuple[Lives, Proxy], tmp_path: Path) -> None:
     made, proxy = lives
     rng = random.Random(2)
     pid = made.begin()

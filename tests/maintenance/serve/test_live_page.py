@@ -79,7 +79,9 @@ class Pushing:
             self.t += 500
 
 
-def test_a_query_is_registered_answers_come_freshness_changes_and_a_source_breaks_and_heals(seen, blog, tmp_path):
+def test_a_query_is_registered_answers_come_freshness_changes_and_a_source_breaks_and_heals(
+    seen: Page, blog: tuple[Oxigraph, Proxy], tmp_path: Path
+) -> None:
     oxigraph, proxy = blog
     remote = {"sparql": proxy.url, "volatile": f"{E}followers", "retries": 0, "failures": 2, "cool_down": "1s"}
     config = configured(tmp_path, sources={f"{E}blog": remote}, budget=2, audit=0.2)
@@ -124,7 +126,7 @@ def test_a_query_is_registered_answers_come_freshness_changes_and_a_source_break
         assert len(seen.failed) == 1  # the text with a mistake
 
 
-def test_a_query_is_paused_resumed_and_deleted_after_a_question(seen, tmp_path):
+def test_a_query_is_paused_resumed_and_deleted_after_a_question(seen: Page, tmp_path: Path) -> None:
     with served(configured(tmp_path)) as client:
         for name in ("topics", "others"):
             client.register(name, TOPICS)
@@ -147,7 +149,7 @@ def test_a_query_is_paused_resumed_and_deleted_after_a_question(seen, tmp_path):
         assert seen.console == []
 
 
-def test_a_key_is_looked_up(seen, tmp_path):
+def test_a_key_is_looked_up(seen: Page, tmp_path: Path) -> None:
     with served(configured(tmp_path)) as client:
         client.register("reach", REACH)
         client.push(posts(500, 1500))
@@ -167,7 +169,7 @@ def test_a_key_is_looked_up(seen, tmp_path):
         assert seen.console == []
 
 
-def test_what_was_not_measured_is_a_gap_and_a_stale_key_is_looked_up(seen, tmp_path):
+def test_what_was_not_measured_is_a_gap_and_a_stale_key_is_looked_up(seen: Page, tmp_path: Path) -> None:
     with served(configured(tmp_path, budget=0)) as client:
         client.register("reach", REACH)
         client.push(posts(*range(500, 9_500, 500)) + posts(*range(40_000, 49_500, 500), topic="rock"))
@@ -180,7 +182,7 @@ def test_what_was_not_measured_is_a_gap_and_a_stale_key_is_looked_up(seen, tmp_p
         assert seen.shows("#looked pre", f"{E}jazz")
 
 
-def test_what_comes_from_elsewhere_is_text(seen, tmp_path):
+def test_what_comes_from_elsewhere_is_text(seen: Page, tmp_path: Path) -> None:
     hostile = f'500\t<{E}p> <{E}topic> {json.dumps(HOSTILE)} .\n1500\t<{E}p> <{E}topic> "x" .\n'
     with served(configured(tmp_path)) as client:
         client.register("topics", TOPICS)
@@ -197,14 +199,14 @@ def test_what_comes_from_elsewhere_is_text(seen, tmp_path):
         assert seen.tell("new Promise((done) => setTimeout(() => done(window.hacked === undefined), 200))")
 
 
-def test_a_service_that_goes_away_is_missed_and_found_again(seen, tmp_path):
+def test_a_service_that_goes_away_is_missed_and_found_again(seen: Page, tmp_path: Path) -> None:
     config = configured(tmp_path)
     with served(config) as client:
         client.register("topics", TOPICS)
         client.push(posts(500, 1500))
         seen.open(f"{client.base_url}/")
         assert seen.shows(".answers td", "jazz")
-        port = client.base_url.port
+        port = client.base_url.port or 0
     assert seen.shows("#connection", "no connection since")
     assert seen.shows("#verdict", "This is how it was at")
     with served(config, port=port) as client:
@@ -215,7 +217,7 @@ def test_a_service_that_goes_away_is_missed_and_found_again(seen, tmp_path):
         assert seen.shows(".answers td", "rock")
 
 
-def test_a_word_is_asked_for_and_kept_in_the_tab_alone(seen, tmp_path):
+def test_a_word_is_asked_for_and_kept_in_the_tab_alone(seen: Page, tmp_path: Path) -> None:
     with served(configured(tmp_path), Guard(b"w" * 16, None)) as client:
         seen.open(f"{client.base_url}/")
         assert seen.shows("#token-why", "bring the word of the service")
@@ -233,7 +235,7 @@ def test_a_word_is_asked_for_and_kept_in_the_tab_alone(seen, tmp_path):
         assert seen.shows(".query .name", "query-1")
 
 
-def test_the_keyboard_is_enough(seen, tmp_path):
+def test_the_keyboard_is_enough(seen: Page, tmp_path: Path) -> None:
     with served(configured(tmp_path)) as client:
         for name in ("reach", "reach-2", "reach-3", "reach-4"):
             client.register(name, REACH)
@@ -283,7 +285,7 @@ def opened(seen: Page, client: Client, screen: tuple[int, int], dark: bool) -> N
 
 
 @pytest.mark.parametrize("screen", [WIDE, NARROW])
-def test_nothing_sticks_out(seen, told, screen):
+def test_nothing_sticks_out(seen: Page, told: Client, screen: tuple[int, int]) -> None:
     opened(seen, told, screen, False)
     assert seen.tell("innerWidth") == screen[0]
     assert seen.tell("document.documentElement.scrollWidth") <= screen[0]
@@ -292,7 +294,7 @@ def test_nothing_sticks_out(seen, told, screen):
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is missing: make peers installs it where npm is")
-def test_everybody_can_read_it(seen, told):
+def test_everybody_can_read_it(seen: Page, told: Client) -> None:
     for screen, dark in ((WIDE, False), (WIDE, True), (NARROW, False), (NARROW, True)):
         opened(seen, told, screen, dark)
         seen.inject(AXE.read_text())

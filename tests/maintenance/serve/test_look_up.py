@@ -32,7 +32,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("address", [f"{BLOG}/{E}jazz", f"{BLOG}/{E}jazz".replace("/", "%2F").replace(":", "%3A")])
-def test_a_lookup_key_has_the_rows_of_its_entries(client, address):
+def test_a_lookup_key_has_the_rows_of_its_entries(client: Client, address: str) -> None:
     response = client.get(f"/views/{address}")
     told = response.json()
     assert (told["source"], told["key"]) == (BLOG, f"{E}jazz")
@@ -47,12 +47,12 @@ def test_a_lookup_key_has_the_rows_of_its_entries(client, address):
     assert response.headers["age"] == str(entry["age_ms"] // 1000)
 
 
-def test_a_cached_entry_has_its_own(client):
+def test_a_cached_entry_has_its_own(client: Client) -> None:
     (view,) = client.get(f"/views/{BLOG}/<{E}ann>", params={"query": "reach"}).json()["views"]
     assert [row["n"]["value"] for entry in view["entries"] for row in entry["rows"]] == ["10"]
 
 
-def test_who_has_the_value_is_told_that_it_is_the_same(client):
+def test_who_has_the_value_is_told_that_it_is_the_same(client: Client) -> None:
     first = client.get(f"/views/{BLOG}/{E}jazz")
     client.push(posts(3500))
     assert eventually(lambda: client.answered("reach") == 3000)
@@ -70,13 +70,13 @@ def test_who_has_the_value_is_told_that_it_is_the_same(client):
         ("http://elsewhere/x", f"does not begin with a source and a slash; there are: <{BLOG}>"),
     ],
 )
-def test_what_is_not_there_is_said(client, address, said):
+def test_what_is_not_there_is_said(client: Client, address: str, said: str) -> None:
     response = client.get(f"/views/{address}")
     assert response.status_code == 404
     assert said in response.json()["detail"]
 
 
-def test_a_key_that_waits_to_be_fetched_is_told_apart(tmp_path):
+def test_a_key_that_waits_to_be_fetched_is_told_apart(tmp_path: Path) -> None:
     with served(configured(tmp_path, budget=0)) as client:
         client.register("reach", REACH)
         client.push(posts(500, 1500))
@@ -86,7 +86,7 @@ def test_a_key_that_waits_to_be_fetched_is_told_apart(tmp_path):
         assert "no running query has a view" in client.get(f"/views/{BLOG}/{E}jazz").json()["detail"]
 
 
-def test_what_is_missing_is_fetched_first_when_somebody_looks_it_up(tmp_path):
+def test_what_is_missing_is_fetched_first_when_somebody_looks_it_up(tmp_path: Path) -> None:
     with served(configured(tmp_path, budget=0.5, policy="lru")) as client:
         client.register("reach", REACH)
         client.push(posts(500, topic="jazz") + posts(600, 700, 800, topic="rock"))
@@ -121,16 +121,16 @@ def test_what_is_missing_is_fetched_first_when_somebody_looks_it_up(tmp_path):
         ("<not", Literal("<not")),
     ],
 )
-def test_what_keys_a_text_may_mean(text, meant):
+def test_what_keys_a_text_may_mean(text: str, meant: Literal | NamedNode) -> None:
     assert (meant,) in keys_of(text)
 
 
-def test_a_key_that_is_told_can_be_asked_for():
+def test_a_key_that_is_told_can_be_asked_for() -> None:
     for key in [(NamedNode("http://e/a"),), (NamedNode("http://e/a"), Literal("b c")), (None, Literal("1"))]:
         assert key in keys_of(key_text(key))
 
 
-def test_a_copy_is_believed_less_and_less():
+def test_a_copy_is_believed_less_and_less() -> None:
     layout = Layout(1000, 5.0, np.array([0.5, 0.25]), np.array([0.0, math.log(2) / 1000]), math.log(4) / 1000)
     assert layout.instant(7.0) == 3000
     assert layout.chance(0, 500, 9000) == 0.5
@@ -140,7 +140,7 @@ def test_a_copy_is_believed_less_and_less():
     assert layout.chance(7, 1500, 2500) == pytest.approx(0.25)
 
 
-def test_sources_tell_what_they_cost(client):
+def test_sources_tell_what_they_cost(client: Client) -> None:
     (one,) = client.get("/sources").json()["sources"]
     assert one == client.get(f"/sources/{BLOG}").json()
     assert (one["name"], one["kind"], one["breaker"]) == (BLOG, "embedded", None)
@@ -148,20 +148,20 @@ def test_sources_tell_what_they_cost(client):
     assert client.get(f"/sources/{BLOG}s").json()["detail"] == f"there is no source '{BLOG}s'; did you mean '{BLOG}'?"
 
 
-def test_a_query_is_explained(client):
+def test_a_query_is_explained(client: Client) -> None:
     told = client.get("/queries/reach/explain").json()
     assert (told["name"], told["R2S"], told["services"][0]["endpoint"]) == ("reach", "RSTREAM", BLOG)
     assert told["evaluator"]["kind"] == "native"
 
 
-def test_it_is_told_what_keeps_a_query_from_running_natively(tmp_path):
+def test_it_is_told_what_keeps_a_query_from_running_natively(tmp_path: Path) -> None:
     with served(configured(tmp_path, edges="refreshed")) as client:
         client.register("reach", REACH)
         told = client.get("/queries/reach/explain").json()["evaluator"]
         assert (told["kind"], told["reason"]) == ("snapshot", "the service asks for what the other one does")
 
 
-def test_audits_and_the_journal_can_be_had(client):
+def test_audits_and_the_journal_can_be_had(client: Client) -> None:
     audits = client.get("/audits", params={"limit": 1000}).json()["audits"]
     assert audits
     assert {"t", "key", "fresh"} <= audits[0].keys()
@@ -176,7 +176,7 @@ def test_audits_and_the_journal_can_be_had(client):
     assert client.get("/journal/evaluation").json()["detail"].endswith("did you mean 'evaluations'?")
 
 
-def test_without_a_journal_that_is_said(tmp_path):
+def test_without_a_journal_that_is_said(tmp_path: Path) -> None:
     with served(configured(tmp_path)) as client:
         assert client.get("/journal").status_code == 404
         assert "give journal in its config" in client.get("/journal/answers").json()["detail"]

@@ -2,8 +2,9 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from servers import eventually
@@ -22,14 +23,14 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield client
 
 
-def lines(client: Client, name: str, count: int, after: int = -1) -> list[dict]:
+def lines(client: Client, name: str, count: int, after: int = -1) -> list[dict[str, Any]]:
     """The first lines after an instant."""
     with client.stream("GET", f"/queries/{name}/answers", params={"after": after}) as response:
         found = (json.loads(line) for line in response.iter_lines() if line)
         return [next(found) for _ in range(count)]
 
 
-def test_a_query_is_registered_elements_are_pushed_and_answers_come(client):
+def test_a_query_is_registered_elements_are_pushed_and_answers_come(client: Client) -> None:
     assert client.register("reach", REACH).status_code == 201
     assert client.push(posts(500, 1500, 2500)).json() == {"elements": 3}
     (first, second) = lines(client, "reach", 2)
@@ -40,7 +41,7 @@ def test_a_query_is_registered_elements_are_pushed_and_answers_come(client):
     assert eventually(lambda: client.answered("reach") == 2000)
 
 
-def test_a_query_sees_what_comes_after_it_was_registered(client):
+def test_a_query_sees_what_comes_after_it_was_registered(client: Client) -> None:
     client.register("early", TOPICS)
     client.push(posts(500, 1500))
     client.register("late", TOPICS)
@@ -52,7 +53,7 @@ def test_a_query_sees_what_comes_after_it_was_registered(client):
     assert [len(line["answers"]) for line in late] == [0, 1]
 
 
-def test_events_have_the_instant_as_their_id_and_go_on_after_it(client):
+def test_events_have_the_instant_as_their_id_and_go_on_after_it(client: Client) -> None:
     client.register("topics", TOPICS)
     client.push(posts(500, 1500, 2500, 3500))
     headers = {"Accept": "text/event-stream", "Last-Event-ID": "1000"}
@@ -65,7 +66,7 @@ def test_events_have_the_instant_as_their_id_and_go_on_after_it(client):
     assert json.loads(events[3].removeprefix("data: "))["t"] == 2000
 
 
-def test_what_listens_is_told_of_new_answers(client):
+def test_what_listens_is_told_of_new_answers(client: Client) -> None:
     client.register("topics", TOPICS)
     with client.stream("GET", "/queries/topics/answers") as response:
         eventually(lambda: client.get("/streams").json()["listeners"] == 1)
@@ -73,7 +74,7 @@ def test_what_listens_is_told_of_new_answers(client):
         assert json.loads(next(line for line in response.iter_lines() if line))["t"] == 1000
 
 
-def test_a_paused_query_sees_nothing_and_goes_on_with_empty_windows(client):
+def test_a_paused_query_sees_nothing_and_goes_on_with_empty_windows(client: Client) -> None:
     client.register("topics", TOPICS)
     client.push(posts(500, 1500))
     assert client.post("/queries/topics/pause").status_code == 204
@@ -85,7 +86,7 @@ def test_a_paused_query_sees_nothing_and_goes_on_with_empty_windows(client):
     assert [(line["t"], len(line["answers"])) for line in found] == [(1000, 1), (4000, 0), (5000, 1)]
 
 
-def test_a_deleted_query_is_no_more(client):
+def test_a_deleted_query_is_no_more(client: Client) -> None:
     client.register("topics", TOPICS)
     client.push(posts(500, 1500))
     assert client.delete("/queries/topics").status_code == 204
@@ -95,7 +96,7 @@ def test_a_deleted_query_is_no_more(client):
     assert [line["t"] for line in lines(client, "topics", 2)] == [2000, 3000]
 
 
-def test_what_a_producer_sends_again_counts_once(client):
+def test_what_a_producer_sends_again_counts_once(client: Client) -> None:
     client.register("topics", TOPICS)
     key = {"Idempotency-Key": "loader/1"}
     assert client.push(posts(500), **key).json() == {"elements": 1}
@@ -104,7 +105,7 @@ def test_what_a_producer_sends_again_counts_once(client):
     assert len(lines(client, "topics", 1)[0]["answers"]) == 1
 
 
-def test_a_service_that_begins_again_goes_on(tmp_path):
+def test_a_service_that_begins_again_goes_on(tmp_path: Path) -> None:
     config = configured(tmp_path)
     with served(config) as client:
         client.register("reach", REACH)
@@ -117,7 +118,7 @@ def test_a_service_that_begins_again_goes_on(tmp_path):
         assert [(x["t"], len(x["answers"])) for x in lines(client, "reach", 3)] == [(1000, 1), (2000, 2), (3000, 3)]
 
 
-def test_segments_that_no_window_needs_go_and_answers_stay_the_same(tmp_path):
+def test_segments_that_no_window_needs_go_and_answers_stay_the_same(tmp_path: Path) -> None:
     whole, cut = configured(tmp_path), configured(tmp_path, state=str(tmp_path / "cut"))
     for config, segment in ((whole, None), (cut, 1)):
         for n in range(4):
@@ -163,7 +164,9 @@ def test_segments_that_no_window_needs_go_and_answers_stay_the_same(tmp_path):
         ("GET", "/nothing", {}, 404, "Not Found"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_a_problem_that_says_so(small, method, path, more, status, said):
+def test_what_is_wrong_is_a_problem_that_says_so(
+    small: Client, method: str, path: str, more: Mapping[str, Any], status: int, said: str
+) -> None:
     response = small.request(method, path, **more)
     assert response.headers["content-type"] == "application/problem+json"
     assert (response.status_code, response.json()["status"]) == (status, status)
@@ -177,14 +180,14 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield client
 
 
-def test_a_wrong_line_leaves_nothing_of_its_request(client):
+def test_a_wrong_line_leaves_nothing_of_its_request(client: Client) -> None:
     client.register("topics", TOPICS)
     assert client.push(posts(500) + "nonsense\n").status_code == 400
     client.push(posts(600, 1500))
     assert len(lines(client, "topics", 1)[0]["answers"]) == 1
 
 
-def test_words_say_who_may_do_what(tmp_path):
+def test_words_say_who_may_do_what(tmp_path: Path) -> None:
     with served(configured(tmp_path), Guard(b"w" * 16, b"r" * 16)) as client:
         assert client.get("/healthz").status_code == 200
         assert client.get("/queries").status_code == 401
@@ -203,7 +206,7 @@ def test_words_say_who_may_do_what(tmp_path):
         (0o600, None, "0.0.0.0", "other machines may reach 0.0.0.0: give token"),
     ],
 )
-def test_doors_that_stand_open_are_refused(tmp_path, mode, word, host, said):
+def test_doors_that_stand_open_are_refused(tmp_path: Path, mode: int, word: str | None, host: str, said: str) -> None:
     token = tmp_path / "token"
     token.write_text(word or "")
     token.chmod(mode)
@@ -211,14 +214,14 @@ def test_doors_that_stand_open_are_refused(tmp_path, mode, word, host, said):
         Guard.of(host, None if word is None else token, None)
 
 
-def test_metrics_are_those_of_a_run(client):
+def test_metrics_are_those_of_a_run(client: Client) -> None:
     client.register("reach", REACH)
     client.push(posts(500, 1500))
     lines(client, "reach", 1)
     assert 'freshkeeper_evaluations_total{source="reach http://example.org/blog"} 1.0' in client.get("/metrics").text
 
 
-def test_a_service_that_cannot_write_ends_and_takes_no_more(tmp_path):
+def test_a_service_that_cannot_write_ends_and_takes_no_more(tmp_path: Path) -> None:
     config = configured(tmp_path)
     with served(config) as client:
         client.register("topics", TOPICS)
@@ -233,9 +236,10 @@ def test_a_service_that_cannot_write_ends_and_takes_no_more(tmp_path):
         assert [line["t"] for line in lines(client, "topics", 1)] == [1000]
 
 
-def test_it_stops_with_what_stopped_it(tmp_path):
+def test_it_stops_with_what_stopped_it(tmp_path: Path) -> None:
     config = configured(tmp_path, listen="127.0.0.1:0")
-    told, failed = [], []
+    failed = []
+    told: list[str] = []
 
     def run() -> None:
         try:
@@ -254,7 +258,7 @@ def test_it_stops_with_what_stopped_it(tmp_path):
     assert failed == [f"{config.state}/answers/topics.ndjson cannot be written: Is a directory"]
 
 
-def test_a_stream_that_is_silent_holds_the_others_back_no_longer(tmp_path):
+def test_a_stream_that_is_silent_holds_the_others_back_no_longer(tmp_path: Path) -> None:
     config = configured(tmp_path, streams=[POSTS, f"{E}others"], idle="100ms")
     with served(config) as client:
         client.register("topics", TOPICS)
@@ -266,7 +270,7 @@ def test_a_stream_that_is_silent_holds_the_others_back_no_longer(tmp_path):
         assert eventually(lambda: client.answered("topics") == 2000)
 
 
-def test_so_many_may_listen_those_who_follow_the_status_included(tmp_path):
+def test_so_many_may_listen_those_who_follow_the_status_included(tmp_path: Path) -> None:
     with served(configured(tmp_path, most_listeners=1)) as client:
         client.register("topics", TOPICS)
         with client.stream("GET", "/status", headers={"Accept": "text/event-stream"}) as response:

@@ -1,6 +1,7 @@
 """What the live page is made of, as it is sent."""
 
 import re
+from pathlib import Path
 
 from serving import configured, served
 
@@ -8,7 +9,7 @@ from freshkeeper.maintenance.serve.live_page import FILES
 from freshkeeper.maintenance.serve.security import Guard
 
 
-def test_every_part_is_sent_to_anybody_and_asks_no_other_host(tmp_path):
+def test_every_part_is_sent_to_anybody_and_asks_no_other_host(tmp_path: Path) -> None:
     with served(configured(tmp_path), Guard(b"w" * 16, None)) as client:
         page = client.get("/")
         parts = re.findall(r'(?:src|href)="(page/[^"]+)"', page.text)
@@ -27,7 +28,7 @@ def test_every_part_is_sent_to_anybody_and_asks_no_other_host(tmp_path):
         assert client.get("/status").status_code == 401
 
 
-def test_nothing_in_it_makes_markup_of_text():
+def test_nothing_in_it_makes_markup_of_text() -> None:
     for file in FILES.glob("*.js"):
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", file.read_text()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +15,7 @@ from freshkeeper.maintenance.serve.push_formats import as_lines
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
-ROWS = {
+ROWS: dict[str, Any] = {
     "time": "at",
     "prefixes": {"ex": E},
     "triples": [{"subject": "ex:p{id}", "predicate": "ex:topic", "iri": "ex:{topic}"}],
@@ -44,7 +45,7 @@ BARE = f"<{E}p1> <{E}topic> <{E}jazz> .\n"
         ("text/csv", "id,at,topic\n1,1500,jazz\n", None),
     ],
 )  # fmt: skip
-def test_every_form_says_the_same(kind, body, at):
+def test_every_form_says_the_same(kind: str, body: str, at: int | None) -> None:
     assert as_lines(kind, body.encode(), at, POSTS, StreamConfig(**ROWS)) == LINE
 
 
@@ -62,18 +63,18 @@ def test_every_form_says_the_same(kind, body, at):
         ("text/csv", "id,at\n", 5, "rows have their time in at"),
     ],
 )
-def test_what_is_wrong_with_a_body_is_said(kind, body, at, said):
+def test_what_is_wrong_with_a_body_is_said(kind: str, body: str, at: int | None, said: str) -> None:
     with pytest.raises(FreshkeeperError, match=said.replace("?", r"\?")):
         as_lines(kind, body.encode(), at, POSTS, StreamConfig(**ROWS))
 
 
-def test_rows_without_a_mapping_are_refused():
+def test_rows_without_a_mapping_are_refused() -> None:
     with pytest.raises(ConfigError, match="rows need a mapping"):
         as_lines("text/csv", b"", None, POSTS, StreamConfig())
 
 
 @pytest.mark.parametrize("wrong", [{"time": "at"}, {**ROWS, "triples": [{"subject": "a"}]}, {**ROWS, "unit": "h"}])
-def test_a_mapping_that_is_none_is_told_at_the_start(tmp_path, wrong):
+def test_a_mapping_that_is_none_is_told_at_the_start(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         configured(tmp_path, streams={POSTS: wrong})
 
@@ -85,7 +86,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield client
 
 
-def test_rows_are_pushed_and_answered(client):
+def test_rows_are_pushed_and_answered(client: Client) -> None:
     kind = {"Content-Type": "application/x-ndjson"}
     rows = "".join(json.dumps({"at": t, "id": t, "topic": "jazz"}) + "\n" for t in (500, 1500))
     assert client.post(f"/streams/{POSTS}", content=rows, headers=kind).json() == {"elements": 2}
@@ -94,7 +95,7 @@ def test_rows_are_pushed_and_answered(client):
     assert (line["t"], line["answers"][0]["bindings"]["post"]["value"]) == (1000, f"{E}p500")
 
 
-def test_a_time_may_stand_in_the_address(client):
+def test_a_time_may_stand_in_the_address(client: Client) -> None:
     kind = {"Content-Type": "text/turtle"}
     sent = client.post(f"/streams/{POSTS}?at=1970-01-01T00:00:00.5Z", content=BARE, headers=kind)
     assert sent.json() == {"elements": 1}
@@ -106,7 +107,7 @@ def socket_of(client: httpx.Client) -> str:
     return str(client.base_url).replace("http", "ws")
 
 
-def test_answers_come_over_a_websocket(client):
+def test_answers_come_over_a_websocket(client: Client) -> None:
     client.push(posts(500, 1500, 2500))
     with connect(f"{socket_of(client)}/queries/topics/answers?after=1000") as socket:
         assert json.loads(socket.recv(timeout=10))["t"] == 2000
@@ -115,14 +116,14 @@ def test_answers_come_over_a_websocket(client):
 
 
 @pytest.mark.parametrize(("path", "status"), [("topic", 404), ("topics/x", 403), ("topics/answers?after=x", 400)])
-def test_a_socket_that_cannot_be_is_refused(client, path, status):
+def test_a_socket_that_cannot_be_is_refused(client: Client, path: str, status: int) -> None:
     path = path if "/" in path else f"{path}/answers"
     with pytest.raises(InvalidStatus) as refused, connect(f"{socket_of(client)}/queries/{path}"):
         pass
     assert refused.value.response.status_code == status
 
 
-def test_pages_of_others_may_not_ask(client):
+def test_pages_of_others_may_not_ask(client: Client) -> None:
     for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "http://["}):
         refused = client.get("/queries", headers=headers)
         assert refused.status_code == 403

@@ -1,6 +1,7 @@
 """A service says that it is not ready while it leaves a source alone that a query needs."""
 
 import socket
+from pathlib import Path
 
 from servers import eventually
 from serving import REACH, E, configured, posts, served
@@ -8,7 +9,7 @@ from serving import REACH, E, configured, posts, served
 BLOG = f"{E}blog"
 
 
-def test_a_source_that_is_left_alone_is_named_until_no_query_needs_it(tmp_path):
+def test_a_source_that_is_left_alone_is_named_until_no_query_needs_it(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"http://127.0.0.1:{free.getsockname()[1]}/"
     blog = {"sparql": address, "volatile": f"{E}followers", "retries": 0}

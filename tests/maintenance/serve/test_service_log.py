@@ -3,6 +3,7 @@
 import resource
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from freshkeeper.policies.errors import ConfigError
 RECORDS = st.lists(st.tuples(st.dictionaries(st.text(max_size=5), st.integers(), max_size=3), st.binary(max_size=50)))
 
 
-def read(log: ServiceLog, close: bool = False) -> list[tuple[dict, bytes]]:
+def read(log: ServiceLog, close: bool = False) -> list[tuple[dict[str, Any], bytes]]:
     if close:
         log.close()
     return [(dict(record.head), record.body) for record in log.records()]
@@ -26,7 +27,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(records=RECORDS, cut=st.integers(1, 200))
-def test_after_any_cut_whole_records_are_there_in_order_and_the_log_goes_on(place, records, cut):
+def test_after_any_cut_whole_records_are_there_in_order_and_the_log_goes_on(
+    place: Path, records: list[tuple[dict[str, int], bytes]], cut: int
+) -> None:
     directory = place / f"{len(list(place.iterdir()))}"
     log = ServiceLog(directory)
     for head, body in records:
@@ -45,7 +48,7 @@ def test_after_any_cut_whole_records_are_there_in_order_and_the_log_goes_on(plac
     again.close()
 
 
-def test_segments_begin_with_what_stands_for_those_before_and_may_go(tmp_path):
+def test_segments_begin_with_what_stands_for_those_before_and_may_go(tmp_path: Path) -> None:
     log = ServiceLog(tmp_path / "log")
     log.append(Record({"n": 1}))
     log.roll(Record({"snapshot": 1}))
@@ -57,7 +60,7 @@ def test_segments_begin_with_what_stands_for_those_before_and_may_go(tmp_path):
 
 
 @pytest.mark.parametrize("byte", [0, 9, 14, 17, 25, 30])
-def test_damage_is_an_error_that_says_where_and_nothing_is_cut_away(tmp_path, byte):
+def test_damage_is_an_error_that_says_where_and_nothing_is_cut_away(tmp_path: Path, byte: int) -> None:
     log = ServiceLog(tmp_path / "log")
     log.append(Record({"n": 1}, b"a" * 10))
     log.append(Record({"n": 2}, b"b" * 10))
@@ -71,7 +74,7 @@ def test_damage_is_an_error_that_says_where_and_nothing_is_cut_away(tmp_path, by
     assert path.read_bytes() == text
 
 
-def test_zeros_that_a_power_cut_left_are_no_records(tmp_path):
+def test_zeros_that_a_power_cut_left_are_no_records(tmp_path: Path) -> None:
     log = ServiceLog(tmp_path / "log")
     log.append(Record({"n": 1}))
     log.close()
@@ -80,7 +83,7 @@ def test_zeros_that_a_power_cut_left_are_no_records(tmp_path):
     assert read(ServiceLog(tmp_path / "log"), close=True) == [({"n": 1}, b"")]
 
 
-def test_where_the_disk_takes_only_a_part_the_log_stays_as_it_was(tmp_path):
+def test_where_the_disk_takes_only_a_part_the_log_stays_as_it_was(tmp_path: Path) -> None:
     log = ServiceLog(tmp_path / "log")
     log.append(Record({"n": 1}))
     before, own = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -23,7 +23,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield client
 
 
-def test_a_track_keeps_the_last_rows_alone():
+def test_a_track_keeps_the_last_rows_alone() -> None:
     track = Track(["t", "n"], kept=3)
     for n in range(5):
         track.add(n, n * n)
@@ -32,7 +32,7 @@ def test_a_track_keeps_the_last_rows_alone():
     assert track.last(1, "n").tolist() == [16]
 
 
-def test_status_tells_how_everything_is(client):
+def test_status_tells_how_everything_is(client: Client) -> None:
     told = client.get("/status", params={"history": 2}).json()
     reach, topics = told["queries"]
     assert (reach["name"], reach["state"], reach["answered"], reach["evaluations"]) == ("reach", "running", 2000, 2)
@@ -55,7 +55,7 @@ def test_status_tells_how_everything_is(client):
     assert (stream["name"], stream["elements"], stream["watermark"]) == (POSTS, 3, 2500)
 
 
-def test_a_view_that_is_over_is_told_of_no_more(client):
+def test_a_view_that_is_over_is_told_of_no_more(client: Client) -> None:
     client.post("/queries/reach/pause")
     told = client.get("/status").json()
     assert told["views"] == []
@@ -64,7 +64,7 @@ def test_a_view_that_is_over_is_told_of_no_more(client):
     assert [one["name"] for one in client.get("/status").json()["queries"]] == ["topics"]
 
 
-def test_it_is_told_anew_after_every_evaluation(client):
+def test_it_is_told_anew_after_every_evaluation(client: Client) -> None:
     with client.stream("GET", "/status", params={"history": 5}, headers={"Accept": "text/event-stream"}) as response:
         data = (json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: "))
         first = next(data)
@@ -75,7 +75,7 @@ def test_it_is_told_anew_after_every_evaluation(client):
         assert later["queries"][0]["last"]["t"] == 3000
 
 
-def test_prometheus_reads_the_same_numbers(client):
+def test_prometheus_reads_the_same_numbers(client: Client) -> None:
     metrics = client.get("/metrics").text
     assert 'freshkeeper_queries{state="running"} 2.0' in metrics
     assert f'freshkeeper_elements_total{{stream="{POSTS}"}} 3.0' in metrics

@@ -73,19 +73,19 @@ def client(tmp_path: Path, slow: Slow) -> Iterator[Client]:
         slow.may.set()
 
 
-def test_others_go_on_while_a_query_waits_for_its_source(client, slow):
+def test_others_go_on_while_a_query_waits_for_its_source(client: Client, slow: Slow) -> None:
     client.push(posts(500, 20_500))
     assert eventually(lambda: slow.asked == 1)
     for t in (21_500, 22_500, 23_500):
         client.push(posts(t))
-        assert eventually(lambda t=t: client.answered("topics") == t - 500)
+        assert eventually(lambda: client.answered("topics") == t - 500)  # noqa: B023  it is called at once
     assert client.answered("reach") is None
     assert client.get("/queries").status_code == 200
     slow.may.set()
     assert eventually(lambda: client.answered("reach") == 20_000)
 
 
-def test_what_came_meanwhile_is_answered_afterwards(client, slow):
+def test_what_came_meanwhile_is_answered_afterwards(client: Client, slow: Slow) -> None:
     client.push(posts(500, 20_500))
     assert eventually(lambda: slow.asked == 1)
     client.push(posts(40_500, 60_500))
@@ -96,7 +96,7 @@ def test_what_came_meanwhile_is_answered_afterwards(client, slow):
     assert [(line["t"], len(line["answers"])) for line in found] == [(20_000, 1), (40_000, 1), (60_000, 1)]
 
 
-def test_who_pauses_it_waits_and_others_do_not(client, slow):
+def test_who_pauses_it_waits_and_others_do_not(client: Client, slow: Slow) -> None:
     client.push(posts(500, 20_500))
     assert eventually(lambda: slow.asked == 1)
     paused = threading.Thread(target=client.post, args=("/queries/reach/pause",))
@@ -110,7 +110,7 @@ def test_who_pauses_it_waits_and_others_do_not(client, slow):
     assert client.get("/queries/reach").json()["state"] == "paused"
 
 
-def test_queries_share_a_budget_and_it_outlives_the_service(tmp_path):
+def test_queries_share_a_budget_and_it_outlives_the_service(tmp_path: Path) -> None:
     config = configured(tmp_path, shared=True, budget=1, period="1s")
     with served(config) as client:
         for name in ("one", "two"):
@@ -131,4 +131,4 @@ def test_queries_share_a_budget_and_it_outlives_the_service(tmp_path):
 
 
 def spent(client: Client) -> float:
-    return sum(view["ledger"]["spent"] for view in client.get("/status").json()["views"])
+    return float(sum(view["ledger"]["spent"] for view in client.get("/status").json()["views"]))

@@ -1,11 +1,13 @@
 """Servers on loopback: an oxigraph for a module's tests, proxies before it, and documents in JSON."""
 
+from collections.abc import Callable, Iterator, Mapping
+
 import pytest
-from servers import BLOG, Documents, Oxigraph, Proxy, Saying
+from servers import BLOG, Documents, Fault, MakeProxy, Oxigraph, Proxy, Said, Saying
 
 
 @pytest.fixture(autouse=True)
-def direct(monkeypatch):
+def direct(monkeypatch: pytest.MonkeyPatch) -> None:
     """No proxy of the environment is between tests and their servers."""
     for name in ("http_proxy", "https_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -13,7 +15,7 @@ def direct(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def oxigraph():
+def oxigraph() -> Iterator[Oxigraph]:
     """A server that all tests of a module share."""
     server = Oxigraph(BLOG)
     yield server
@@ -21,11 +23,11 @@ def oxigraph():
 
 
 @pytest.fixture
-def proxied(oxigraph):
+def proxied(oxigraph: Oxigraph) -> Iterator[MakeProxy]:
     """Makes a proxy before the server; all are stopped after the test."""
-    made = []
+    made: list[Proxy] = []
 
-    def make(fault=""):
+    def make(fault: Fault = "") -> Proxy:
         made.append(Proxy(oxigraph.port, fault))
         return made[-1]
 
@@ -35,11 +37,11 @@ def proxied(oxigraph):
 
 
 @pytest.fixture
-def documents():
+def documents() -> Iterator[Callable[[Mapping[str, object]], Documents]]:
     """Makes a server of JSON documents."""
-    made = []
+    made: list[Documents] = []
 
-    def make(found):
+    def make(found: Mapping[str, object]) -> Documents:
         made.append(Documents(found))
         return made[-1]
 
@@ -49,11 +51,11 @@ def documents():
 
 
 @pytest.fixture
-def saying():
+def saying() -> Iterator[Callable[[Said], Saying]]:
     """Makes a server that says what it is told to say."""
-    made = []
+    made: list[Saying] = []
 
-    def make(said):
+    def make(said: Said) -> Saying:
         made.append(Saying(said))
         return made[-1]
 

@@ -1,14 +1,20 @@
 """Whatever a source answers costs its answers, and never the run."""
 
 import json
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote_plus
 
 import pytest
+import terms
 from pyoxigraph import Literal, NamedNode, Triple
+from servers import Said, Saying
 
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
+from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.bounds import LONGEST
@@ -36,30 +42,30 @@ RESOURCE = {
 }
 
 
-def nested(levels):
+def nested(levels: int) -> bytes:
     """A row with triples in triples, as SPARQL-JSON."""
     subject, predicate = '{"type":"uri","value":"http://e/s"}', '{"type":"uri","value":"http://e/p"}'
     before = f'{{"type":"triple","value":{{"subject":{subject},"predicate":{predicate},"object":'
     return rows(f'{{"n":{before * levels}{subject}{"}}" * levels}}}')
 
 
-def rows(*written, names=("who", "n")):
+def rows(*written: str, names: list[str] | tuple[str, str] = ("who", "n")) -> bytes:
     return f'{{"head":{{"vars":{json.dumps(names)}}},"results":{{"bindings":[{",".join(written)}]}}}}'.encode()
 
 
-def number(who, value):
+def number(who: str, value: str) -> str:
     integer = "http://www.w3.org/2001/XMLSchema#integer"
     found = {"who": {"type": "uri", "value": E + who}, "n": {"type": "literal", "value": value, "datatype": integer}}
     return json.dumps(found | {"freshkeeper_there": {"type": "literal", "value": "true"}})
 
 
-def times(value):
+def times(value: str) -> bytes:
     """A row that stands for so many edges."""
     edges = f',"freshkeeper_times":{{"type":"literal","value":"{value}"}}}}'
     return rows(number("ann", "1")[:-1] + edges, names=["who", "n", "freshkeeper_there", "freshkeeper_times"])
 
 
-def results(source, tmp_path, pattern=DIRECT, **more):
+def results(source: dict[str, Any], tmp_path: Path, pattern: str = DIRECT, **more: Path) -> list[Result]:
     """Every result of a run whose elements speak of ann, bob, ann, bob ... one second each."""
     stream = tmp_path / "s.nq"
     stream.write_text("".join(ELEMENT.format(at=1000 * n, who="ann" if n % 2 else "bob") for n in range(1, 7)))
@@ -69,8 +75,8 @@ def results(source, tmp_path, pattern=DIRECT, **more):
     return list(session.results())
 
 
-def shown(result):
-    return sorted(f"{row[0].value.removeprefix(E)} {row[1].value}" for row in result.answers)
+def shown(result: Result) -> list[str]:
+    return sorted(f"{terms.text_of(row[0]).removeprefix(E)} {terms.text_of(row[1])}" for row in terms.rows_of(result))
 
 
 SPARQL = {
@@ -97,8 +103,10 @@ DOCUMENTS = {
 
 @pytest.mark.parametrize("pattern", [DIRECT, LINKED])
 @pytest.mark.parametrize("body", SPARQL.values(), ids=SPARQL)
-def test_a_bad_answer_about_one_key_costs_the_answers_of_that_key(body, pattern, saying, tmp_path):
-    def said(asked):
+def test_a_bad_answer_about_one_key_costs_the_answers_of_that_key(
+    body: bytes, pattern: str, saying: Callable[[Said], Saying], tmp_path: Path
+) -> None:
+    def said(asked: str) -> tuple[str, bytes]:
         if "http://e/ann" in unquote_plus(asked):
             return JSON, body
         return JSON, rows(
@@ -116,8 +124,10 @@ USERS = [f"u{n}" for n in range(12)]
 
 
 @pytest.mark.parametrize("body", SPARQL.values(), ids=SPARQL)
-def test_a_bad_answer_about_one_key_of_a_batch_costs_the_others_a_few_requests(body, saying):
-    def said(asked):
+def test_a_bad_answer_about_one_key_of_a_batch_costs_the_others_a_few_requests(
+    body: bytes, saying: Callable[[Said], Saying]
+) -> None:
+    def said(asked: str) -> tuple[str, bytes]:
         names = [name for name in USERS if f"<{E}{name}>" in unquote_plus(asked)]
         found = (json.dumps(json.loads(number(name, "7")) | LINK) for name in names)
         return JSON, body if "u7" in names else rows(*found, names=["who", "b", "n", "freshkeeper_there"])
@@ -133,8 +143,10 @@ def test_a_bad_answer_about_one_key_of_a_batch_costs_the_others_a_few_requests(b
 
 
 @pytest.mark.parametrize("body", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_a_bad_document_costs_its_answers_and_a_restart_goes_on(body, saying, tmp_path):
-    def said(path):
+def test_a_bad_document_costs_its_answers_and_a_restart_goes_on(
+    body: bytes, saying: Callable[[Said], Saying], tmp_path: Path
+) -> None:
+    def said(path: str) -> tuple[str, bytes]:
         return "application/json", body if path == "/ann" else b'{"stats": {"followers": 7}, "boss": "bob"}'
 
     server = saying(said)
@@ -149,12 +161,12 @@ def test_a_bad_document_costs_its_answers_and_a_restart_goes_on(body, saying, tm
     assert (bad[0].errors, [list(result.answers) for result in bad]) == (1, [[]] * 3)
 
 
-def test_an_answer_that_is_nested_too_deep_is_said_so():
+def test_an_answer_that_is_nested_too_deep_is_said_so() -> None:
     with pytest.raises(FetchError, match=r"malformed: .* nested 12\d\d\d levels deep, and 100"):
         rows_of(Answer(200, "OK", {"content-type": JSON}, nested(6_000)))
 
 
-def test_what_is_read_is_read_as_it_is():
+def test_what_is_read_is_read_as_it_is() -> None:
     (row,) = rows_of(Answer(200, "OK", {"content-type": JSON}, nested(40)))
     term = row["n"]
     for _ in range(40):
@@ -165,4 +177,5 @@ def test_what_is_read_is_read_as_it_is():
     (row,) = rows_of(
         Answer(200, "OK", {"content-type": JSON}, rows(number("ann", text), names=["who", "n", "freshkeeper_there"]))
     )
+    assert isinstance(row["n"], Literal)
     assert row["n"] == Literal(text, datatype=row["n"].datatype)

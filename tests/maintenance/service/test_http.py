@@ -7,22 +7,26 @@ import ssl
 import threading
 import time
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from socket import create_connection
+from socket import create_connection, socket
+from typing import Any
 
 import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 from pyoxigraph import NamedNode
 
+from freshkeeper.maintenance.service.dispatcher import Dispatcher
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
 from freshkeeper.maintenance.service.http import connection
 from freshkeeper.maintenance.service.http.compression import Unpacker
 from freshkeeper.maintenance.service.http.connection import Proxy
-from freshkeeper.maintenance.service.http.exchange import Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import source_of
 from freshkeeper.maintenance.service.transport import Request
@@ -33,12 +37,12 @@ CERTIFICATE = Path(__file__).with_name("loopback.pem")
 TEXT = b'{"head": {"vars": ["n"]}, "results": {"bindings": []}}' * 40
 
 
-def raw_deflate(data):
+def raw_deflate(data: bytes) -> bytes:
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(data) + packer.flush()
 
 
-PACKED = {
+PACKED: dict[str, Callable[[bytes], bytes]] = {
     "": lambda data: data,
     "identity": lambda data: data,
     "gzip": gzip.compress,
@@ -49,18 +53,26 @@ PACKED = {
 }
 
 
+class QuietServer(ThreadingHTTPServer):
+    """Prints nothing of connections that break."""
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
 class Web:
     """A server that says `body`, and a proxy: it goes on to addresses that are whole, and tunnels."""
 
-    def __init__(self, tls=False):
-        self.body, self.coding, self.status, self.asked, self.refuses = b"", "", 200, [], False
+    def __init__(self, tls: bool = False) -> None:
+        self.body, self.coding, self.status, self.refuses = b"", "", 200, False
+        self.asked: list[tuple[str, dict[str, str]]] = []
         web = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
 
-            def do_GET(self):
+            def do_GET(self) -> None:
                 web.asked.append((self.requestline, dict(self.headers)))
                 self.send_response(407 if web.refuses else web.status)
                 if web.coding:
@@ -71,7 +83,7 @@ class Web:
                 with suppress(OSError):
                     self.wfile.write(web.body)
 
-            def do_CONNECT(self):
+            def do_CONNECT(self) -> None:
                 web.asked.append((self.requestline, dict(self.headers)))
                 if web.refuses:
                     self.send_error(407)
@@ -86,12 +98,11 @@ class Web:
                     back.join()
                 self.close_connection = True
 
-            def log_message(self, *_):
+            def log_message(self, *_: int | str) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer((HERE, 0), Handler)
+        self.server = QuietServer((HERE, 0), Handler)
         self.server.daemon_threads = False
-        self.server.handle_error = lambda *_: None
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(CERTIFICATE)
@@ -101,42 +112,52 @@ class Web:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
 
-    def stop(self):
+    def stop(self) -> None:
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
 
 
-def _pass_on(one, other):
+def _pass_on(one: socket, other: socket) -> None:
     with suppress(OSError):
         while data := one.recv(65_536):
             other.sendall(data)
         other.shutdown(1)
 
 
+class Webs:
+    """Makes servers, and pools of connections to them."""
+
+    def __init__(self) -> None:
+        self.made: list[Web] = []
+        self.pools: list[ConnectionPool] = []
+
+    def __call__(self, tls: bool = False) -> Web:
+        self.made.append(Web(tls))
+        return self.made[-1]
+
+    def pool(self, **options: Any) -> ConnectionPool:
+        self.pools.append(ConnectionPool(**options))
+        return self.pools[-1]
+
+
 @pytest.fixture
-def webs():
-    """Makes servers; and wires, which are closed before."""
-    made, pools = [], []
-
-    def make(**options):
-        made.append(Web(**options))
-        return made[-1]
-
-    make.pool = lambda **options: pools.append(ConnectionPool(**options)) or pools[-1]
-    yield make
-    for each in pools:
-        each.close()
-    for each in made:
-        each.stop()
+def webs() -> Iterator[Webs]:
+    """The servers are stopped when the pools are closed."""
+    webs = Webs()
+    yield webs
+    for pool in webs.pools:
+        pool.close()
+    for web in webs.made:
+        web.stop()
 
 
-def get(pool, url, **more):
+def get(pool: ConnectionPool, url: str, **more: Any) -> Answer:
     return pool.exchange(Call("GET", url, **more), Deadline(time.monotonic() + 5))
 
 
 @pytest.mark.parametrize("coding", PACKED)
-def test_an_answer_is_the_same_however_it_is_packed(coding, webs):
+def test_an_answer_is_the_same_however_it_is_packed(coding: str, webs: Webs) -> None:
     web, pool = webs(), webs.pool()
     web.body, web.coding = PACKED[coding](TEXT), coding
     assert get(pool, web.url).body == TEXT
@@ -145,7 +166,7 @@ def test_an_answer_is_the_same_however_it_is_packed(coding, webs):
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "deflate (raw)"])
-def test_an_answer_that_unpacks_without_end_is_too_large(coding, webs):
+def test_an_answer_that_unpacks_without_end_is_too_large(coding: str, webs: Webs) -> None:
     web, pool = webs(), webs.pool(max_bytes=100_000)
     web.body, web.coding = PACKED[coding](bytes(50_000_000)), coding
     began = time.monotonic()
@@ -156,7 +177,7 @@ def test_an_answer_that_unpacks_without_end_is_too_large(coding, webs):
     assert len(get(pool, web.url).body) == 64_000, "of an error the beginning will do"
 
 
-def test_packed_answers_that_hold_nothing_have_an_end_too(webs):
+def test_packed_answers_that_hold_nothing_have_an_end_too(webs: Webs) -> None:
     web, pool = webs(), webs.pool(max_bytes=10_000)
     web.body, web.coding = gzip.compress(b"") * 10_000, "gzip"
     with pytest.raises(FetchError, match=r"^too large"):
@@ -175,7 +196,7 @@ def test_packed_answers_that_hold_nothing_have_an_end_too(webs):
     ],
     ids=["another", "twice", "no gzip", "cut gzip", "cut deflate", "more behind it"],  # gzip holds the time
 )
-def test_a_packed_answer_that_is_none_is_malformed(coding, body, said, webs):
+def test_a_packed_answer_that_is_none_is_malformed(coding: str, body: bytes, said: str, webs: Webs) -> None:
     web, pool = webs(), webs.pool()
     web.body, web.coding = body, coding
     with pytest.raises(FetchError) as refused:
@@ -185,7 +206,9 @@ def test_a_packed_answer_that_is_none_is_malformed(coding, body, said, webs):
 
 @settings(max_examples=examples(300))
 @given(st.binary(max_size=3000), st.sampled_from([c for c in PACKED if c]), st.lists(st.integers(1, 999)), st.data())
-def test_whatever_comes_is_unpacked_in_pieces_or_refused_and_never_beyond_what_is_wanted(data, coding, cuts, draw):
+def test_whatever_comes_is_unpacked_in_pieces_or_refused_and_never_beyond_what_is_wanted(
+    data: bytes, coding: str, cuts: list[int], draw: DataObject
+) -> None:
     packed = PACKED[coding](data)
     changed = draw.draw(st.one_of(st.just(packed), st.binary(max_size=400)))
     most, unpacker = draw.draw(st.integers(1, 4000)), Unpacker(coding.removesuffix(" (raw)"))
@@ -195,7 +218,7 @@ def test_whatever_comes_is_unpacked_in_pieces_or_refused_and_never_beyond_what_i
         assert (found, whole) == (data, True) if len(data) < most else found[:most] == data[:most]
 
 
-def _in_pieces(unpacker, packed, cuts, most):
+def _in_pieces(unpacker: Unpacker, packed: bytes, cuts: list[int], most: int) -> tuple[bytes, bool]:
     """What comes out, and whether it is whole; what is refused is malformed."""
     found = b""
     try:
@@ -208,7 +231,9 @@ def _in_pieces(unpacker, packed, cuts, most):
     return found, unpacker.whole
 
 
-def test_a_proxy_of_the_environment_is_asked_for_what_it_is_named_for(webs, monkeypatch):
+def test_a_proxy_of_the_environment_is_asked_for_what_it_is_named_for(
+    webs: Webs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web, proxy = webs(), webs()
     proxy.body = b"by the proxy"
     monkeypatch.setenv("http_proxy", f"http://ann:p%40ss@{proxy.place}")
@@ -226,7 +251,9 @@ def test_a_proxy_of_the_environment_is_asked_for_what_it_is_named_for(webs, monk
     assert "Proxy-Authorization" not in web.asked[0][1]
 
 
-def test_what_is_encrypted_goes_through_a_tunnel_that_the_proxy_opens(webs, monkeypatch):
+def test_what_is_encrypted_goes_through_a_tunnel_that_the_proxy_opens(
+    webs: Webs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web, proxy = webs(tls=True), webs()
     web.body = b"hello"
     monkeypatch.setattr(connection, "_trusted", lambda: ssl.create_default_context(cafile=CERTIFICATE))
@@ -241,30 +268,33 @@ def test_what_is_encrypted_goes_through_a_tunnel_that_the_proxy_opens(webs, monk
     assert "Proxy-Authorization" not in web.asked[0][1]
 
 
-def test_a_proxy_that_opens_no_tunnel_costs_nothing_and_says_why(webs, monkeypatch):
+def test_a_proxy_that_opens_no_tunnel_costs_nothing_and_says_why(webs: Webs, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = webs()
     proxy.refuses = True
     monkeypatch.setenv("https_proxy", f"http://ann:secret@{proxy.place}")
-    sent = []
+    sent: list[int] = []
+
+    def go() -> bool:
+        sent.append(1)
+        return True
+
     with pytest.raises(FetchError) as refused:
-        webs.pool().exchange(
-            Call("GET", "https://example.org/"), Deadline(time.monotonic() + 5, lambda: sent.append(1))
-        )
+        webs.pool().exchange(Call("GET", "https://example.org/"), Deadline(time.monotonic() + 5, go))
     assert str(refused.value).startswith(f"connection: no way to example.org by the proxy {proxy.place}: 407 Proxy")
     assert not sent
 
 
-def test_a_proxy_that_is_none_of_http_is_said_without_its_password(monkeypatch):
+def test_a_proxy_that_is_none_of_http_is_said_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     for written in ("socks5://ann:secret@host:1080", "http://ann:secret@:99", "http://ann:secret@host:port"):
         with pytest.raises(FetchError, match=r"^connection: the proxy .* is not http://host:port") as refused:
             Proxy.of(written)
         assert "secret" not in str(refused.value)
 
 
-def test_a_connection_that_is_not_used_is_kept_whoever_refuses(webs):
+def test_a_connection_that_is_not_used_is_kept_whoever_refuses(webs: Webs) -> None:
     web, pool = webs(), webs.pool()
 
-    def never():
+    def never() -> bool:
         raise NotSentError("not sent: no")
 
     for go in (never, lambda: False):
@@ -275,13 +305,15 @@ def test_a_connection_that_is_not_used_is_kept_whoever_refuses(webs):
 
 @pytest.mark.parametrize("more", [False, True])
 @pytest.mark.parametrize("kind", ["sparql", "resources"])
-def test_keys_in_headers_reach_the_source_from_the_environment(kind, more, webs, monkeypatch):
+def test_keys_in_headers_reach_the_source_from_the_environment(
+    kind: str, more: bool, webs: Webs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web = webs()
     web.body = TEXT[:54]
     monkeypatch.setenv("BLOG_KEY", "k3y-abcd")
     monkeypatch.setenv("BLOG_TOKEN", "t0ken")
     auth = {"headers": {"X-API-Key": "BLOG_KEY"}} | ({"bearer": "BLOG_TOKEN"} if more else {})
-    where = {"sparql": web.url}
+    where: dict[str, Any] = {"sparql": web.url}
     if kind == "resources":
         predicates = {"http://e/n": "n"}
         where = {"resources": [{"subject": "http://e/{id}", "url": f"{web.url}/{{id}}", "predicates": predicates}]}
@@ -291,6 +323,7 @@ def test_keys_in_headers_reach_the_source_from_the_environment(kind, more, webs,
         source.transport.send([Request("SELECT * { ?s ?p ?n }", ("s",), (key,))], 0, 1)
     assert web.asked[0][1]["X-API-Key"] == "k3y-abcd"
     assert web.asked[0][1].get("Authorization") == ("Bearer t0ken" if more else None)
+    assert isinstance(source.transport, Dispatcher)
     assert source.transport.mask("you sent k3y-abcd") == "you sent ***"
 
 
@@ -304,7 +337,7 @@ def test_keys_in_headers_reach_the_source_from_the_environment(kind, more, webs,
         ({"headers": ["s3cret"]}, "auth.headers"),
     ],
 )
-def test_headers_that_cannot_be_are_one_line_without_what_they_hold(auth, said):
+def test_headers_that_cannot_be_are_one_line_without_what_they_hold(auth: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match="auth") as refused:
         config_of({"sparql": "http://h/", "auth": auth}, "blog.yaml")
     assert said in str(refused.value)

@@ -1,5 +1,7 @@
 """No key can change what a refresh query means: it is found as it is, or it is not sent."""
 
+import math
+from collections.abc import Sequence
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -27,7 +29,7 @@ NASTY = st.sampled_from(
 TEXTS = st.lists(st.one_of(NASTY, st.characters(exclude_categories=["Cs"])), max_size=12).map("".join)
 
 
-def keys():
+def keys() -> st.SearchStrategy[Literal]:
     literals = TEXTS.map(Literal)
     tagged = st.tuples(TEXTS, st.sampled_from(["en", "de-AT"])).map(lambda pair: Literal(pair[0], language=pair[1]))
     typed = TEXTS.map(lambda text: Literal(text, datatype=NamedNode(E + "type")))
@@ -36,7 +38,7 @@ def keys():
 
 @settings(max_examples=examples(300))
 @given(keys(), keys())
-def test_a_literal_finds_itself_and_nothing_else(key, other):
+def test_a_literal_finds_itself_and_nothing_else(key: Literal, other: Literal) -> None:
     store = Store()
     for number, (name, tag) in enumerate((("ann", key), ("bob", other))):
         store.add(Quad(NamedNode(E + name), LIKES, tag))
@@ -49,7 +51,7 @@ def test_a_literal_finds_itself_and_nothing_else(key, other):
 
 @settings(max_examples=examples(60))
 @given(st.lists(keys(), min_size=1, max_size=4, unique_by=str), st.sampled_from(list(Method)))
-def test_what_goes_over_the_wire_is_the_query_to_the_letter(tags, method):
+def test_what_goes_over_the_wire_is_the_query_to_the_letter(tags: list[Literal], method: Method) -> None:
     query = PARTS.refresh_query([(tag,) for tag in tags])
     call = SparqlOverHttp("http://localhost/query", method=method).call(query)
     sent = urlsplit(call.url).query if call.body is None else call.body.decode()
@@ -62,16 +64,24 @@ def test_what_goes_over_the_wire_is_the_query_to_the_letter(tags, method):
 class Silent:
     """A transport that keeps what it is asked."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.asked: list[Request] = []
 
-    def send(self, requests, now, allowance, owner=None, within=0.0):
+    def room(self, now: int) -> float:
+        return math.inf
+
+    def close(self) -> None:
+        pass
+
+    def send(
+        self, requests: Sequence[Request], now: int, allowance: float, owner: object = None, within: float = math.inf
+    ) -> Sent:
         self.asked += requests
         return Sent([Reply() for _ in requests])
 
 
 @pytest.mark.parametrize("bad", ['x"y', "a> <b", "{x}", "a|b", "a\\b", "a^b", "a`b"])
-def test_an_iri_that_is_none_is_refused_before_anything_is_sent(bad):
+def test_an_iri_that_is_none_is_refused_before_anything_is_sent(bad: str) -> None:
     line = f"<{E}s> <{E}p> <{E}{bad}> .".replace("a> <b", "a\\u003E\\u003Cb").replace("a\\b", "a\\\\b")
     try:
         (quad,) = parse(line, format=RdfFormat.N_TRIPLES, lenient=True)
@@ -87,7 +97,7 @@ def test_an_iri_that_is_none_is_refused_before_anything_is_sent(bad):
     assert (transport.asked, delivery.spent) == ([], 0.0)
 
 
-def test_a_blank_node_is_refused():
+def test_a_blank_node_is_refused() -> None:
     transport = Silent()
     delivery = PatternEndpoint(PARTS, transport).deliver(Order(0, [(BlankNode("a"),)]))
     assert "blank node" in str(delivery.copies[0].error)

@@ -1,7 +1,9 @@
 """Limits, Retry-After and breaker over a clock that the test turns; what survives a restart."""
 
 import json
+from collections.abc import Callable
 from email.utils import formatdate
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,14 +17,14 @@ from freshkeeper.policies.errors import ConfigError
 
 
 class Clock:
-    def __init__(self, now=1_000_000.0):
+    def __init__(self, now: float = 1_000_000.0) -> None:
         self.now = now
 
-    def __call__(self):
+    def __call__(self) -> float:
         return self.now
 
 
-def limiter(clock, *written, failures=3, cool_down=10.0):
+def limiter(clock: Clock, *written: str, failures: int = 3, cool_down: float = 10.0) -> RateLimiter:
     return RateLimiter([Limit(Rate.of(each)) for each in written], Breaker(failures, cool_down), clock)
 
 
@@ -30,18 +32,18 @@ def limiter(clock, *written, failures=3, cool_down=10.0):
     ("written", "requests", "period"),
     [("10/s", 10, 1), ("1000/day", 1000, 86_400), (" 300 / 15min ", 300, 900), ("5/10s", 5, 10), ("7/Hour", 7, 3600)],
 )
-def test_limits_are_read_as_people_write_them(written, requests, period):
+def test_limits_are_read_as_people_write_them(written: str, requests: int, period: int) -> None:
     rate = Rate.of(written)
     assert (rate.requests, rate.period) == (requests, period)
 
 
 @pytest.mark.parametrize("written", ["10", "/s", "0/s", "10/fortnight", "-1/s", "10/s/s", ""])
-def test_a_limit_that_is_none_is_refused(written):
+def test_a_limit_that_is_none_is_refused(written: str) -> None:
     with pytest.raises(ConfigError, match="is no limit: write 10/s, 300/15min or 1000/day"):
         Rate.of(written)
 
 
-def test_the_tightest_limit_counts():
+def test_the_tightest_limit_counts() -> None:
     clock = Clock()
     narrow = limiter(clock, "3/s", "5/min")
     assert narrow.room() == 3
@@ -55,7 +57,7 @@ def test_the_tightest_limit_counts():
 
 
 @given(st.lists(st.floats(0, 0.5), max_size=60), st.integers(1, 5))
-def test_no_stretch_of_a_period_has_more_requests_than_the_limit(gaps, most):
+def test_no_stretch_of_a_period_has_more_requests_than_the_limit(gaps: list[float], most: int) -> None:
     clock = Clock()
     narrow, sent = limiter(clock, f"{most}/s"), []
     for gap in gaps:
@@ -68,7 +70,7 @@ def test_no_stretch_of_a_period_has_more_requests_than_the_limit(gaps, most):
     assert narrow.take(), "when it says that one may be sent, one may"
 
 
-def test_a_limit_knows_what_is_free_a_little_later():
+def test_a_limit_knows_what_is_free_a_little_later() -> None:
     clock = Clock()
     narrow = limiter(clock, "2/s")
     assert narrow.take()
@@ -78,7 +80,7 @@ def test_a_limit_knows_what_is_free_a_little_later():
     assert narrow.room(patience=0.1) == 2
 
 
-def test_a_source_that_says_how_long_to_wait_is_left_alone_so_long():
+def test_a_source_that_says_how_long_to_wait_is_left_alone_so_long() -> None:
     clock = Clock()
     asked = limiter(clock)
     asked.failed(wait=30)
@@ -90,7 +92,7 @@ def test_a_source_that_says_how_long_to_wait_is_left_alone_so_long():
     assert asked.room() == float("inf")
 
 
-def test_the_breaker_opens_probes_and_closes():
+def test_the_breaker_opens_probes_and_closes() -> None:
     clock = Clock()
     guarded = limiter(clock)
     for _ in range(3):
@@ -109,7 +111,7 @@ def test_the_breaker_opens_probes_and_closes():
     assert guarded.room() == float("inf")
 
 
-def test_a_success_in_between_keeps_the_breaker_closed():
+def test_a_success_in_between_keeps_the_breaker_closed() -> None:
     guarded = limiter(Clock())
     for _ in range(5):
         guarded.failed()
@@ -118,7 +120,7 @@ def test_a_success_in_between_keeps_the_breaker_closed():
     assert guarded.room() == float("inf")
 
 
-def test_a_probe_that_nobody_hears_of_again_blocks_nothing():
+def test_a_probe_that_nobody_hears_of_again_blocks_nothing() -> None:
     clock = Clock()
     guarded = limiter(clock, failures=1)
     guarded.failed()
@@ -128,7 +130,7 @@ def test_a_probe_that_nobody_hears_of_again_blocks_nothing():
     assert guarded.take()
 
 
-def test_all_of_it_survives_a_restart_as_json():
+def test_all_of_it_survives_a_restart_as_json() -> None:
     clock = Clock()
     before = limiter(clock, "3/s", "5/day", failures=2)
     for _ in range(3):
@@ -148,13 +150,13 @@ def test_all_of_it_survives_a_restart_as_json():
     assert after.room() == 1, "of five a day four are sent; the limit per second is no longer there"
 
 
-def test_a_restart_without_a_state_begins_with_everything_free():
+def test_a_restart_without_a_state_begins_with_everything_free() -> None:
     after = limiter(Clock(), "5/day")
     after.restore({})
     assert after.room() == 5
 
 
-def test_a_clock_that_was_wrong_does_not_stop_requests_for_ever():
+def test_a_clock_that_was_wrong_does_not_stop_requests_for_ever() -> None:
     clock = Clock(now=9_000_000.0)
     ahead = limiter(clock, "1/s", failures=1)
     ahead.take()
@@ -168,7 +170,7 @@ def test_a_clock_that_was_wrong_does_not_stop_requests_for_ever():
 HOUR, DAY = 3600.0, 86_400.0
 
 
-def test_a_wall_clock_that_is_set_changes_no_wait(caplog):
+def test_a_wall_clock_that_is_set_changes_no_wait(caplog: pytest.LogCaptureFixture) -> None:
     clock, wall = Clock(50.0), Clock()
     asked = RateLimiter([Limit(Rate.of("2/s"))], Breaker(), clock, wall)
     wall.now += HOUR
@@ -188,7 +190,7 @@ def test_a_wall_clock_that_is_set_changes_no_wait(caplog):
 
 
 @given(st.floats(0, DAY), st.floats(-400 * DAY, 400 * DAY), st.floats(0, 2 * DAY))
-def test_a_wait_that_was_saved_is_never_longer_than_it_was(wait, jump, down):
+def test_a_wait_that_was_saved_is_never_longer_than_it_was(wait: float, jump: float, down: float) -> None:
     clock, wall = Clock(50.0), Clock(2_000_000_000.0)
     before = RateLimiter((), Breaker(), clock, wall)
     before.failed(wait)
@@ -200,7 +202,7 @@ def test_a_wait_that_was_saved_is_never_longer_than_it_was(wait, jump, down):
         assert after.wait() == pytest.approx(max(0.0, wait - down), abs=1e-3)
 
 
-def test_a_wait_that_was_saved_by_a_clock_ahead_is_as_long_as_the_source_said(caplog):
+def test_a_wait_that_was_saved_by_a_clock_ahead_is_as_long_as_the_source_said(caplog: pytest.LogCaptureFixture) -> None:
     ahead = RateLimiter((), Breaker(), Clock(), Clock(1_000_000.0 + HOUR))
     ahead.failed(wait=1)
     after = RateLimiter((), Breaker(), Clock(9.0), Clock(1_000_000.0))
@@ -210,7 +212,9 @@ def test_a_wait_that_was_saved_by_a_clock_ahead_is_as_long_as_the_source_said(ca
 
 
 @pytest.mark.parametrize("form", [float, lambda until: [until - 30 * DAY, until], lambda until: [until - 1, until]])
-def test_a_wait_that_was_saved_thirty_days_ahead_is_a_day_at_most(form, caplog):
+def test_a_wait_that_was_saved_thirty_days_ahead_is_a_day_at_most(
+    form: Callable[..., Any] | type[float], caplog: pytest.LogCaptureFixture
+) -> None:
     clock = Clock()
     after = RateLimiter((), Breaker(), clock, Clock())
     after.restore({"paused": form(clock.now + 30 * DAY)})
@@ -221,7 +225,7 @@ def test_a_wait_that_was_saved_thirty_days_ahead_is_a_day_at_most(form, caplog):
 
 
 @given(st.lists(st.sampled_from(["take", "fail", "wait", "tick", "jump"]), max_size=20))
-def test_a_state_changes_only_with_what_happened(steps):
+def test_a_state_changes_only_with_what_happened(steps: list[str]) -> None:
     clock, wall = Clock(50.0), Clock()
     asked = RateLimiter([Limit(Rate.of("5/min"))], Breaker(), clock, wall)
     for step in steps:
@@ -238,7 +242,7 @@ def test_a_state_changes_only_with_what_happened(steps):
 
 
 @pytest.mark.parametrize("skew", [-HOUR, 0, HOUR])
-def test_a_date_to_wait_for_is_read_by_the_clock_that_wrote_it(skew):
+def test_a_date_to_wait_for_is_read_by_the_clock_that_wrote_it(skew: float) -> None:
     now = 1_700_000_000.0
     headers = {"retry-after": formatdate(now + skew + 90, usegmt=True), "date": formatdate(now + skew, usegmt=True)}
     assert retry_after(headers, now) == 90
@@ -249,7 +253,7 @@ def test_a_date_to_wait_for_is_read_by_the_clock_that_wrote_it(skew):
         assert retry_after({"retry-after": nothing}, now) is None
 
 
-def test_a_large_limit_is_kept_in_few_numbers():
+def test_a_large_limit_is_kept_in_few_numbers() -> None:
     clock = Clock()
     wide = limiter(clock, "1000000/day")
     for _ in range(20_000):

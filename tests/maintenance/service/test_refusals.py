@@ -1,20 +1,21 @@
 """Keys that a source refuses: the bad ones are found, left alone, and cost the others nothing but a few requests."""
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import NamedNode
-from servers import Oxigraph
+from servers import MakeProxy, Oxigraph, Proxy
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
-from freshkeeper.maintenance.service.endpoint import Order, Price
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Order, Price
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.http.exchange import Answer
 from freshkeeper.maintenance.service.http.response_status import check
@@ -22,7 +23,7 @@ from freshkeeper.maintenance.service.limits.refusals import LONGEST, Refusals
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.source_config import config_of
 from freshkeeper.maintenance.service.sources import source_of
-from freshkeeper.maintenance.service.transport import NOT_SENT, Reply, Sent
+from freshkeeper.maintenance.service.transport import NOT_SENT, Reply, Request, Sent
 from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.base import Case, Kind
@@ -39,23 +40,25 @@ DATA = "@prefix : <http://example.org/> .\n" + "".join(
 )
 
 
-def node(name):
+def node(name: str) -> tuple[NamedNode]:
     return (NamedNode(E + name),)
 
 
 @pytest.fixture(scope="module")
-def oxigraph():
+def oxigraph() -> Iterator[Oxigraph]:
     server = Oxigraph(DATA)
     yield server
     server.stop()
 
 
 @pytest.fixture
-def asking(proxied):
+def asking(proxied: MakeProxy) -> Iterator[Callable[..., tuple[PatternEndpoint, Proxy]]]:
     """Makes an endpoint that refuses what names a poison, with the proxy before it."""
     made = []
 
-    def make(*poison, batch=12, status=b"400 Bad Request", **more):
+    def make(
+        *poison: str, batch: int = 12, status: bytes = b"400 Bad Request", **more: int
+    ) -> tuple[PatternEndpoint, Proxy]:
         proxy = proxied()
         proxy.poison, proxy.status = poison, status
         source = source_of(config_of({"sparql": proxy.url, "batch": batch, "retries": 0, **more}, "test"))
@@ -67,11 +70,13 @@ def asking(proxied):
         transport.close()
 
 
-def fetch(endpoint, users=USERS, allowance=math.inf):
+def fetch(endpoint: PatternEndpoint, users: list[str] = USERS, allowance: float = math.inf) -> Delivery:
     return endpoint.deliver(Order(0, [node(user) for user in users], (), allowance))
 
 
-def test_one_bad_key_of_a_batch_is_found_and_the_others_have_their_answers(asking):
+def test_one_bad_key_of_a_batch_is_found_and_the_others_have_their_answers(
+    asking: Callable[..., tuple[PatternEndpoint, Proxy]],
+) -> None:
     endpoint, proxy = asking("user07")
     delivery = fetch(endpoint)
     assert [user for user, copy in zip(USERS, delivery.copies, strict=True) if copy.error] == ["user07"]
@@ -82,7 +87,9 @@ def test_one_bad_key_of_a_batch_is_found_and_the_others_have_their_answers(askin
     assert (again.requests, again.copies[0].error) == (1, None), "the others are together again"
 
 
-def test_a_bad_key_is_asked_for_alone_and_ever_more_seldom(asking):
+def test_a_bad_key_is_asked_for_alone_and_ever_more_seldom(
+    asking: Callable[..., tuple[PatternEndpoint, Proxy]],
+) -> None:
     endpoint, proxy = asking("user07")
     fetch(endpoint)
     asked = []
@@ -100,7 +107,9 @@ def test_a_bad_key_is_asked_for_alone_and_ever_more_seldom(asking):
 
 
 @pytest.mark.parametrize("status", [b"400 Bad Request", b"404 Not Found", b"414 URI Too Long", b"422 Unprocessable"])
-def test_a_refused_key_does_not_open_the_breaker(status, asking):
+def test_a_refused_key_does_not_open_the_breaker(
+    status: bytes, asking: Callable[..., tuple[PatternEndpoint, Proxy]]
+) -> None:
     endpoint, proxy = asking("user07", batch=1, failures=1, status=status)
     delivery = fetch(endpoint)
     assert [copy.error is None for copy in delivery.copies].count(True) == 11
@@ -109,7 +118,9 @@ def test_a_refused_key_does_not_open_the_breaker(status, asking):
 
 
 @pytest.mark.parametrize("status", [b"401 Unauthorized", b"403 Forbidden", b"407 Proxy Authentication Required"])
-def test_a_source_that_wants_no_request_at_all_opens_it_and_its_batches_stay_whole(status, asking):
+def test_a_source_that_wants_no_request_at_all_opens_it_and_its_batches_stay_whole(
+    status: bytes, asking: Callable[..., tuple[PatternEndpoint, Proxy]]
+) -> None:
     endpoint, proxy = asking("user", failures=1, status=status)
     delivery = fetch(endpoint)
     assert {copy.error for copy in delivery.copies} == {f"refused: {status.decode()}: no such key"}
@@ -117,7 +128,7 @@ def test_a_source_that_wants_no_request_at_all_opens_it_and_its_batches_stay_who
 
 
 @pytest.mark.parametrize("headers", [{}, {"retry-after": "7"}])
-def test_what_a_status_says_of_key_and_source(headers):
+def test_what_a_status_says_of_key_and_source(headers: dict[str, str]) -> None:
     for status in range(400, 600):
         with pytest.raises(FetchError) as fault:
             check(Answer(status, "No", headers, b""), lambda: 0.0)
@@ -129,15 +140,17 @@ def test_what_a_status_says_of_key_and_source(headers):
 
 @pytest.mark.parametrize("expanded", [False, True])
 @pytest.mark.parametrize("allowance", range(1, 10))
-def test_halves_are_paid_within_the_allowance_and_go_on_with_the_next_order(allowance, expanded, asking):
+def test_halves_are_paid_within_the_allowance_and_go_on_with_the_next_order(
+    allowance: int, expanded: bool, asking: Callable[..., tuple[PatternEndpoint, Proxy]]
+) -> None:
     endpoint, proxy = asking("user07")
-    answered = set()
+    answered: set[int] = set()
     for _ in range(14):
         before = proxy.count
         keys = [node(f"t_{user}" if expanded else user) for user in USERS]
         order = Order(0, () if expanded else keys, keys if expanded else (), allowance)
         delivery = endpoint.deliver(order)
-        found = delivery.expanded if expanded else delivery.copies
+        found: Sequence[Copy | Expanded] = delivery.expanded if expanded else delivery.copies
         answered |= {n for n, each in enumerate(found) if each.error is None}
         assert delivery.spent == delivery.requests == proxy.count - before <= allowance
     assert answered == set(range(12)) - {7}
@@ -145,7 +158,9 @@ def test_halves_are_paid_within_the_allowance_and_go_on_with_the_next_order(allo
 
 @pytest.mark.parametrize(("policy", "case"), [("lru", Case.BGP), ("gain", Case.BGP), ("ibm", Case.AGGREGATE)])
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_bad_keys_take_no_place_in_the_budget_of_good_ones(policy, case, wrapped, asking):
+def test_bad_keys_take_no_place_in_the_budget_of_good_ones(
+    policy: str, case: Case, wrapped: bool, asking: Callable[..., tuple[PatternEndpoint, Proxy]]
+) -> None:
     bad = USERS[::2]
     endpoint, proxy = asking(*bad, batch=1, failures=5)
     manager = Manager(
@@ -164,13 +179,20 @@ def test_bad_keys_take_no_place_in_the_budget_of_good_ones(policy, case, wrapped
 class Picky:
     """A transport without a network that refuses requests with bad keys."""
 
-    def __init__(self, bad):
+    def __init__(self, bad: set[tuple[NamedNode]]) -> None:
         self.bad, self.sent, self.keys = bad, 0, 0
 
-    def room(self, now):
+    def room(self, now: int) -> float:
         return math.inf
 
-    def send(self, requests, now, allowance, owner=None, within=math.inf):
+    def send(
+        self,
+        requests: Sequence[Request],
+        now: int,
+        allowance: float,
+        owner: object = None,
+        within: float = math.inf,
+    ) -> Sent:
         replies = []
         for n, request in enumerate(requests):
             if n + 1 > allowance:
@@ -181,7 +203,7 @@ class Picky:
             replies.append(Reply(error="refused: 400", refused=True) if refused else Reply())
         return Sent(replies)
 
-    def close(self):
+    def close(self) -> None:
         pass
 
 
@@ -192,7 +214,9 @@ class Picky:
     st.sampled_from([(1.0, 0.0), (0.5, 0.25), (0.0, 0.1), (2.0, 1.0)]),
     st.lists(st.tuples(st.sets(st.integers(0, 29)), st.floats(0, 40)), min_size=1, max_size=30),
 )
-def test_whatever_is_refused_no_order_costs_more_than_it_may_and_good_keys_come_through(bad, batch, prices, orders):
+def test_whatever_is_refused_no_order_costs_more_than_it_may_and_good_keys_come_through(
+    bad: set[int], batch: int, prices: tuple[float, float], orders: list[tuple[set[int], float]]
+) -> None:
     transport = Picky({node(str(n)) for n in bad})
     price = Price(*prices, batch)
     endpoint = PatternEndpoint(PARTS, transport, price)
@@ -206,7 +230,7 @@ def test_whatever_is_refused_no_order_costs_more_than_it_may_and_good_keys_come_
     assert {n for n, copy in enumerate(final.copies) if copy.error is None} == set(range(30)) - bad
 
 
-def test_what_is_asked_for_no_more_is_forgotten():
+def test_what_is_asked_for_no_more_is_forgotten() -> None:
     refusals = Refusals()
     for n in range(10 * LONGEST):
         refusals.begin()

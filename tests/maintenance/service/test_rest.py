@@ -1,19 +1,22 @@
 """SERVICE patterns on JSON documents over HTTP."""
 
 import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad
-from servers import eventually
+from servers import Documents, eventually
+from terms import rows_of, text_of
 
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
 from freshkeeper.maintenance.rsp.engine import run
 from freshkeeper.maintenance.run.embedded_query import continuous_query
-from freshkeeper.maintenance.service.endpoint import Order
+from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Order
 from freshkeeper.maintenance.service.json_documents import Template
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.service.source_config import config_of
@@ -34,7 +37,7 @@ TOPICS = {"/topics/jazz": {"users": [{"id": "ann"}, {"id": "bob"}]}, "/topics/fo
 class Site:
     """A site of documents and a SERVICE pattern over it."""
 
-    def __init__(self, server, pattern=TOPIC_AND_USER, gives="topic", **more):
+    def __init__(self, server: Documents, pattern: str = TOPIC_AND_USER, gives: str = "topic", **more: str) -> None:
         predicates = {
             f"{E}name": "name",
             f"{E}followers": "stats.followers",
@@ -55,23 +58,23 @@ class Site:
         volatile = [f"{E}{name}" for name in ("followers", "tag", "score")]
         self.endpoint = PatternEndpoint(split(service, volatile, ["post", gives]), source.transport, source.price)
 
-    def user(self, name):
+    def user(self, name: str) -> tuple[NamedNode]:
         return (NamedNode(f"{E}user/{name}"),)
 
-    def fetch(self, *keys, now=0):
+    def fetch(self, *keys: tuple[Literal | NamedNode], now: int = 0) -> Delivery:
         return self.endpoint.deliver(Order(now, keys))
 
-    def expand(self, topic, allowance=math.inf):
+    def expand(self, topic: str, allowance: float = math.inf) -> tuple[Expanded, float]:
         order = Order(0, [], [(NamedNode(f"{E}topic/{topic}"),)], allowance)
         delivery = self.endpoint.deliver(order)
         return delivery.expanded[0], delivery.spent
 
 
 @pytest.fixture
-def site(documents):
+def site(documents: Callable[[Mapping[str, object]], Documents]) -> Iterator[Callable[..., Site]]:
     made = []
 
-    def make(*arguments, **more):
+    def make(*arguments: str, **more: str) -> Site:
         made.append(Site(documents({**USERS, **TOPICS}), *arguments, **more))
         return made[-1]
 
@@ -80,8 +83,9 @@ def site(documents):
         each.endpoint.transport.close()
 
 
-def values(copy):
-    return sorted(term.value for row in copy.value for term in row)
+def values(copy: Copy) -> list[str]:
+    rows: Any = copy.value
+    return sorted(term.value for row in rows for term in row)
 
 
 @pytest.mark.parametrize(
@@ -93,13 +97,16 @@ def values(copy):
         ("?user :score ?n FILTER(?n > 1)", []),
     ],
 )
-def test_values_have_the_types_that_json_gives_them(pattern, found, site):
+def test_values_have_the_types_that_json_gives_them(
+    pattern: str, found: list[Literal], site: Callable[..., Site]
+) -> None:
     blog = site(pattern, gives="user")
     (copy,) = blog.fetch(blog.user("ann")).copies
-    assert [row[0] for row in copy.value] == found
+    rows: Any = copy.value
+    assert [row[0] for row in rows] == found
 
 
-def test_an_expansion_reads_one_document_and_leaves_the_others_for_later(site):
+def test_an_expansion_reads_one_document_and_leaves_the_others_for_later(site: Callable[..., Site]) -> None:
     blog = site()
     expanded, spent = blog.expand("jazz")
     assert (set(expanded.copies), spent) == ({blog.user("ann"), blog.user("bob")}, 1.0)
@@ -109,21 +116,23 @@ def test_an_expansion_reads_one_document_and_leaves_the_others_for_later(site):
     assert values(copy) == ["20"]
 
 
-def test_where_the_edges_need_the_linked_documents_they_are_read_and_paid(site):
+def test_where_the_edges_need_the_linked_documents_they_are_read_and_paid(site: Callable[..., Site]) -> None:
     blog = site("?topic :discussedBy ?user . ?user :name ?name . ?user :followers ?n")
     expanded, spent = blog.expand("jazz")
     assert {values(copy)[0] for copy in expanded.copies.values()} == {"10", "20"}
     assert spent == len(blog.server.asked) == 3
 
 
-def test_linked_documents_that_the_allowance_does_not_pay_for_are_an_error_that_says_so(site):
+def test_linked_documents_that_the_allowance_does_not_pay_for_are_an_error_that_says_so(
+    site: Callable[..., Site],
+) -> None:
     blog = site("?topic :discussedBy ?user . ?user :name ?name . ?user :followers ?n")
     expanded, spent = blog.expand("jazz", allowance=2)
     assert "it takes 2 documents more to find its edges" in str(expanded.error)
     assert spent == len(blog.server.asked) == 2
 
 
-def test_a_key_of_no_kind_has_no_data_and_costs_nothing(site):
+def test_a_key_of_no_kind_has_no_data_and_costs_nothing(site: Callable[..., Site]) -> None:
     blog = site("?user :followers ?n", gives="user")
     delivery = blog.fetch((Literal("ann"),), (NamedNode("http://other/ann"),), (NamedNode(f"{E}user/a/b"),))
     assert [copy.value for copy in delivery.copies] == [(), (), ()]
@@ -131,13 +140,13 @@ def test_a_key_of_no_kind_has_no_data_and_costs_nothing(site):
     assert (delivery.spent, blog.server.asked) == (0.0, [])
 
 
-def test_what_is_not_there_is_an_answer(site):
+def test_what_is_not_there_is_an_answer(site: Callable[..., Site]) -> None:
     blog = site("?user :followers ?n", gives="user")
     (copy,) = blog.fetch(blog.user("nobody")).copies
     assert (copy.value, copy.error) == ((), None)
 
 
-def test_an_unchanged_document_is_not_sent_twice(site):
+def test_an_unchanged_document_is_not_sent_twice(site: Callable[..., Site]) -> None:
     blog = site("?user :followers ?n", gives="user")
     first = blog.fetch(blog.user("ann")).copies[0]
     sent = blog.server.bytes
@@ -147,7 +156,7 @@ def test_an_unchanged_document_is_not_sent_twice(site):
     assert values(blog.fetch(blog.user("ann"), now=2).copies[0]) == ["11"]
 
 
-def test_headers_say_when_a_document_changed_and_until_when_it_holds(site):
+def test_headers_say_when_a_document_changed_and_until_when_it_holds(site: Callable[..., Site]) -> None:
     blog, other = (site("?user :followers ?n", gives="user", knowledge=k) for k in ("published", "learned"))
     blog.server.headers = other.server.headers = {
         "Date": "Wed, 01 Jul 2015 12:00:00 GMT",
@@ -168,7 +177,7 @@ def test_headers_say_when_a_document_changed_and_until_when_it_holds(site):
         ({"Content-Length": "5"}, "the answer is no JSON"),
     ],
 )
-def test_what_is_no_json_is_an_error(headers, said, site):
+def test_what_is_no_json_is_an_error(headers: dict[str, str], said: str, site: Callable[..., Site]) -> None:
     blog = site("?user :followers ?n", gives="user")
     blog.server.headers = headers
     (copy,) = blog.fetch(blog.user("ann")).copies
@@ -177,7 +186,7 @@ def test_what_is_no_json_is_an_error(headers, said, site):
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_no_id_leads_to_another_place(identity):
+def test_no_id_leads_to_another_place(identity: str) -> None:
     url = Template.of("http://host/users/{id}?full=1").fill(identity)
     assert url.startswith("http://host/users/")
     assert url.endswith("?full=1")
@@ -187,19 +196,19 @@ def test_no_id_leads_to_another_place(identity):
 
 
 @pytest.mark.parametrize("identity", ["..", ".", ""])
-def test_an_id_that_is_a_step_in_a_path_is_no_document(identity, site):
+def test_an_id_that_is_a_step_in_a_path_is_no_document(identity: str, site: Callable[..., Site]) -> None:
     blog = site("?user :followers ?n", gives="user")
     assert blog.fetch((NamedNode(f"{E}user/{identity}"),)).spent == 0
     assert blog.server.asked == []
 
 
-def test_a_pattern_without_keys_cannot_be_asked_of_documents(site):
+def test_a_pattern_without_keys_cannot_be_asked_of_documents(site: Callable[..., Site]) -> None:
     blog = site("?user :followers ?n", gives="user")
     (reply,) = blog.endpoint.transport.send([Request("SELECT * { ?s ?p ?o }")], 0, 1).replies
     assert "documents are asked for by key" in str(reply.error)
 
 
-def test_a_pattern_that_no_key_parts_is_refused_where_documents_are_about_one_key_each():
+def test_a_pattern_that_no_key_parts_is_refused_where_documents_are_about_one_key_each() -> None:
     user = {"subject": f"{E}user/{{id}}", "url": "http://127.0.0.1:9/{id}", "predicates": {f"{E}name": "name"}}
     source = source_of(config_of({"resources": [user], "volatile": f"{E}name"}, "test"))
     text = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
@@ -210,11 +219,13 @@ def test_a_pattern_that_no_key_parts_is_refused_where_documents_are_about_one_ke
 
 
 @pytest.mark.parametrize(("bob", "answers"), [(USERS["/users/bob"], ["10", "20"]), ({"boss": "\ud83d"}, [])])
-def test_asked_always_documents_that_others_lead_to_are_read_too_and_a_bad_one_fails_its_topic(bob, answers, site):
+def test_asked_always_documents_that_others_lead_to_are_read_too_and_a_bad_one_fails_its_topic(
+    bob: dict[str, Any], answers: list[str], site: Callable[..., Site]
+) -> None:
     blog = site(volatile=f"{E}followers")
     blog.server.documents["/users/bob"] = bob
     query = continuous_query(blog.text, {f"{E}site": blog.source}, fetch="always")
     post = Quad(*(NamedNode(E + name) for name in ("post", "about", "topic/jazz")))
     _, result, *_ = run(query, {f"{E}s": Elements([(1000, post), (3000, post)])})
-    assert sorted(row[result.variables.index("n")].value for row in result.answers) == answers
+    assert sorted(text_of(row[result.variables.index("n")]) for row in rows_of(result)) == answers
     assert result.errors == (not answers)

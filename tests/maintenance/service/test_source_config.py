@@ -7,7 +7,7 @@ import yaml
 
 from freshkeeper.maintenance.service.dispatcher import Dispatcher
 from freshkeeper.maintenance.service.source_config import SourceConfig, config_of, read_config, source_reference
-from freshkeeper.maintenance.service.sources import load_source, source_of
+from freshkeeper.maintenance.service.sources import Source, load_source, source_of
 from freshkeeper.maintenance.service.transport import AtOnce, Stateful
 from freshkeeper.maintenance.view.published import Published
 from freshkeeper.maintenance.view.survival import Survival
@@ -20,13 +20,13 @@ RESOURCE = """resources:
 """
 
 
-def test_the_reference_has_every_key_with_its_default_and_a_comment():
+def test_the_reference_has_every_key_with_its_default_and_a_comment() -> None:
     path = CONFIGS / "source-reference.yaml"
     assert path.read_text() == source_reference()
     assert read_config(path) == SourceConfig(sparql="http://localhost:7878/query")
 
 
-def test_the_example_is_a_source():
+def test_the_example_is_a_source() -> None:
     source = load_source(str(CONFIGS / "source-sparql.yaml"))
     assert isinstance(source.transport, Dispatcher)
     assert source.price.batch == 50
@@ -74,7 +74,7 @@ def test_the_example_is_a_source():
         ("- a list\n", "must hold keys and values, not a list"),
     ],
 )
-def test_a_mistake_is_one_line_that_says_what_is_right(written, said, tmp_path):
+def test_a_mistake_is_one_line_that_says_what_is_right(written: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "blog.yaml").write_text(written)
     with pytest.raises(ConfigError) as refused:
         read_config(tmp_path / "blog.yaml")
@@ -84,7 +84,7 @@ def test_a_mistake_is_one_line_that_says_what_is_right(written, said, tmp_path):
     assert text.startswith(str(tmp_path / "blog.yaml"))
 
 
-def test_a_file_that_is_no_yaml_or_not_there_is_said_so(tmp_path):
+def test_a_file_that_is_no_yaml_or_not_there_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "blog.yaml").write_text("a: [")
     with pytest.raises(ConfigError, match="is no YAML"):
         read_config(tmp_path / "blog.yaml")
@@ -92,7 +92,7 @@ def test_a_file_that_is_no_yaml_or_not_there_is_said_so(tmp_path):
         read_config(tmp_path / "other.yaml")
 
 
-def test_an_address_alone_is_a_sparql_endpoint():
+def test_an_address_alone_is_a_sparql_endpoint() -> None:
     source = load_source("http://localhost:7878/query")
     assert isinstance(source.transport, Dispatcher)
     assert isinstance(source.transport, Stateful)
@@ -101,7 +101,7 @@ def test_an_address_alone_is_a_sparql_endpoint():
         load_source("http://")
 
 
-def test_paths_are_beside_the_file_and_sizes_are_read_as_written(tmp_path):
+def test_paths_are_beside_the_file_and_sizes_are_read_as_written(tmp_path: Path) -> None:
     (tmp_path / "blog.ttl").write_text("<http://e/ann> <http://e/n> 1 .")
     (tmp_path / "blog.yaml").write_text("data: blog.ttl\nvolatile: http://e/n\n")
     source = load_source(str(tmp_path / "blog.yaml"))
@@ -110,7 +110,7 @@ def test_paths_are_beside_the_file_and_sizes_are_read_as_written(tmp_path):
     assert config_of({"sparql": "http://h/", "max_size": "5 kB"}, "").max_size == 5_000
 
 
-def test_only_a_file_that_tells_of_no_changes_is_known_to_have_none(tmp_path):
+def test_only_a_file_that_tells_of_no_changes_is_known_to_have_none(tmp_path: Path) -> None:
     (tmp_path / "blog.ttl").write_text("<http://e/ann> <http://e/n> 1 .")
     (tmp_path / "changes.nq").write_text("")
     assert load_source(str(tmp_path / "blog.ttl")).changing is None
@@ -127,7 +127,7 @@ def test_only_a_file_that_tells_of_no_changes_is_known_to_have_none(tmp_path):
         source.transport.close()
 
 
-def test_published_knowledge_is_a_model_of_its_own_per_source():
+def test_published_knowledge_is_a_model_of_its_own_per_source() -> None:
     source = load_source_of("knowledge: published\nmodified: http://purl.org/dc/terms/modified\n")
     assert source.model is not None
     assert isinstance(source.model(), Published)
@@ -135,12 +135,12 @@ def test_published_knowledge_is_a_model_of_its_own_per_source():
     source.transport.close()
 
 
-def test_values_that_age_are_known_by_a_survival_curve_where_the_source_asks_for_it(tmp_path):
+def test_values_that_age_are_known_by_a_survival_curve_where_the_source_asks_for_it(tmp_path: Path) -> None:
     (tmp_path / "blog.ttl").write_text("<http://e/ann> <http://e/n> 1 .")
     source = source_of(config_of({"data": tmp_path / "blog.ttl", "knowledge": "published", "survival": True}, "test"))
     assert source.model is not None
     assert isinstance(source.model(), Survival)
 
 
-def load_source_of(more):
+def load_source_of(more: str) -> Source:
     return source_of(config_of(yaml.safe_load(SPARQL + more), "test"))

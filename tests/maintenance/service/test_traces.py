@@ -3,10 +3,15 @@
 import asyncio
 import gzip
 import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from servers import MakeProxy
 from serving import POSTS, posts
 
 from freshkeeper.maintenance.observe.traces import TracedRequests, Traces
@@ -21,12 +26,12 @@ FROM NAMED WINDOW :w ON :posts [RANGE PT4S STEP PT1S]
 
 
 @pytest.fixture
-def collector():
+def collector() -> Iterator[tuple[str, list[Any]]]:
     """An address, and the spans that came."""
     came = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
+        def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             body = gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
@@ -35,7 +40,7 @@ def collector():
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *_):
+        def log_message(self, *_: str) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -46,11 +51,13 @@ def collector():
         thread.join()
 
 
-def told(span):
+def told(span: Span) -> dict[str, Any]:
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
-def test_an_evaluation_and_its_requests_are_one_trace(collector, proxied, tmp_path):
+def test_an_evaluation_and_its_requests_are_one_trace(
+    collector: tuple[str, list[Any]], proxied: MakeProxy, tmp_path: Path
+) -> None:
     address, came = collector
     (tmp_path / "posts.nq").write_text(posts(500, 1500, 2500))
     blog = {"sparql": proxied(lambda _: "").url, "volatile": "http://example.org/followers", "retries": 0}
@@ -69,18 +76,18 @@ def test_an_evaluation_and_its_requests_are_one_trace(collector, proxied, tmp_pa
     assert len({one.trace_id for one in evaluations.values()}) == 2
 
 
-async def _answer(scope, receive, send):
+async def _answer(scope: dict[str, Any], receive: object, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
     await send({"type": "http.response.start", "status": 503, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
 
-def test_a_request_to_a_service_is_part_of_its_callers_trace(collector):
+def test_a_request_to_a_service_is_part_of_its_callers_trace(collector: tuple[str, list[Any]]) -> None:
     address, came = collector
     traces = Traces(address)
     headers = [(b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]
     scope = {"type": "http", "method": "GET", "path": "/queries/reach", "headers": headers}
 
-    async def sent(_):
+    async def sent(_: Mapping[str, bytes | int | list[Any] | str]) -> None:
         pass
 
     asyncio.run(TracedRequests(_answer, traces)(scope, None, sent))
@@ -91,6 +98,6 @@ def test_a_request_to_a_service_is_part_of_its_callers_trace(collector):
     assert span.status.code == 2
 
 
-def test_what_is_no_collector_is_said():
+def test_what_is_no_collector_is_said() -> None:
     with pytest.raises(ConfigError, match="'localhost:4318' is no collector: write http://host:4318"):
         Traces("localhost:4318")

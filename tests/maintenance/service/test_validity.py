@@ -1,10 +1,15 @@
 """What a source tells of its values: HTTP headers, a date per key, and the annotations of 004."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
+from terms import rows_of, text_of
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
@@ -14,7 +19,7 @@ from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.service.annotations import Annotation, Told, instant_of, with_validity
-from freshkeeper.maintenance.service.endpoint import Order, Price
+from freshkeeper.maintenance.service.endpoint import Copy, Order, Price
 from freshkeeper.maintenance.service.http.response_status import retry_after
 from freshkeeper.maintenance.service.http.validity_headers import of_headers
 from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
@@ -54,7 +59,7 @@ PREFIXES = f"""@prefix : <{E}> . @prefix tmp: <http://example.org/temporal#> .
         ({"date": "yesterday", "last-modified": "never"}, UNKNOWN, UNKNOWN),
     ],
 )
-def test_headers_are_read_in_event_time(headers, modified, expires):
+def test_headers_are_read_in_event_time(headers: dict[str, str], modified: int, expires: int) -> None:
     assert of_headers(headers, 5_000, WALL) == (modified, expires)
 
 
@@ -65,7 +70,7 @@ def test_headers_are_read_in_event_time(headers, modified, expires):
         ("Wed, 01 Jul 2015 11:00:00 GMT", 0), ("soon", None), ("-3", None), ("1.5", None), ("", None),
     ],
 )  # fmt: skip
-def test_retry_after_is_seconds_or_a_date(written, seconds):
+def test_retry_after_is_seconds_or_a_date(written: str, seconds: int | None) -> None:
     assert retry_after({"retry-after": written}, WALL) == seconds
     assert retry_after({}, WALL) is None
 
@@ -77,23 +82,25 @@ def test_retry_after_is_seconds_or_a_date(written, seconds):
         ("1970-01-02", 86_400_000), ("1970-01-01T00:00:00.0019Z", 1), ("soon", None), ("", None),
     ],
 )  # fmt: skip
-def test_dates_are_read_as_xsd_writes_them(written, ms):
+def test_dates_are_read_as_xsd_writes_them(written: str, ms: int | None) -> None:
     assert instant_of(written) == ms
 
 
 class Annotated(EmbeddedSource):
     """A source in this process whose graphs are kept."""
 
-    def __init__(self, trig):
+    def __init__(self, trig: str) -> None:
         super().__init__([])
         self.load(trig)
 
-    def load(self, trig):
+    def load(self, trig: str) -> None:
         self.store = Store()
         self.store.extend(Quad(*quad) for quad in parse(PREFIXES + trig, format=RdfFormat.TRIG))
 
 
-def endpoint(trig, told, pattern="?topic :discussedBy ?user . ?user :followers ?n", price=None):
+def endpoint(
+    trig: str, told: Told, pattern: str = "?topic :discussedBy ?user . ?user :followers ?n", price: Price | None = None
+) -> tuple[PatternEndpoint, Annotated]:
     query = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
         WHERE {{ WINDOW :w {{ ?post :about ?topic }} SERVICE :blog {{ {pattern} }} }}"""
     (service,) = read_query(query).services
@@ -102,23 +109,24 @@ def endpoint(trig, told, pattern="?topic :discussedBy ?user . ?user :followers ?
     return PatternEndpoint(parts, AtOnce(source), price or Price()), source
 
 
-def node(name):
+def node(name: str) -> tuple[NamedNode]:
     return (NamedNode(E + name),)
 
 
-def copies(endpoint, now, *users):
+def copies(endpoint: PatternEndpoint, now: int, *users: str) -> Sequence[Copy]:
     return endpoint.deliver(Order(now, [node(user) for user in users])).copies
 
 
-def value(copy):
-    return [term.value for row in copy.value for term in row]
+def value(copy: Copy) -> list[str]:
+    rows: Any = copy.value
+    return [term.value for row in rows for term in row]
 
 
-def at(seconds):
+def at(seconds: int) -> str:
     return f'"1970-01-01T00:00:{seconds:02}Z"^^xsd:dateTime'
 
 
-def test_a_date_per_key_is_asked_for_with_the_values():
+def test_a_date_per_key_is_asked_for_with_the_values() -> None:
     trig = f":ann :followers 1 ; dct:modified {at(7)}, {at(5)} . :bob :followers 2, 3 ."
     source, _ = endpoint(trig, Told(modified="http://purl.org/dc/terms/modified"), price=Price(batch=2))
     ann, bob = copies(source, 9_000, "ann", "bob")
@@ -143,7 +151,7 @@ FORMS = {
         (f"tmp:interval [ tmp:initial {at(5)} ; tmp:final {at(30)} ]", 5_000, 30_000),
     ],
 )
-def test_annotations_say_until_when_a_value_holds(form, said, modified, expires):
+def test_annotations_say_until_when_a_value_holds(form: Annotation, said: str, modified: int, expires: int) -> None:
     source, _ = endpoint(FORMS[form].format(value=10, said=said), Told(annotation=form))
     (ann,) = copies(source, 9_000, "ann")
     assert (value(ann), ann.modified, ann.expires) == (["10"], modified, expires)
@@ -152,7 +160,7 @@ def test_annotations_say_until_when_a_value_holds(form, said, modified, expires)
     assert value(expanded.copies[node("bob")]) == []
 
 
-def test_of_a_history_the_values_that_hold_now_are_taken():
+def test_of_a_history_the_values_that_hold_now_are_taken() -> None:
     spans = [(0, 10), (10, 20), (20, 30)]
     trig = "".join(
         f":g{n} {{ :ann :followers {n} }} :g{n} tmp:interval [ tmp:initial {at(a)} ; tmp:final {at(b)} ] . "
@@ -166,7 +174,7 @@ def test_of_a_history_the_values_that_hold_now_are_taken():
     assert [copy.expires for copy in seen] == [10_000, 20_000, 30_000, 30_000]
 
 
-def history(spans):
+def history(spans: list[tuple[int, int]]) -> str:
     return "".join(
         f":g{n} {{ :ann :followers {n} }} :g{n} tmp:interval [ tmp:initial {at(a)} ; tmp:final {at(b)} ] . "
         for n, (a, b) in enumerate(spans)
@@ -176,7 +184,7 @@ def history(spans):
 SPANS = st.tuples(st.integers(0, 20), st.integers(1, 9)).map(lambda span: (span[0], span[0] + span[1]))
 
 
-def test_a_value_that_begins_beside_one_that_lasts_ends_the_copy():
+def test_a_value_that_begins_beside_one_that_lasts_ends_the_copy() -> None:
     source, _ = endpoint(history([(0, 10), (5, 20)]), Told(annotation=Annotation.GRAPH))
     seen = [copies(source, now, "ann")[0] for now in (0, 4_999, 5_000, 12_000)]
     assert [(value(copy), copy.modified, copy.expires) for copy in seen] == [
@@ -186,7 +194,7 @@ def test_a_value_that_begins_beside_one_that_lasts_ends_the_copy():
 
 @settings(max_examples=examples(60))
 @given(st.lists(SPANS, max_size=5))
-def test_no_value_comes_or_goes_between_the_change_and_the_expiry_that_are_told(spans):
+def test_no_value_comes_or_goes_between_the_change_and_the_expiry_that_are_told(spans: list[tuple[int, int]]) -> None:
     source, _ = endpoint(history(spans), Told(annotation=Annotation.GRAPH))
     seen = {now: copies(source, now * 1000, "ann")[0] for now in range(31)}
     for now, copy in seen.items():
@@ -198,19 +206,19 @@ def test_no_value_comes_or_goes_between_the_change_and_the_expiry_that_are_told(
             assert value(seen[other]) == value(copy), (now, other)
 
 
-def test_one_value_without_an_annotation_makes_the_expiry_of_its_copy_unknown():
+def test_one_value_without_an_annotation_makes_the_expiry_of_its_copy_unknown() -> None:
     trig = history([(0, 10)]) + ":g9 { :ann :followers 9 }"
     (ann,) = copies(endpoint(trig, Told(annotation=Annotation.GRAPH))[0], 0, "ann")
     assert (value(ann), ann.modified, ann.expires) == (["0", "9"], UNKNOWN, UNKNOWN)
 
 
-def test_a_date_of_a_change_to_come_takes_no_value_away():
+def test_a_date_of_a_change_to_come_takes_no_value_away() -> None:
     trig = f":ann :followers 1 ; dct:modified {at(9)} ."
     (ann,) = copies(endpoint(trig, Told(modified="http://purl.org/dc/terms/modified"))[0], 5_000, "ann")
     assert (value(ann), ann.modified, ann.expires) == (["1"], UNKNOWN, UNKNOWN)
 
 
-def test_a_row_that_an_optional_may_have_lost_is_never_told_to_last():
+def test_a_row_that_an_optional_may_have_lost_is_never_told_to_last() -> None:
     pattern = "?topic :discussedBy ?user . ?user :likes ?x OPTIONAL { ?x :followers ?n }"
     trig = ":ann :likes :y, :z . :g0 { :y :followers 1 } :g1 { :z :followers 2 } " + "".join(
         f":g{n} tmp:interval [ tmp:initial {at(9 * n)} ; tmp:final {at(30)} ] . " for n in range(2)
@@ -220,19 +228,19 @@ def test_a_row_that_an_optional_may_have_lost_is_never_told_to_last():
     assert {key: copy.expires for key, copy in jazz.copies.items()} == {node("y"): 30_000, node("z"): 0}
 
 
-def test_a_history_where_no_time_is_seen_is_refused():
+def test_a_history_where_no_time_is_seen_is_refused() -> None:
     pattern = "?topic :discussedBy ?user . ?user :followers ?n MINUS { ?user :followers 5 }"
     with pytest.raises(ConfigError, match=r"annotations: graph: MINUS .* shows no time .* behind the SERVICE block"):
         endpoint("", Told(annotation=Annotation.GRAPH), pattern)
 
 
-def test_a_value_without_an_annotation_holds_for_an_unknown_time():
+def test_a_value_without_an_annotation_holds_for_an_unknown_time() -> None:
     source, _ = endpoint(":g1 { :ann :followers 3 }", Told(annotation=Annotation.GRAPH))
     (ann,) = copies(source, 0, "ann")
     assert (value(ann), ann.expires) == (["3"], UNKNOWN)
 
 
-def test_a_volatile_triple_inside_a_block_is_annotated_too():
+def test_a_volatile_triple_inside_a_block_is_annotated_too() -> None:
     trig = f":g1 {{ :ann :followers 3 }} :g1 tmp:expiration {at(9)} ."
     pattern = "?topic :discussedBy ?user OPTIONAL { ?user :followers ?n FILTER(?n > 1) }"
     source, _ = endpoint(trig, Told(annotation=Annotation.GRAPH), pattern)
@@ -241,20 +249,20 @@ def test_a_volatile_triple_inside_a_block_is_annotated_too():
     assert bob.expires == UNKNOWN
 
 
-def test_a_predicate_that_may_be_any_has_no_annotation():
+def test_a_predicate_that_may_be_any_has_no_annotation() -> None:
     with pytest.raises(ConfigError, match=r"annotations: graph: name the predicate of \?user \?p \?n"):
         endpoint("", Told(annotation=Annotation.GRAPH), "?topic :discussedBy ?user . ?user ?p ?n")
 
 
-def test_triples_that_cannot_be_told_apart_are_refused_with_what_to_do():
+def test_triples_that_cannot_be_told_apart_are_refused_with_what_to_do() -> None:
     with pytest.raises(ConfigError, match=r"annotations: graph: write .* as triples of three terms each"):
         endpoint(
             "", Told(annotation=Annotation.GRAPH), "?topic :discussedBy ?user OPTIONAL { ?user :followers ?n ; :x ?y }"
         )
 
 
-def test_what_is_told_saves_the_budget_for_what_has_expired():
-    def trig(ann, until):
+def test_what_is_told_saves_the_budget_for_what_has_expired() -> None:
+    def trig(ann: int, until: int) -> str:
         return (
             f":g1 {{ :ann :followers {ann} }} :g1 tmp:expiration {at(until)} . "
             f":g2 {{ :bob :followers 2 }} :g2 tmp:expiration {at(50)} ."
@@ -272,7 +280,7 @@ def test_what_is_told_saves_the_budget_for_what_has_expired():
     assert manager.evaluate(4000, []).record.spent == 0
 
 
-def test_a_file_with_a_history_in_named_graphs_is_a_source_that_changes(tmp_path):
+def test_a_file_with_a_history_in_named_graphs_is_a_source_that_changes(tmp_path: Path) -> None:
     spans = "".join(
         f":g{n} {{ :ann :followers {n} }} :g{n} tmp:interval [ tmp:initial {at(2 * n)} ; tmp:final {at(2 * n + 2)} ] . "
         for n in range(3)
@@ -287,5 +295,5 @@ def test_a_file_with_a_history_in_named_graphs_is_a_source_that_changes(tmp_path
                  SERVICE :blog {{ ?topic :discussedBy ?user . ?user :followers ?n }} }}"""
     files = {"streams": {f"{E}s": str(tmp_path / "s.nq")}, "sources": {f"{E}blog": str(tmp_path / "blog.yaml")}}
     session = Session(config_of({"query": text, **files}), read_query(text))
-    seen = [(r.t, [row[0].value for row in r.answers], r.freshness[0].probability) for r in session.results()]
+    seen = [(r.t, [text_of(row[0]) for row in rows_of(r)], r.fresh(0).probability) for r in session.results()]
     assert seen == [(1000, ["0"], 1), (2000, ["1"], 1), (3000, ["1"], 1), (4000, ["2"], 1), (5000, ["2"], 1)]

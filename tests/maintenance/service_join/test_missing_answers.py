@@ -1,7 +1,7 @@
 """What becomes of an answer whose SERVICE part was never fetched: emit, wait, drop."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyoxigraph as ox
 import pytest
@@ -55,7 +55,7 @@ def answered(
     return {r.t: sorted(_said(bound, f.probability) for bound, f in r.solutions()) for r in results}, seen, results
 
 
-def _said(bound: dict[str, object], fresh: float) -> str:
+def _said(bound: Mapping[str, object], fresh: float) -> str:
     values = " ".join(f"{name}={str(getattr(term, 'value', '')).removeprefix('urn:')}" for name, term in bound.items())
     return f"{values} {'missing' if fresh == 0 else 'known'}"
 

@@ -225,8 +225,12 @@ def truth(body: str, seed: int, now: int, edges: bool = False) -> Counter[Any]:
                 source.remove(old)
             source.add(changed)
     store = Store()
-    store.extend(Quad(*quad[:3], node("b")) for quad in (list(q) for q in source))
-    store.extend(Quad(*triple, node("w")) for t, triple in elements if now - RANGE < t <= now)
+    store.extend(Quad(q.subject, q.predicate, q.object, node("b")) for q in source)
+    store.extend(
+        Quad(triple.subject, triple.predicate, triple.object, node("w"))
+        for t, triple in elements
+        if now - RANGE < t <= now
+    )
     text = body.replace("@", "").replace("WINDOW :w", "GRAPH :w").replace("SERVICE :b", "GRAPH :b")
     found = store.query(f"PREFIX : <{E}> {text}")
     if isinstance(found, QueryBoolean):

@@ -1,5 +1,7 @@
 """SERVICE patterns of several queries that are one: one view, what all need of it, and the same answers as alone."""
 
+from typing import Any
+
 import pytest
 from examples import examples
 from hypothesis import given, settings
@@ -7,8 +9,10 @@ from hypothesis import strategies as st
 from queries import BLOG, CHANGES, Blog, E, elements, quads, written
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.budget.shared_budget import Member
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.engine import Engine, run
 from freshkeeper.maintenance.run.build import build_all
 from freshkeeper.maintenance.service.sources import Source
@@ -19,6 +23,7 @@ from freshkeeper.maintenance.service_join.maintenance_settings import (
     Registration,
     Shares,
 )
+from freshkeeper.maintenance.service_join.service_view import ServiceView
 
 TEXT = """SELECT ?topic ?user ?n FROM NAMED WINDOW :w ON :s [RANGE PT2S STEP PT1S]
 { WINDOW :w { ?post :topic ?topic } SERVICE :blog { ?topic :discussedBy ?user . ?user :followers ?n } }"""
@@ -42,7 +47,15 @@ POSTS = [
 ]
 
 
-def registered(texts, budget=100, shares=None, policy="lru", weights=None, evaluator="auto", **more):
+def registered(
+    texts: list[str],
+    budget: int = 100,
+    shares: Shares | None = None,
+    policy: str = "lru",
+    weights: dict[int, float] | None = None,
+    evaluator: str = "auto",
+    **more: Any,
+) -> tuple[list[ContinuousQuery], Blog]:
     """Queries over one blog, and the blog."""
     blog = Blog(quads(BLOG), [(at, quad) for at, text in CHANGES for quad in quads(text)])
     maintenance = MaintenanceSettings(PolicyName(policy), BudgetRule.of(budget), shares=shares, **more)
@@ -54,13 +67,18 @@ def registered(texts, budget=100, shares=None, policy="lru", weights=None, evalu
     return build_all(registrations, sources=sources, evaluator=EvaluatorKind(evaluator)), blog
 
 
-def views(queries):
+def answering(query: ContinuousQuery) -> Any:
+    """What answers its services."""
+    return query.answering
+
+
+def views(queries: list[ContinuousQuery]) -> list[ServiceView]:
     """The distinct ones."""
-    services = (service for query in queries for service in query.answering.services)
+    services = (service for query in queries for service in answering(query).services)
     return list(dict.fromkeys(getattr(service, "service", service).view for service in services))
 
 
-def answers(queries, posts=POSTS):
+def answers(queries: list[ContinuousQuery], posts: list[tuple[int, str]] = POSTS) -> dict[tuple[str, int], list[str]]:
     """What each query answers at each instant, sorted."""
     return {(r.query, r.t): sorted(written(r)) for r in run(queries, {f"{E}s": elements(posts)})}
 
@@ -77,12 +95,14 @@ def answers(queries, posts=POSTS):
         ([TEXT, TEXT.replace(":discussedBy", ":likedBy")], 2),
     ],
 )
-def test_patterns_are_one_view_where_only_names_of_variables_and_windows_differ(texts, distinct):
+def test_patterns_are_one_view_where_only_names_of_variables_and_windows_differ(
+    texts: list[str], distinct: int
+) -> None:
     queries, _ = registered(texts)
     assert len(views(queries)) == distinct
 
 
-def test_queries_that_share_a_view_ask_for_each_entry_once():
+def test_queries_that_share_a_view_ask_for_each_entry_once() -> None:
     together, blog = registered([TEXT, RENAMED, TEXT])
     answers(together)
     alone, lonely = registered([RENAMED])
@@ -91,7 +111,7 @@ def test_queries_that_share_a_view_ask_for_each_entry_once():
 
 
 @pytest.mark.parametrize("evaluator", ["auto", "snapshot"])
-def test_a_query_that_has_nothing_in_its_windows_yet_shares_a_view_with_one_that_has(evaluator):
+def test_a_query_that_has_nothing_in_its_windows_yet_shares_a_view_with_one_that_has(evaluator: str) -> None:
     queries, _ = registered([RARE, TEXT], evaluator=evaluator)
     assert len(views(queries)) == 1
     found = answers(queries, POSTS[:2])
@@ -106,10 +126,12 @@ def test_a_query_that_has_nothing_in_its_windows_yet_shares_a_view_with_one_that
         st.tuples(st.integers(1, 9000), st.integers(1, 6), st.sampled_from(["jazz", "rock", "folk", "none"]),
                   st.sampled_from(["ann", "bob", "cyd"])), max_size=12),
 )  # fmt: skip
-def test_each_query_answers_as_it_does_alone_where_the_budget_is_enough(evaluator, texts, drawn):
+def test_each_query_answers_as_it_does_alone_where_the_budget_is_enough(
+    evaluator: str, texts: list[str], drawn: list[tuple[int, int, str, str]]
+) -> None:
     posts = [(t, f":p{n} :topic :{topic} ; :by :{who}") for t, n, topic, who in sorted(drawn)]
     together, _ = registered(texts, evaluator=evaluator)
-    expected = {}
+    expected: dict[Any, Any] = {}
     for n, text in enumerate(texts):
         (alone,), _ = registered([text], evaluator="snapshot")
         alone.name = f"q{n}"
@@ -117,15 +139,17 @@ def test_each_query_answers_as_it_does_alone_where_the_budget_is_enough(evaluato
     assert answers(together, posts) == expected
 
 
-def test_a_view_has_the_weights_of_all_its_queries_in_a_shared_budget():
+def test_a_view_has_the_weights_of_all_its_queries_in_a_shared_budget() -> None:
     queries, _ = registered([TEXT, RENAMED, FILTERED], 6, Shares({f"{E}blog": 2}), weights={0: 0.1, 1: 0.2, 2: 3})
     one, other = (view.manager.ledger for view in views(queries))
+    assert isinstance(one, Member)
+    assert isinstance(other, Member)
     assert (str(one.weight), str(other.weight)) == ("3/5", "6")
     answers(queries)
     assert one.spent + other.spent <= 6 * 6
 
 
-def test_demand_is_the_sum_over_the_queries():
+def test_demand_is_the_sum_over_the_queries() -> None:
     seen = []
     queries, _ = registered([TEXT, RENAMED], observe=lambda source, _, evaluation: seen.append((source, evaluation)))
     answers(queries)
@@ -133,12 +157,14 @@ def test_demand_is_the_sum_over_the_queries():
     assert [evaluation.record.window_mappings for _, evaluation in seen] == [2, 4, 5, 5, 3, 3]
 
 
-def failing(*_):
+def failing(*_: object) -> None:
     raise ValueError("it cannot be evaluated")
 
 
 @pytest.mark.parametrize("evaluator", ["auto", "snapshot"])
-def test_a_query_that_fails_takes_its_demand_with_it_and_the_others_go_on(evaluator):
+def test_a_query_that_fails_takes_its_demand_with_it_and_the_others_go_on(
+    evaluator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queries, _ = registered([TEXT, RENAMED], evaluator=evaluator)
     gone, (view,) = [], views(queries)
     engine = Engine(list(queries), failed=lambda query, error: gone.append((query.name, str(error))))
@@ -148,7 +174,7 @@ def test_a_query_that_fails_takes_its_demand_with_it_and_the_others_go_on(evalua
         results.append((result.query, result.t))
         mappings.append(view.evaluation.record.window_mappings)
         if result.t == 2000:
-            queries[0].answering.answers = failing
+            monkeypatch.setattr(queries[0].answering, "answers", failing)
     assert gone == [("q0", "it cannot be evaluated")]
     assert results == [
         ("q0", 1000),

@@ -2,7 +2,11 @@
 
 import base64
 import threading
+from collections.abc import Callable, Iterator
+from http.client import HTTPMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -38,28 +42,28 @@ WHERE {{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :blog {{ ?topic :discussedB
         ("http://h/users/@ann?page=2, mail a@b.c", "http://h/users/@ann?page=2, mail a@b.c"),
     ],
 )
-def test_what_is_secret_in_an_address_is_masked_and_all_else_is_as_it_was(text, said):
+def test_what_is_secret_in_an_address_is_masked_and_all_else_is_as_it_was(text: str, said: str) -> None:
     assert shown(text) == said
     assert shown(said) == said
 
 
 @given(st.text(min_size=4).map(lambda text: quote(f"Q{text}Z", safe="")), st.sampled_from(["apikey", "key", "sig"]))
-def test_whatever_a_key_is_it_is_not_shown(secret, name):
+def test_whatever_a_key_is_it_is_not_shown(secret: str, name: str) -> None:
     address = f"https://example.org/sparql?a=1&{name}={secret}&b=2"
     assert shown(f"at {address}: no") == f"at https://example.org/sparql?a=1&{name}={MASK}&b=2: no"
     assert secret in secrets_in(address)
 
 
 @pytest.fixture
-def site():
+def site() -> Iterator[Callable[..., tuple[str, list[Any]]]]:
     """Makes servers that answer by path, and write down what they were asked."""
     made = []
 
-    def make(answers):
+    def make(answers: Callable[..., Any | tuple[int, dict[str, str], bytes]]) -> tuple[str, list[Any]]:
         asked = []
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
+            def do_GET(self) -> None:
                 asked.append((self.path, self.headers))
                 status, headers, body = answers(self.path, self.headers)
                 self.send_response(status)
@@ -68,7 +72,7 @@ def site():
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_):
+            def log_message(self, *_: str) -> None:
                 pass
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -85,15 +89,15 @@ def site():
         thread.join()
 
 
-def events(_, headers):
+def events(_: str, headers: HTTPMessage) -> tuple[int, dict[str, str], bytes]:
     if headers["Authorization"] != f"Basic {base64.b64encode(b'ann:p@ss').decode()}":
         return 401, {}, b""
     return 200, {"Content-Type": "text/event-stream"}, "".join(f"data: {line}\n\n" for line in LINES).encode()
 
 
 @pytest.mark.slow
-def test_a_run_shows_no_key_of_its_addresses(site, tmp_path):
-    def tell(path, _):
+def test_a_run_shows_no_key_of_its_addresses(site: Callable[..., tuple[str, list[Any]]], tmp_path: Path) -> None:
+    def tell(path: str, _: object) -> tuple[int, dict[str, str], bytes]:
         return 500, {"Content-Type": "text/plain"}, f"you asked for {path}".encode()
 
     stream, _ = site(events)
@@ -118,11 +122,13 @@ def test_a_run_shows_no_key_of_its_addresses(site, tmp_path):
     assert [text for text in written if b"you asked for /query" in text], "errors are there, without it"
 
 
-def _content(file):
+def _content(file: Path) -> bytes:
     return str(parquet.read_table(file).to_pylist()).encode() if file.suffix == ".parquet" else file.read_bytes()
 
 
-def test_a_stream_gets_user_and_password_of_its_address_and_nobody_else_does(site):
+def test_a_stream_gets_user_and_password_of_its_address_and_nobody_else_does(
+    site: Callable[..., tuple[str, list[Any]]],
+) -> None:
     other, asked = site(lambda *_: (200, {"Content-Type": "text/event-stream"}, b""))
     first, _ = site(events)
     ends = Reception(OnLoss.END)
@@ -137,18 +143,18 @@ def test_a_stream_gets_user_and_password_of_its_address_and_nobody_else_does(sit
 @pytest.mark.parametrize(
     "address", ["http://ann:s3cret@127.0.0.1:1/?token=s3cret", "http://ann:s3cret@h:x/?key=s3cret"]
 )
-def test_a_stream_that_cannot_be_reached_is_an_error_without_its_password(address):
+def test_a_stream_that_cannot_be_reached_is_an_error_without_its_password(address: str) -> None:
     with pytest.raises(InputError, match=r"the stream http://.* cannot be reached") as refused:
         list(open_stream(address, Mistakes()).batches())
     assert "s3cret" not in str(refused.value)
-    with pytest.raises(ConfigError, match="no port") as refused:
+    with pytest.raises(ConfigError, match="no port") as wrong:
         list(open_stream("tcp://ann:s3cret@host", Mistakes()).batches())
-    assert "s3cret" not in str(refused.value)
+    assert "s3cret" not in str(wrong.value)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["--source", "--stream"])
-def test_a_mistake_on_the_command_line_shows_no_password(option, tmp_path):
+def test_a_mistake_on_the_command_line_shows_no_password(option: str, tmp_path: Path) -> None:
     wrong = f"{E}blog=http://ann:s3cret@host:x/?apikey=s3cret"
     ran = freshkeeper(tmp_path, "run", QUERY, option, wrong)
     assert ran.returncode == 2

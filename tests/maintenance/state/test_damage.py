@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import RunFiles
 
 from freshkeeper.policies.errors import ConfigError
 
@@ -29,7 +30,7 @@ def flip(file: Path, rng: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["state.sqlite", "state.sqlite-wal"])
-def test_a_damaged_state_is_refused_in_one_line_or_as_good_as_before(name: str, world: Any) -> None:
+def test_a_damaged_state_is_refused_in_one_line_or_as_good_as_before(name: str, world: RunFiles) -> None:
     rng, state, copy = random.Random(f"{name} {FLIPS}"), world.place / "state", world.place / "copy"
     run = world.run(world.session(state=state, policy="lru"))
     whole = [next(run) for _ in range(12)]
@@ -61,7 +62,7 @@ def test_a_damaged_state_is_refused_in_one_line_or_as_good_as_before(name: str, 
     assert (len(refused) > FLIPS / 2) == (name == "state.sqlite")
 
 
-def test_a_letter_of_a_definition_that_is_none_any_more_is_one_line_too(world: Any) -> None:
+def test_a_letter_of_a_definition_that_is_none_any_more_is_one_line_too(world: RunFiles) -> None:
     world.lines(state=world.place / "state", stop=2)
     file = world.place / "state" / "state.sqlite"
     file.write_bytes(file.read_bytes().replace(b"CREATE TABLE srs", b"CREATE TABLE\xa0srs"))

@@ -211,7 +211,9 @@ def test_fifty_kills_lose_nothing_and_pay_nothing_twice(world: ChangingServer, t
     assert len(times) - len(set(times)) <= KILLS
     assert same_where_fresh(run, whole) > end
     evaluations = journal.read(run.place / "journal", "evaluations")
+    assert evaluations is not None
     assert evaluations["t_ms"].to_pylist() == [k * 1000 for k in range(1, end + 1)]
+    assert run.requests is not None
     assert sum(evaluations["spent"].to_pylist()) >= run.requests[-1] - run.requests[0]
 
 

@@ -1,6 +1,7 @@
 """What a change model learned comes back exactly, whether it is told again or kept whole."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from freshkeeper.maintenance.view.survival import Survival
 from freshkeeper.policies.base import NEVER
 from freshkeeper.policies.errors import ConfigError
 
-MODELS = {
+MODELS: dict[str, Callable[[], Any]] = {
     "bits": Learned,
     "forgetful bits": lambda: Learned(ChangeBits(memory=5)),
     "dates": lambda: Learned(LastModified()),
@@ -57,11 +58,11 @@ def feed(model: Any, fetches: list[list[tuple[int, bool, bool, bool]]]) -> np.nd
 def test_a_restored_model_believes_the_same(name: str, fetches: Any, whole: int) -> None:
     recorded = EvidenceLog(MODELS[name]())
     read = feed(recorded, fetches)
-    told: Any = MODELS[name]()
-    kept: Any = MODELS[name]()
+    told = MODELS[name]()
+    kept = MODELS[name]()
     entries = json.loads(json.dumps(recorded.entries))
     tell(told, entries)
-    partly: Any = MODELS[name]()
+    partly = MODELS[name]()
     tell(partly, entries[:whole])
     kept.load(unpacked(packed(partly.dump())))
     tell(kept, entries[whole:])
@@ -71,6 +72,7 @@ def test_a_restored_model_believes_the_same(name: str, fetches: Any, whole: int)
         found = model.beliefs(instants, read, True)
         assert np.array_equal(found.refreshed, expected.refreshed)
         assert np.array_equal(found.kept, expected.kept)
+        assert expected.change is not None
         assert np.array_equal(found.change, expected.change)
 
 

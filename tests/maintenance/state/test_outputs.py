@@ -55,8 +55,8 @@ class Lives:
         """Start what forks them."""
         self.asked = {"session": settings, "output": output}
         command = [sys.executable, lives.__file__]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen(command, text=True, pass_fds=[output], **pipes)
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, text=True, pass_fds=[output], stdin=pipe, stdout=pipe)
 
     def begin(self, room: int = resource.RLIM_INFINITY) -> int:
         """A new run; its output, if it is a file, has so much room."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_files import Camera, RunFiles
 
 from freshkeeper.maintenance.journal import journal, query_journal
 from freshkeeper.maintenance.rsp.output import NdJson
@@ -30,7 +31,7 @@ QUERIES = {
 BUDGET = 4
 
 
-def session(world: Any, queries: dict[str, str] | None = None, **more: Any) -> Session:
+def session(world: RunFiles, queries: dict[str, str] | None = None, **more: Any) -> Session:
     """A run of all of them."""
     inputs = {
         "streams": {f"{E}posts": str(world.place / "posts.nq")},
@@ -76,7 +77,7 @@ def within_budget(directory: Path) -> bool:
 
 
 @pytest.mark.slow
-def test_stopped_again_and_again_they_are_the_run_that_was_never_stopped(world: Any) -> None:
+def test_stopped_again_and_again_they_are_the_run_that_was_never_stopped(world: RunFiles) -> None:
     place = world.place
     whole = lines(session(world, journal=place / "whole"))
     found: list[dict[str, Any]] = []
@@ -94,7 +95,7 @@ def test_stopped_again_and_again_they_are_the_run_that_was_never_stopped(world: 
 
 @pytest.mark.slow
 def test_killed_at_any_write_each_goes_on_where_it_was(
-    world: Any, camera: Any, monkeypatch: pytest.MonkeyPatch
+    world: RunFiles, camera: Camera, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_journal, "PART_ROWS", 60)
     place = world.place
@@ -127,7 +128,7 @@ def intents(state: Path) -> int:
         return int(sql.execute("SELECT count(*) FROM intents").fetchone()[0])
 
 
-def test_a_state_of_other_queries_is_refused_and_says_which(world: Any) -> None:
+def test_a_state_of_other_queries_is_refused_and_says_which(world: RunFiles) -> None:
     lines(session(world, state=world.place / "state"), 3)
     for queries, says in [
         ({**QUERIES, "more": PLAIN}, r"another query \(more is new\)"),

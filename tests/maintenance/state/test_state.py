@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from run_files import Camera, RunFiles
 from servers import Oxigraph
+from tables import table_of
 
 from freshkeeper.maintenance.journal import journal, query_journal
+from freshkeeper.maintenance.service.dispatcher import Dispatcher
 from freshkeeper.maintenance.state import stored_view as kept
 from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.policies.errors import ConfigError, InputError
@@ -60,7 +63,7 @@ def test_a_triple_term_comes_back_and_what_json_has_no_word_for_is_refused() -> 
     ],
 )
 def test_a_state_of_something_else_is_refused_in_one_line(
-    world: Any, text: str | None, sources: Any, volatile: Any, says: str
+    world: RunFiles, text: str | None, sources: Any, volatile: Any, says: str
 ) -> None:
     state = world.place / "state"
     plain = world.session().config.query
@@ -78,7 +81,7 @@ def test_a_state_of_something_else_is_refused_in_one_line(
     world.lines(state=state)  # and is as it was
 
 
-def test_two_runs_cannot_have_one_state(world: Any) -> None:
+def test_two_runs_cannot_have_one_state(world: RunFiles) -> None:
     first = world.session(state=world.place / "state")
     with pytest.raises(ConfigError, match="is in use by another process"):
         world.session(state=world.place / "state")
@@ -86,16 +89,18 @@ def test_two_runs_cannot_have_one_state(world: Any) -> None:
     world.lines(state=world.place / "state")
 
 
-def test_two_runs_cannot_have_one_journal(world: Any) -> None:
+def test_two_runs_cannot_have_one_journal(world: RunFiles) -> None:
     first = world.session(journal=world.place / "journal")
     with pytest.raises(ConfigError, match="is in use by another process; every run needs its own"):
         world.session(journal=world.place / "journal", state=world.place / "state")
     whole = len(list(first.results()))
-    assert journal.read(world.place / "journal", "evaluations").num_rows == whole
+    assert table_of(world.place / "journal", "evaluations").num_rows == whole
     world.lines(journal=world.place / "journal")
 
 
-def test_the_journal_of_a_run_without_state_is_not_gone_on_with_and_a_refused_run_holds_nothing(world: Any) -> None:
+def test_the_journal_of_a_run_without_state_is_not_gone_on_with_and_a_refused_run_holds_nothing(
+    world: RunFiles,
+) -> None:
     world.lines(journal=world.place / "journal")
     world.lines(state=world.place / "state", stop=2)
     for _ in range(2):
@@ -106,7 +111,7 @@ def test_the_journal_of_a_run_without_state_is_not_gone_on_with_and_a_refused_ru
     world.lines(journal=world.place / "journal")
 
 
-def test_state_and_journal_are_for_their_owner_alone(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_and_journal_are_for_their_owner_alone(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_journal, "PART_ROWS", 50)
     run = world.run(world.session(state=world.place / "state", journal=world.place / "journal"))
     lines = [next(run) for _ in range(12)]
@@ -117,7 +122,7 @@ def test_state_and_journal_are_for_their_owner_alone(world: Any, monkeypatch: py
     assert lines + list(run) == world.lines()
 
 
-def test_a_state_of_another_version_and_a_file_that_is_none_are_refused(world: Any) -> None:
+def test_a_state_of_another_version_and_a_file_that_is_none_are_refused(world: RunFiles) -> None:
     world.lines(state=world.place / "state", stop=1)
     with closing(sqlite3.connect(world.place / "state" / "state.sqlite")) as sql:
         sql.execute("PRAGMA user_version=99")
@@ -133,14 +138,14 @@ def test_a_state_of_another_version_and_a_file_that_is_none_are_refused(world: A
     ("more", "says"),
     [({"fetch": "once"}, "--state keeps views, and --fetch once has none"), ({"text": None}, "queries with windows")],
 )
-def test_a_run_that_has_no_view_has_no_state(world: Any, more: dict[str, Any], says: str) -> None:
+def test_a_run_that_has_no_view_has_no_state(world: RunFiles, more: dict[str, Any], says: str) -> None:
     if "text" in more:
         more = {"text": "ASK { ?s ?p ?o }", "sources": {}, "streams": {}}
     with pytest.raises(ConfigError, match=says):
         world.session(state=world.place / "state", **more)
 
 
-def test_evidence_is_kept_whole_before_it_grows(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_is_kept_whole_before_it_grows(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "SHORTEST", 400)
     whole = world.lines()
     first = world.lines(state=world.place / "state", stop=9)
@@ -152,7 +157,7 @@ def test_evidence_is_kept_whole_before_it_grows(world: Any, monkeypatch: pytest.
     assert first + rest[1:] == whole
 
 
-def test_with_a_live_stream_the_view_answers_at_once(world: Any) -> None:
+def test_with_a_live_stream_the_view_answers_at_once(world: RunFiles) -> None:
     """A stream that does not begin anew: what comes is younger than the last evaluation."""
     world.lines(state=world.place / "state", stop=10)
     text = "".join(
@@ -166,7 +171,7 @@ def test_with_a_live_stream_the_view_answers_at_once(world: Any) -> None:
     assert all(answer["age_ms"] > 70000 for answer in line["answers"])
 
 
-def test_a_policy_keeps_what_it_says(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_keeps_what_it_says(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     from freshkeeper.policies.lru import Lru
 
     seen: list[int] = []
@@ -178,7 +183,7 @@ def test_a_policy_keeps_what_it_says(world: Any, monkeypatch: pytest.MonkeyPatch
     assert seen == [0]
 
 
-def test_a_long_run_writes_its_journal_in_parts(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_writes_its_journal_in_parts(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = world.lines(journal=world.place / "one")
     monkeypatch.setattr(query_journal, "PART_ROWS", 50)
     parts = world.run(world.session(journal=world.place / "many"))
@@ -190,6 +195,7 @@ def test_a_long_run_writes_its_journal_in_parts(world: Any, monkeypatch: pytest.
     for name in ("evaluations", "refreshes", "answers", "changes"):
         one, many = (journal.read(world.place / place, name) for place in ("one", "many"))
         assert one is not None
+        assert many is not None
         assert one.drop_columns(
             [c for c in ("decide_us", "fetch_ms", "latency_ms") if c in one.column_names]
         ) == many.drop_columns([c for c in ("decide_us", "fetch_ms", "latency_ms") if c in many.column_names])
@@ -197,10 +203,11 @@ def test_a_long_run_writes_its_journal_in_parts(world: Any, monkeypatch: pytest.
     again = world.lines(journal=world.place / "many", stop=3)
     assert again == whole[:3]
     table = journal.read(world.place / "many", "evaluations")
+    assert table is not None
     assert table.num_rows == 3  # another run's journal takes the place of the one before
 
 
-def test_run_json_says_how_to_do_it_again_and_no_secret(world: Any) -> None:
+def test_run_json_says_how_to_do_it_again_and_no_secret(world: RunFiles) -> None:
     world.lines(
         journal=world.place / "journal", command="freshkeeper run q --source http://me:secret@host/sparql", stop=3
     )
@@ -213,16 +220,16 @@ def test_run_json_says_how_to_do_it_again_and_no_secret(world: Any) -> None:
     assert about["complete"]
 
 
-def test_the_truth_of_a_scripted_source_is_in_the_journal(world: Any) -> None:
+def test_the_truth_of_a_scripted_source_is_in_the_journal(world: RunFiles) -> None:
     world.lines(journal=world.place / "journal")
-    told = journal.read(world.place / "journal", "changes").to_pylist()
+    told = table_of(world.place / "journal", "changes").to_pylist()
     lines = [line.split("\t") for line in (world.place / "changes.nq").read_text().splitlines()]
     said = {(int(at), statement.split(" ")[0]) for at, statement in lines}
     last = max(int(at) for at, _ in said)
     assert {(row["t_ms"], row["sr"]) for row in told} == {pair for pair in said if pair[0] <= min(last, 23000)}
 
 
-def test_what_a_rate_limit_may_have_let_through_counts_after_a_kill(world: Any, camera: Any) -> None:
+def test_what_a_rate_limit_may_have_let_through_counts_after_a_kill(world: RunFiles, camera: Camera) -> None:
     server = Oxigraph((world.place / "blog.ttl").read_text())
     try:
         (world.place / "blog.yaml").write_text(
@@ -234,7 +241,9 @@ def test_what_a_rate_limit_may_have_let_through_counts_after_a_kill(world: Any, 
         state = camera.images[sent.index(max(sent))].directory / "state"
         before = max(n for n in sent if n < max(sent))
         session = world.session(state=state)
-        (limiter,) = [source.transport.limiter for source in session._opened.values()]
+        (source,) = session._opened.values()
+        assert isinstance(source.transport, Dispatcher)
+        limiter = source.transport.limiter
         assert limiter.room() == 40 - max(sent)
         assert before <= 12 <= max(sent)  # 3 each; those of an evaluation in doubt count as sent
         list(session.results())
@@ -244,7 +253,7 @@ def test_what_a_rate_limit_may_have_let_through_counts_after_a_kill(world: Any, 
 
 @pytest.mark.parametrize(("kept", "rows"), [(False, 1), (True, 3)])
 def test_parts_come_more_seldom_where_the_state_has_the_rows_too(
-    kept: bool, rows: int, world: Any, monkeypatch: pytest.MonkeyPatch
+    kept: bool, rows: int, world: RunFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
     monkeypatch.setattr(query_journal, "time", SimpleNamespace(monotonic=lambda: now))
@@ -265,7 +274,7 @@ def grains(state: Path) -> int:
     return sum(count for _, count in json.loads(found[0])["limits"]["40/day"]) if found else 0
 
 
-def test_report_check_and_compare_read_a_journal_in_parts(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_check_and_compare_read_a_journal_in_parts(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_journal, "PART_ROWS", 50)
     for name, budget in (("one", 3), ("other", 6)):
         world.lines(journal=world.place / name, state=world.place / f"state of {name}", budget=budget)
@@ -280,7 +289,7 @@ def test_report_check_and_compare_read_a_journal_in_parts(world: Any, monkeypatc
     assert found.row[:2] == ("http://example.org/blog", "gain")
 
 
-def test_a_journal_of_a_remote_source_does_not_claim_the_truth(world: Any) -> None:
+def test_a_journal_of_a_remote_source_does_not_claim_the_truth(world: RunFiles) -> None:
     server = Oxigraph((world.place / "blog.ttl").read_text())
     try:
         (world.place / "blog.yaml").write_text(f"sparql: {server.url}\nvolatile: http://example.org/followers\n")

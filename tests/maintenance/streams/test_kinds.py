@@ -6,7 +6,11 @@ import json
 import socket
 import struct
 import threading
+from asyncio import Task
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyoxigraph as ox
@@ -16,7 +20,7 @@ from feeds import events
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.run.asynchronous import run_async
 from freshkeeper.maintenance.run.build import build
-from freshkeeper.maintenance.streams.batch import Elements
+from freshkeeper.maintenance.streams.batch import Elements, Stream
 from freshkeeper.maintenance.streams.directory import Directory
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
@@ -41,18 +45,22 @@ ENDS = Reception(OnLoss.END)
 DOUBLE = "^^<http://www.w3.org/2001/XMLSchema#double>"
 
 
-def test_the_graphs_of_trig_and_jsonld_come_at_the_time_they_were_generated(tmp_path, read):
+def test_the_graphs_of_trig_and_jsonld_come_at_the_time_they_were_generated(
+    tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]]
+) -> None:
     path = tmp_path / "cars.trig"
     path.write_text(TRIG + ":g1 prov:wasAttributedTo :sensor .")
     wanted = [(1000, "a b"), (2000, "b c"), (2000, "b d")]
     wanted = [(at, " ".join(f"<http://e/{name}>" for name in names.split())) for at, names in wanted]
     assert read(open_stream(str(path), Mistakes())) == wanted
     quads = list(ox.parse(path=str(path)))
-    (tmp_path / "cars.jsonld").write_bytes(ox.serialize(quads, format=ox.RdfFormat.JSON_LD))
+    ox.serialize(quads, tmp_path / "cars.jsonld", format=ox.RdfFormat.JSON_LD)
     assert sorted(read(open_stream(str(tmp_path / "cars.jsonld"), Mistakes()))) == wanted
 
 
-def test_a_graph_loses_nothing_but_the_triple_that_dates_it(tmp_path, read):
+def test_a_graph_loses_nothing_but_the_triple_that_dates_it(
+    tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]]
+) -> None:
     (tmp_path / "cars.trig").write_text(TRIG.replace(":a :p", ':b prov:generatedAtTime "long ago" . :a :p'))
     found = read(open_stream(str(tmp_path / "cars.trig"), Mistakes()))
     assert sorted(found)[:2] == [(1000, "<http://e/a> <http://e/b>"), (1000, '<http://e/b> "long ago"')]
@@ -72,7 +80,9 @@ def test_a_graph_loses_nothing_but_the_triple_that_dates_it(tmp_path, read):
         (TRIG + ":g3 { :a :b", "line 4: Parser error"),
     ],
 )
-def test_what_has_no_time_in_a_document_is_told_once_with_its_place(tmp_path, read, text, says):
+def test_what_has_no_time_in_a_document_is_told_once_with_its_place(
+    tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]], text: str, says: str
+) -> None:
     (tmp_path / "cars.trig").write_text(text)
     with pytest.raises(StreamError, match=rf"cars\.trig, {says}"):
         read(open_stream(str(tmp_path / "cars.trig"), Mistakes()))
@@ -82,7 +92,9 @@ def test_what_has_no_time_in_a_document_is_told_once_with_its_place(tmp_path, re
 
 
 @pytest.mark.parametrize("name", ["rides.csv", "rides.jsonl"])
-def test_csv_and_json_lines_become_triples_by_a_mapping(tmp_path, read, name):
+def test_csv_and_json_lines_become_triples_by_a_mapping(
+    tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]], name: str
+) -> None:
     (tmp_path / "rides.csv").write_text("at,id,km,driver\n1000,1,2.5,a b\n1970-01-01T00:00:02Z,2,3,\n")
     rows = [{"at": 1000, "id": 1, "km": 2.5, "driver": "a b"}, {"at": 2000, "id": 2, "km": 3}]
     (tmp_path / "rides.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -94,7 +106,9 @@ def test_csv_and_json_lines_become_triples_by_a_mapping(tmp_path, read, name):
     ]
 
 
-def test_a_row_that_is_none_and_a_mapping_that_is_none_are_errors(tmp_path, read):
+def test_a_row_that_is_none_and_a_mapping_that_is_none_are_errors(
+    tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]]
+) -> None:
     (tmp_path / "rides.csv").write_text("at,id,km,driver\n1000,1,2.5,a\nsoon,2,3,\n")
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.csv"))
     with pytest.raises(StreamError, match=r"rides.csv, line 3: soon is no instant"):
@@ -114,7 +128,9 @@ def test_a_row_that_is_none_and_a_mapping_that_is_none_are_errors(tmp_path, read
         ("rides.jsonl", "[" * 100_000, "no JSON: "),
     ],
 )
-def test_a_row_with_more_than_the_mapping_can_say_is_told_with_its_line(tmp_path, read, name, row, says):
+def test_a_row_with_more_than_the_mapping_can_say_is_told_with_its_line(
+    tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]], name: str, row: str, says: str
+) -> None:
     head = "at,id,km,driver\n\n" if name == "rides.csv" else "\n\n"
     (tmp_path / name).write_text(f"{head}{row}\n")
     (tmp_path / "map.yaml").write_text(MAPPING.format(name))
@@ -122,7 +138,9 @@ def test_a_row_with_more_than_the_mapping_can_say_is_told_with_its_line(tmp_path
         read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))
 
 
-def test_json_values_are_written_as_in_json_and_not_as_in_python(tmp_path, read):
+def test_json_values_are_written_as_in_json_and_not_as_in_python(
+    tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]]
+) -> None:
     numbers = ["true", "false", "1e400", "2.50", "12345678901234567890", "null", '""']
     rows = "".join(f'{{"at": {n}, "id": 1, "km": {written}}}\n' for n, written in enumerate(numbers))
     (tmp_path / "rides.jsonl").write_text(rows)
@@ -140,13 +158,17 @@ def test_json_values_are_written_as_in_json_and_not_as_in_python(tmp_path, read)
         ('prefixes: {ex: "http://e/"}', "prefixes: //e/", "prefixes is '//e/', and prefixes are names with IRIs"),
     ],
 )
-def test_a_mapping_that_fits_no_row_is_one_error_before_any_is_read(tmp_path, right, wrong, says):
+def test_a_mapping_that_fits_no_row_is_one_error_before_any_is_read(
+    tmp_path: Path, right: str, wrong: str, says: str
+) -> None:
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.csv").replace(right, wrong))
     with pytest.raises(ConfigError, match=rf"map\.yaml: {says}"):
         open_stream(str(tmp_path / "map.yaml"), Mistakes(OnError.SKIP))
 
 
-def test_rows_that_are_no_objects_and_files_that_are_no_text_are_told(tmp_path, read):
+def test_rows_that_are_no_objects_and_files_that_are_no_text_are_told(
+    tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]]
+) -> None:
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.jsonl"))
     (tmp_path / "rides.jsonl").write_text('{"at": 1000, "id": 1, "km": 2.5}\n\n[1000]\n')
     with pytest.raises(StreamError, match=r"rides.jsonl, line 3: \[1000\] is no JSON object"):
@@ -156,7 +178,9 @@ def test_rows_that_are_no_objects_and_files_that_are_no_text_are_told(tmp_path, 
         read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))
 
 
-def test_a_directory_is_read_by_name_and_goes_on_with_files_that_come(tmp_path, read, three, expected):
+def test_a_directory_is_read_by_name_and_goes_on_with_files_that_come(
+    tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]], three: str, expected: list[tuple[int, str]]
+) -> None:
     first, second, third = three.splitlines(keepends=True)
     (tmp_path / "b.nq").write_text(second)
     (tmp_path / "a.nq").write_text(first)
@@ -164,15 +188,17 @@ def test_a_directory_is_read_by_name_and_goes_on_with_files_that_come(tmp_path, 
     assert read(open_stream(str(tmp_path), Mistakes())) == expected[:2]
     waits = iter([True, False])
 
-    def wait():
+    def wait() -> bool:
         (tmp_path / "c.nq").write_text(third)
         return next(waits)
 
     assert read(Directory(tmp_path, TimedLines.file, True, wait)) == expected
 
 
-def test_a_tcp_source_is_read_to_its_end(read, three, expected):
-    def send():
+def test_a_tcp_source_is_read_to_its_end(
+    read: Callable[[Stream], list[tuple[int, str]]], three: str, expected: list[tuple[int, str]]
+) -> None:
+    def send() -> None:
         connection, _ = server.accept()
         with connection:
             connection.sendall(three.encode()[:17])
@@ -185,8 +211,10 @@ def test_a_tcp_source_is_read_to_its_end(read, three, expected):
         sender.join()
 
 
-def test_a_connection_that_breaks_off_is_an_error_of_ours(read, three):
-    def send():
+def test_a_connection_that_breaks_off_is_an_error_of_ours(
+    read: Callable[[Stream], list[tuple[int, str]]], three: str
+) -> None:
+    def send() -> None:
         connection, _ = server.accept()
         connection.recv(1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -204,20 +232,20 @@ def test_a_connection_that_breaks_off_is_an_error_of_ours(read, three):
 
 
 @pytest.fixture
-def sending():
+def sending() -> Iterator[Callable[..., str]]:
     """An address that sends these bytes once, as what it is told to call them."""
     servers = []
 
     def made(body: bytes, kind: str | None = "text/event-stream; charset=utf-8") -> str:
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
+            def do_GET(self) -> None:
                 self.send_response(200)
                 if kind is not None:
                     self.send_header("Content-Type", kind)
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_):
+            def log_message(self, *_: str) -> None:
                 pass
 
         server = HTTPServer(("127.0.0.1", 0), Handler)
@@ -234,43 +262,67 @@ def sending():
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
-def test_server_sent_events_are_read_to_their_end(sending, read, three, expected, start, end):
+def test_server_sent_events_are_read_to_their_end(
+    sending: Callable[..., str],
+    read: Callable[[Stream], list[tuple[int, str]]],
+    three: str,
+    expected: list[tuple[int, str]],
+    start: str,
+    end: str,
+) -> None:
     events = [f"data: {line}\n: comment\nevent: triple\n\n" for line in three.splitlines()]
     body = (start + "".join(events).replace("\n", end)).encode()
     assert read(open_stream(sending(body), Mistakes(), reception=ENDS)) == expected
 
 
-def test_events_are_the_same_wherever_their_bytes_are_cut(read, three, expected):
+class Cut(io.BytesIO):
+    """Bytes that come so many at a time."""
+
+    def __init__(self, body: bytes, size: int) -> None:
+        super().__init__(body)
+        self.size = size
+
+    def read1(self, _: int | None = -1, /) -> bytes:
+        return self.read(self.size)
+
+
+def test_events_are_the_same_wherever_their_bytes_are_cut(
+    read: Callable[[Stream], list[tuple[int, str]]], three: str, expected: list[tuple[int, str]]
+) -> None:
     body = ("\ufeff" + "".join(f"data:{line}\r\n\r\n" for line in three.splitlines())).encode()
     for size in (1, 2, 7, 50):
-        source = io.BufferedReader(io.BytesIO(body), size)
-        source.read1 = lambda _, source=source, size=size: source.read(size)
-        assert read(events(source)) == expected
+        assert read(events(Cut(body, size))) == expected
 
 
 @pytest.mark.parametrize(("kind", "called"), [("text/html", "text/html"), (None, "nothing that has a type")])
-def test_a_page_that_is_no_stream_of_events_is_one_error_and_no_empty_stream(sending, read, kind, called):
+def test_a_page_that_is_no_stream_of_events_is_one_error_and_no_empty_stream(
+    sending: Callable[..., str], read: Callable[[Stream], list[tuple[int, str]]], kind: str | None, called: str
+) -> None:
     with pytest.raises(InputError, match=rf"http://.*/ sends {called}, and events are text/event-stream"):
         read(open_stream(sending(b"<html>", kind), Mistakes(OnError.SKIP)))
 
 
-def test_an_event_without_an_end_is_an_error_and_not_read_for_ever(read):
+def test_an_event_without_an_end_is_an_error_and_not_read_for_ever(
+    read: Callable[[Stream], list[tuple[int, str]]],
+) -> None:
     source = io.BufferedReader(io.BytesIO(b"data: " + b"x" * 3 * LONGEST_LINE))
     with pytest.raises(InputError, match=f"a line of events is longer than {LONGEST_LINE} bytes"):
         read(events(source))
 
 
-def test_an_address_without_a_port_and_a_file_of_no_kind_say_what_would_be_right(read):
+def test_an_address_without_a_port_and_a_file_of_no_kind_say_what_would_be_right(
+    read: Callable[[Stream], list[tuple[int, str]]],
+) -> None:
     with pytest.raises(ConfigError, match="write tcp://host:port"):
         read(open_stream("tcp://localhost", Mistakes()))
     with pytest.raises(ConfigError, match=r"there is no stream cars\.xyz"):
         open_stream("cars.xyz", Mistakes())
 
 
-def test_a_pace_hands_elements_on_when_they_are_due():
+def test_a_pace_hands_elements_on_when_they_are_due() -> None:
     wall, slept = [0.0], []
 
-    def sleep(seconds):
+    def sleep(seconds: float) -> None:
         slept.append(seconds)
         wall[0] += seconds
 
@@ -284,29 +336,31 @@ def test_a_pace_hands_elements_on_when_they_are_due():
         speed_of("fast")
 
 
-def test_async_iterables_feed_a_query_and_its_results_are_awaited():
+def test_async_iterables_feed_a_query_and_its_results_are_awaited() -> None:
     text = "SELECT ?n FROM WINDOW <http://e/w> ON <http://e/s> [RANGE PT2S STEP PT1S] { ?x ?y ?n }"
     node = ox.NamedNode("http://e/x")
 
-    async def coming(times):
+    async def coming(times: list[int]) -> AsyncIterator[tuple[int, ox.Triple]]:
         for at in times:
             await asyncio.sleep(0)
             yield at, ox.Triple(node, node, ox.Literal(at))
 
-    async def collect():
+    async def collect() -> list[tuple[int, int]]:
         streams = {"http://e/s": coming([1000, 2000, 4000])}
         return [(r.t, len(r.answers)) async for r in run_async(build(parse(text)), streams)]
 
     assert asyncio.run(collect()) == [(1000, 1), (2000, 2), (3000, 1), (4000, 1)]
 
 
-def elements_at(*times):
+def elements_at(*times: Any) -> list[tuple[Any, ox.Triple]]:
     """Elements of these times."""
     node = ox.NamedNode("http://e/x")
     return [(at, ox.Triple(node, node, ox.Literal(1))) for at in times]
 
 
-async def awaited(elements):
+async def awaited(
+    elements: Sequence[ZeroDivisionError | tuple[Any, ox.Triple]],
+) -> AsyncIterator[tuple[Any, ox.Triple]]:
     """The same, one by one; an exception among them is raised."""
     for element in elements:
         if isinstance(element, Exception):
@@ -315,7 +369,7 @@ async def awaited(elements):
 
 
 @pytest.mark.parametrize("time", [1.5, -5, True, "1000", None])
-def test_a_time_of_a_program_that_is_no_whole_number_of_milliseconds_is_an_error(time):
+def test_a_time_of_a_program_that_is_no_whole_number_of_milliseconds_is_an_error(time: float | str | None) -> None:
     says = rf"an element has the time {time!r}: give whole milliseconds"
     with pytest.raises(InputError, match=says):
         list(Elements(elements_at(1000, time)).batches())
@@ -324,21 +378,21 @@ def test_a_time_of_a_program_that_is_no_whole_number_of_milliseconds_is_an_error
     assert [batch.times for batch in Elements(elements_at(np.int64(5))).batches()] == [[5]]
 
 
-async def answered(*streams):
+async def answered(*streams: AsyncIterable[tuple[Any, ox.Triple]]) -> list[int]:
     """The instants of a query over streams, and what came before one broke."""
     windows = "".join(f"FROM WINDOW <http://e/w{n}> ON <http://e/{n}> [RANGE PT2S] " for n in range(len(streams)))
     query = build(parse(f"SELECT ?n {windows} {{ ?x ?y ?n }}"))
     return [r.t async for r in run_async(query, {f"http://e/{n}": stream for n, stream in enumerate(streams)})]
 
 
-def test_what_breaks_an_async_stream_is_what_its_caller_gets():
-    async def endless():
+def test_what_breaks_an_async_stream_is_what_its_caller_gets() -> None:
+    async def endless() -> AsyncIterator[tuple[int, ox.Triple]]:
         n = 0
         while True:
             await asyncio.sleep(0)
             yield elements_at(n := n + 1)[0]
 
-    async def collect():
+    async def collect() -> set[Task[Any]]:
         with pytest.raises(ZeroDivisionError, match="by us"):
             await answered(endless(), awaited([*elements_at(1), ZeroDivisionError("by us")]))
         return asyncio.all_tasks()
@@ -346,20 +400,20 @@ def test_what_breaks_an_async_stream_is_what_its_caller_gets():
     assert len(asyncio.run(collect())) == 1
 
 
-def test_async_streams_that_are_silent_or_have_ended_hold_nobody_back():
+def test_async_streams_that_are_silent_or_have_ended_hold_nobody_back() -> None:
     text = """SELECT ?n FROM WINDOW <http://e/w> ON <http://e/s> [RANGE PT9S STEP PT1S]
     FROM WINDOW <http://e/v> ON <http://e/r> [RANGE PT9S STEP PT1S] { ?x ?y ?n }"""
     node = ox.NamedNode("http://e/x")
 
-    async def collect(idle):
+    async def collect(idle: float | None) -> list[tuple[int, int]]:
         answered = asyncio.Event()
 
-        async def steady():
+        async def steady() -> AsyncIterator[tuple[int, ox.Triple]]:
             for at in (1000, 2000, 3000):
                 yield at, ox.Triple(node, node, ox.Literal(at))
             await answered.wait()
 
-        async def other():
+        async def other() -> AsyncIterator[tuple[int, ox.Triple]]:
             yield 500, ox.Triple(node, node, ox.Literal(500))
             if idle:
                 await answered.wait()

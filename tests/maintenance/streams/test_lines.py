@@ -1,33 +1,45 @@
 """Timestamped N-Quads and order in time: what is an element, and what is said of what is none."""
 
 import io
+from collections.abc import Callable
 
 import pyoxigraph as ox
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from terms import text_of
 
+from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.columns import Columns, columns_of
 from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.maintenance.streams.batch import Batch, Stream
 from freshkeeper.maintenance.streams.event_order import NEVER, Order
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
 
 
-def test_timestamped_nquads_keep_blank_nodes_and_lose_graphs(lines, read, three, expected):
+def test_timestamped_nquads_keep_blank_nodes_and_lose_graphs(
+    lines: Callable[..., TimedLines | ColumnLines],
+    read: Callable[[Stream], list[tuple[int, str]]],
+    three: str,
+    expected: list[tuple[int, str]],
+) -> None:
     assert read(lines(three)) == expected
     assert read(lines("# a comment\n\n" + three.rstrip("\n"))) == expected
 
 
-def test_elements_can_be_read_into_the_graph_of_a_window(lines, three):
+def test_elements_can_be_read_into_the_graph_of_a_window(
+    lines: Callable[..., TimedLines | ColumnLines], three: str
+) -> None:
     for text in (three, three.replace(" <http://e/g>", ""), three.replace(" .", ".")):
         stream = lines(text)
         stream.graph = ox.NamedNode("http://e/w")
-        assert {q.graph_name.value for b in stream.batches() for q in b.quads} == {"http://e/w"}
+        assert {text_of(q.graph_name) for b in stream.batches() for q in b.quads} == {"http://e/w"}
 
 
-def test_the_graph_of_a_window_never_stands_in_for_an_object_that_is_missing(lines):
+def test_the_graph_of_a_window_never_stands_in_for_an_object_that_is_missing(
+    lines: Callable[..., TimedLines | ColumnLines],
+) -> None:
     stream = lines("5\t<http://e/a> <http://e/p> .\n")
     stream.graph = ox.NamedNode("http://e/w")
     with pytest.raises(StreamError, match=r"cars.nq, line 1: .* is no statement in N-Quads"):
@@ -47,7 +59,13 @@ def test_the_graph_of_a_window_never_stands_in_for_an_object_that_is_missing(lin
         ("5\t", "has 0 statements"),
     ],
 )
-def test_a_malformed_line_is_fatal_or_skipped_and_told_with_its_place(lines, read, three, line, says):
+def test_a_malformed_line_is_fatal_or_skipped_and_told_with_its_place(
+    lines: Callable[..., TimedLines | ColumnLines],
+    read: Callable[[Stream], list[tuple[int, str]]],
+    three: str,
+    line: str,
+    says: str,
+) -> None:
     with pytest.raises(StreamError, match=r"cars.nq, line 4: ") as caught:
         read(lines(three + line + "\n" + three))
     assert says in str(caught.value) or "statements" in str(caught.value)
@@ -59,21 +77,22 @@ def test_a_malformed_line_is_fatal_or_skipped_and_told_with_its_place(lines, rea
 
 
 @given(st.binary(max_size=60))
-def test_whatever_a_line_holds_it_is_an_element_or_an_error_of_ours(text):
+def test_whatever_a_line_holds_it_is_an_element_or_an_error_of_ours(text: bytes) -> None:
     stream = TimedLines("x", lambda: io.BytesIO(b"1\t" + text), Mistakes(OnError.SKIP))
     for batch in stream.batches():
         assert len(batch.times) == len(batch.quads)
 
 
-def numbered(times):
+def numbered(times: list[int]) -> Batch:
     """Elements that are told apart by their place."""
     node = ox.NamedNode("http://e/x")
     return Batch(times, [ox.Quad(node, node, ox.Literal(n)) for n in range(len(times))])
 
 
 @given(st.lists(st.lists(st.integers(0, 50), max_size=8), max_size=8), st.integers(0, 20))
-def test_nothing_is_lost_silently_and_everything_comes_in_order(arrivals, delay):
-    order, found = Order(delay), []
+def test_nothing_is_lost_silently_and_everything_comes_in_order(arrivals: list[list[int]], delay: int) -> None:
+    order = Order(delay)
+    found: list[int] = []
     for times in arrivals:
         ready = order.take(numbered(times))
         assert all(at <= order.watermark for at in ready.times)
@@ -83,7 +102,7 @@ def test_nothing_is_lost_silently_and_everything_comes_in_order(arrivals, delay)
     assert len(found) + order.late == sum(map(len, arrivals))
 
 
-def test_what_a_silent_stream_says_of_the_time_that_has_passed_without_it_is_late():
+def test_what_a_silent_stream_says_of_the_time_that_has_passed_without_it_is_late() -> None:
     order = Order()
     order.take(numbered([10]))
     order.go_on(50)
@@ -92,7 +111,7 @@ def test_what_a_silent_stream_says_of_the_time_that_has_passed_without_it_is_lat
     assert (order.late, order.watermark) == (2, 60)
 
 
-def one_by_one(arrivals, delay):
+def one_by_one(arrivals: list[list[int]], delay: int) -> tuple[list[list[tuple[int, int]]], int]:
     """The order as its definition says it: (time, number) in order, how many came too late."""
     latest, waiting, handed, late, number = NEVER, [], [], 0, 0
     for times in arrivals:
@@ -110,7 +129,9 @@ def one_by_one(arrivals, delay):
 
 
 @given(st.lists(st.lists(st.integers(0, 50), max_size=8), max_size=8), st.integers(0, 20), st.booleans())
-def test_elements_of_any_form_are_ordered_as_the_definition_says(arrivals, delay, as_columns):
+def test_elements_of_any_form_are_ordered_as_the_definition_says(
+    arrivals: list[list[int]], delay: int, as_columns: bool
+) -> None:
     order, dictionary, number, found = Order(delay), Dictionary(), 0, []
     node = ox.NamedNode("http://e/x")
     for times in arrivals:
@@ -118,6 +139,6 @@ def test_elements_of_any_form_are_ordered_as_the_definition_says(arrivals, delay
         found.append(order.take(columns_of(batch, dictionary) if as_columns else batch))
         number += len(times)
     found.append(order.rest())
-    shown = [[(at, int(q.object.value)) for at, q in zip(b.times, b.quads, strict=True)] for b in found]
+    shown = [[(at, int(text_of(q.object))) for at, q in zip(b.times, b.quads, strict=True)] for b in found]
     assert (shown, order.late) == one_by_one(arrivals, delay)
     assert all(not len(b) or isinstance(b, Columns) == as_columns for b in found)

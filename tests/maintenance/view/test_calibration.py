@@ -9,23 +9,25 @@ import pytest
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
 from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.policies.arrays import Floats
 
 ENTRIES, ROUNDS, WARM_UP, STEP, MEAN = 200, 250, 60, 1000, 10_000.0
 BANDS = ((0.0, 0.3), (0.3, 0.6), (0.6, 0.9), (0.9, 1.0))
 
 
-def believed(seed, budget, stalest):
+def believed(seed: int, budget: int, stalest: bool) -> Floats:
     """Beliefs and truths, two rows, of a cache that refreshes the stalest entries, or entries at random."""
     rng = np.random.default_rng(seed)
     rates = np.exp(rng.normal(-0.5, 1.0, ENTRIES)) / MEAN
-    model, slots = Learned(), np.arange(ENTRIES)
+    model, slots = Learned(), np.arange(ENTRIES, dtype=np.int32)
     model.admit(slots, slots.tolist())
     refreshed, changed = np.zeros(ENTRIES, np.int64), np.zeros(ENTRIES, np.bool_)
     found = []
     for now in range(STEP, ROUNDS * STEP, STEP):
         changed |= rng.random(ENTRIES) < -np.expm1(-rates * STEP)
         kept = model.beliefs(np.array([now]), refreshed, False).kept[:, 0]
-        chosen = np.sort(np.argsort(kept)[:budget] if stalest else rng.choice(ENTRIES, budget, replace=False))
+        picked = np.sort(np.argsort(kept)[:budget] if stalest else rng.choice(ENTRIES, budget, replace=False))
+        chosen = picked.astype(np.int32)
         untold = np.full(budget, UNKNOWN)
         model.observe(Evidence(chosen, now, refreshed[chosen], changed[chosen], untold, untold))
         refreshed[chosen], changed[chosen] = now, False
@@ -40,7 +42,7 @@ def believed(seed, budget, stalest):
 @pytest.mark.parametrize(
     ("budget", "stalest", "off"), [(5, False, 0.08), (20, False, 0.04), (5, True, 0.08), (20, True, 0.04)]
 )
-def test_what_is_believed_is_what_is_true_in_every_band(budget, stalest, off):
+def test_what_is_believed_is_what_is_true_in_every_band(budget: int, stalest: bool, off: float) -> None:
     beliefs, truths = np.concatenate([believed(seed, budget, stalest) for seed in range(3)], axis=1)
     for low, high in BANDS:
         here = (beliefs >= low) & (beliefs < high)

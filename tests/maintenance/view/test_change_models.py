@@ -1,6 +1,7 @@
 """One contract for every change model: the same checks, whatever it knows and whatever it is told."""
 
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -8,13 +9,14 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
+from freshkeeper.maintenance.view.changes import UNKNOWN, Beliefs, ChangeModel, Evidence
 from freshkeeper.maintenance.view.learned import Learned, Poisson
 from freshkeeper.maintenance.view.published import Published
 from freshkeeper.maintenance.view.rates import ChangeBits, LastModified
 from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
 from freshkeeper.maintenance.view.survival import Survival
 from freshkeeper.maintenance.view.unchanging import Unchanging
+from freshkeeper.policies.arrays import Ids, Ints
 from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import InputError
 
@@ -23,18 +25,18 @@ STEP = 700
 ROUNDING = 1e-9
 
 
-def fixed():
+def fixed() -> FixedSchedule:
     """Six schedules from 300 to 5,300 ms."""
     return FixedSchedule(np.arange(300, 6300, 1000), np.arange(6) * 70)
 
 
-def recorded():
+def recorded() -> RecordedChanges:
     """The same, as a trace."""
     t_ms, sr = fixed().changes(-5_000, 60_000)
     return RecordedChanges(sr, t_ms, 6)
 
 
-MODELS = {
+MODELS: dict[str, Callable[[], ChangeModel]] = {
     "fixed": fixed,
     "recorded": recorded,
     "poisson": lambda: Poisson(np.geomspace(1e-6, 1e-2, 6)),
@@ -50,19 +52,20 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=MODELS.values(), ids=MODELS.keys())
-def make(request):
+@pytest.fixture(params=MODELS.values(), ids=list(MODELS))
+def make(request: pytest.FixtureRequest) -> Callable[[], ChangeModel]:
     """What makes the model under test."""
-    return request.param
+    made: Callable[[], ChangeModel] = request.param
+    return made
 
 
-def admitted(model, slots=SLOTS):
+def admitted(model: ChangeModel, slots: int = SLOTS) -> ChangeModel:
     """The model with slots 0, 1, ... for the SRs 0, 1, ..."""
     model.admit(np.arange(slots, dtype=np.int32), list(range(slots)))
     return model
 
 
-def evidence(rng, now, last_refresh, slots):
+def evidence(rng: np.random.Generator, now: int, last_refresh: Ints, slots: Ids) -> Evidence:
     """Fetches of these slots with anything that a source might say, sense or nonsense."""
     n = slots.size
     modified = np.where(rng.random(n) < 0.6, now - rng.integers(-5, 4000, n), UNKNOWN)
@@ -71,7 +74,7 @@ def evidence(rng, now, last_refresh, slots):
     return Evidence(slots, now, previous, (rng.random(n) < 0.5) & (previous != NEVER), modified, expires)
 
 
-def lived(model, rng, rounds=12, until=0):
+def lived(model: ChangeModel, rng: np.random.Generator, rounds: int = 12, until: int = 0) -> tuple[int, Ints]:
     """Some rounds of fetches; returns the time and when each slot was fetched."""
     now, last_refresh = until, np.full(SLOTS, NEVER)
     for _ in range(rounds):
@@ -82,10 +85,11 @@ def lived(model, rng, rounds=12, until=0):
     return now, last_refresh
 
 
-def check(model, now, last_refresh, horizon=4):
+def check(model: ChangeModel, now: int, last_refresh: Ints, horizon: int = 4) -> Beliefs:
     """What has to hold of beliefs at any time."""
     instants = now + STEP * np.arange(horizon)
     beliefs = model.beliefs(instants, last_refresh, look_ahead=True)
+    assert beliefs.change is not None
     for name, matrix in (("refreshed", beliefs.refreshed), ("kept", beliefs.kept), ("change", beliefs.change)):
         assert matrix.shape == (last_refresh.size, horizon), name
         assert matrix.dtype == np.float64, name
@@ -99,25 +103,25 @@ def check(model, now, last_refresh, horizon=4):
     return beliefs
 
 
-def test_it_says_what_it_knows(make):
+def test_it_says_what_it_knows(make: Callable[[], ChangeModel]) -> None:
     assert make().knowledge in Knowledge
 
 
-def test_it_holds_before_anything_was_observed(make):
+def test_it_holds_before_anything_was_observed(make: Callable[[], ChangeModel]) -> None:
     check(admitted(make()), 5000, np.array([NEVER, 0, 4000, 5000, NEVER, 4999]))
 
 
-def test_it_holds_for_slots_that_nobody_admitted(make):
+def test_it_holds_for_slots_that_nobody_admitted(make: Callable[[], ChangeModel]) -> None:
     check(make(), 5000, np.array([NEVER, 0, 4000] * 20))
 
 
-def test_it_holds_without_slots_and_with_one_instant(make):
+def test_it_holds_without_slots_and_with_one_instant(make: Callable[[], ChangeModel]) -> None:
     check(make(), 5000, np.empty(0, np.int64))
     check(admitted(make()), 5000, np.full(SLOTS, 4000), horizon=1)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_it_holds_after_any_evidence(make, seed):
+def test_it_holds_after_any_evidence(make: Callable[[], ChangeModel], seed: int) -> None:
     rng = np.random.default_rng(seed)
     model = admitted(make())
     for _ in range(4):
@@ -126,13 +130,13 @@ def test_it_holds_after_any_evidence(make, seed):
         check(model, now + 100_000, last_refresh)
 
 
-def test_evidence_of_nothing_is_no_harm(make):
+def test_evidence_of_nothing_is_no_harm(make: Callable[[], ChangeModel]) -> None:
     model = admitted(make())
     model.observe(evidence(np.random.default_rng(0), 100, np.full(SLOTS, NEVER), np.empty(0, np.int32)))
     check(model, 100, np.full(SLOTS, NEVER))
 
 
-def test_looking_ahead_changes_nothing_else(make):
+def test_looking_ahead_changes_nothing_else(make: Callable[[], ChangeModel]) -> None:
     model = admitted(make())
     now, last_refresh = lived(model, np.random.default_rng(3))
     instants = now + STEP * np.arange(4)
@@ -142,7 +146,7 @@ def test_looking_ahead_changes_nothing_else(make):
     assert (plain.kept == ahead.kept).all()
 
 
-def test_it_leaves_what_it_is_given_alone(make):
+def test_it_leaves_what_it_is_given_alone(make: Callable[[], ChangeModel]) -> None:
     model = admitted(make())
     rng = np.random.default_rng(5)
     now, last_refresh = lived(model, rng)
@@ -154,19 +158,21 @@ def test_it_leaves_what_it_is_given_alone(make):
     model.beliefs(instants, last_refresh, look_ahead=True)
 
 
-def test_what_it_gives_is_the_caller_s_to_change(make):
+def test_what_it_gives_is_the_caller_s_to_change(make: Callable[[], ChangeModel]) -> None:
     model = admitted(make())
     now, last_refresh = lived(model, np.random.default_rng(6))
     first = check(model, now, last_refresh)
+    assert first.change is not None
     expected = [first.refreshed.copy(), first.kept.copy(), first.change.copy()]
     for matrix in (first.refreshed, first.kept, first.change):
         matrix[:] = -1
     again = check(model, now, last_refresh)
+    assert again.change is not None
     for matrix, before in zip((again.refreshed, again.kept, again.change), expected, strict=True):
         assert (matrix == before).all()
 
 
-def test_it_can_be_pickled(make):
+def test_it_can_be_pickled(make: Callable[[], ChangeModel]) -> None:
     model = admitted(make())
     now, last_refresh = lived(model, np.random.default_rng(7))
     one, other = check(model, now, last_refresh), check(pickle.loads(pickle.dumps(model)), now, last_refresh)
@@ -175,7 +181,7 @@ def test_it_can_be_pickled(make):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_slot_that_is_used_again_starts_afresh(make, seed):
+def test_a_slot_that_is_used_again_starts_afresh(make: Callable[[], ChangeModel], seed: int) -> None:
     """After evidence, slots 1 and 4 change hands; they are believed what an SR is that just came, at a new slot."""
     model = admitted(make())
     now, _ = lived(model, np.random.default_rng(seed))
@@ -188,10 +194,11 @@ def test_a_slot_that_is_used_again_starts_afresh(make, seed):
     for old, new in ((4, SLOTS), (1, SLOTS + 1)):
         assert beliefs.refreshed[old] == pytest.approx(beliefs.refreshed[new])
         assert beliefs.kept[old] == pytest.approx(beliefs.kept[new])
+        assert beliefs.change is not None
         assert beliefs.change[old] == pytest.approx(beliefs.change[new])
 
 
-def test_slots_are_one_another_s_strangers(make):
+def test_slots_are_one_another_s_strangers(make: Callable[[], ChangeModel]) -> None:
     """What is observed of slot 2 does not touch the last fetch that slot 3 is believed to have."""
     model = admitted(make())
     last_refresh = np.array([NEVER, 0, 0, NEVER, 0, NEVER])
@@ -199,7 +206,7 @@ def test_slots_are_one_another_s_strangers(make):
     assert check(model, 900, last_refresh).kept[3].tolist() == [0, 0, 0, 0]
 
 
-def test_one_key_for_each_slot(make):
+def test_one_key_for_each_slot(make: Callable[[], ChangeModel]) -> None:
     with pytest.raises(InputError, match="2 slots were admitted with 1 keys"):
         make().admit(np.array([0, 1], np.int32), ["a"])
 
@@ -210,10 +217,11 @@ COMING_AND_GOING = st.lists(st.tuples(st.sampled_from(["admit", "evict", "observ
 @pytest.mark.parametrize("name", MODELS)
 @settings(max_examples=examples(15))
 @given(doings=COMING_AND_GOING, seed=st.integers(0, 99))
-def test_it_holds_through_any_coming_and_going(name, doings, seed):
+def test_it_holds_through_any_coming_and_going(name: str, doings: list[tuple[str, int]], seed: int) -> None:
     """Slots come, go and come back in any order, with evidence in between."""
     model, rng = MODELS[name](), np.random.default_rng(seed)
-    held, now, last_refresh = set(), 0, np.full(41, NEVER)
+    held: set[int] = set()
+    now, last_refresh = 0, np.full(41, NEVER)
     for doing, slot in doings:
         now += 137
         one = np.array([slot], np.int32)
@@ -231,7 +239,7 @@ def test_it_holds_through_any_coming_and_going(name, doings, seed):
 
 
 @pytest.mark.parametrize("some", [[], [0], [1, 4], [0, 2, 3, 5]])
-def test_some_slots_are_believed_what_all_are(make, some):
+def test_some_slots_are_believed_what_all_are(make: Callable[[], ChangeModel], some: list[int]) -> None:
     model, rng = admitted(make()), np.random.default_rng(3)
     now, last_refresh = lived(model, rng)
     instants, slots = now + STEP * np.arange(4), np.array(some, dtype=np.int64)

@@ -1,9 +1,12 @@
 """Entries that work by a clock: as matrix exponentials have it, found where there are any, else rates are believed."""
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
@@ -15,12 +18,13 @@ from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
 from freshkeeper.maintenance.view.clocks import FIRST, INTERVALS, NOBODY, SHAPES, UNPROVEN, Clocks, believe, check_all
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.rates import Checks
+from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.registry import make
 
 ONE = np.ones((1, 1))
 
 
-def generator(k, interval, wraps):
+def generator(k: int, interval: float, wraps: bool) -> Floats:
     """Phases pass at k per interval; a round that ends begins anew (`wraps`) or is lost."""
     q = np.diag(np.full(k, -k / interval)) + np.diag(np.full(k - 1, k / interval), 1)
     if wraps:
@@ -28,7 +32,7 @@ def generator(k, interval, wraps):
     return q
 
 
-def alone(k, interval, rows):
+def alone(k: int, interval: float, rows: int) -> tuple[NDArray[Any], tuple[Floats, Floats, Ints, Ints]]:
     """The arguments of a model in which there is one shape and one interval."""
     return np.tile(np.full(k, 1.0 / k, np.float32), (rows, 1)), (
         np.ones((1, 1)), np.array([float(interval)]), np.array([k]), np.array([0, k]),
@@ -36,7 +40,7 @@ def alone(k, interval, rows):
 
 
 @pytest.mark.parametrize("k", [1, 3, 6])
-def test_checks_and_beliefs_are_those_of_matrix_exponentials(k):
+def test_checks_and_beliefs_are_those_of_matrix_exponentials(k: int) -> None:
     interval, taus, seen = 7000.0, [1500.0, 9000.0, 4000.0, 800.0], [False, True, True, False]
     phases, model = alone(k, interval, 1)
     free, ended = generator(k, interval, True), generator(k, interval, False)
@@ -58,7 +62,9 @@ def test_checks_and_beliefs_are_those_of_matrix_exponentials(k):
     assert change[0] == pytest.approx([0, *steps], abs=1e-5)
 
 
-def watched(rng, changes_at, entries, seconds, model):
+def watched(
+    rng: np.random.Generator, changes_at: Callable[..., Any], entries: int, seconds: int, model: Learned
+) -> Ints:
     """Every entry fetched at random instants, some ten seconds apart."""
     slots = np.arange(entries, dtype=np.int32)
     model.admit(slots, slots.tolist())
@@ -73,7 +79,7 @@ def watched(rng, changes_at, entries, seconds, model):
     return last
 
 
-def test_a_clock_is_found_with_its_period_and_where_it_stands():
+def test_a_clock_is_found_with_its_period_and_where_it_stands() -> None:
     rng = np.random.default_rng(1)
     period, phase = rng.uniform(15_000, 40_000, 20), rng.uniform(0, 15_000, 20)
     model = Learned()
@@ -90,7 +96,7 @@ def test_a_clock_is_found_with_its_period_and_where_it_stands():
     assert ((kept - truth) ** 2).mean() < 0.6 * ((plain - truth) ** 2).mean()
 
 
-def test_where_nothing_is_regular_rates_are_believed_as_before():
+def test_where_nothing_is_regular_rates_are_believed_as_before() -> None:
     rng = np.random.default_rng(2)
     times = [np.cumsum(rng.exponential(20_000, 100)) for _ in range(20)]
     model = Learned()
@@ -101,7 +107,7 @@ def test_where_nothing_is_regular_rates_are_believed_as_before():
     assert kept == pytest.approx(np.exp(-model.rates(20) * (600_000 - last)))
 
 
-def test_what_was_learned_survives_a_restart():
+def test_what_was_learned_survives_a_restart() -> None:
     rng = np.random.default_rng(3)
     model, again = Learned(), Learned()
     last = watched(rng, lambda j, now: (now + 777 * j) // 20_000, 10, 300, model)
@@ -113,7 +119,7 @@ def test_what_was_learned_survives_a_restart():
     assert again.clocks.weight == model.clocks.weight
 
 
-def test_only_so_many_are_followed_until_there_is_evidence():
+def test_only_so_many_are_followed_until_there_is_evidence() -> None:
     clocks = Clocks()
     slots = np.arange(UNPROVEN + 500, dtype=np.int32)
     checks = Checks(slots, np.full(slots.size, 1000), np.zeros(slots.size, bool), np.full(slots.size, -1))
@@ -125,13 +131,13 @@ def test_only_so_many_are_followed_until_there_is_evidence():
     assert np.count_nonzero(clocks._row[slots] != NOBODY) == UNPROVEN
 
 
-def test_the_hypotheses_are_laid_side_by_side():
+def test_the_hypotheses_are_laid_side_by_side() -> None:
     assert FIRST.tolist() == [0, *np.cumsum(SHAPES).tolist()]
     assert INTERVALS[0] == 250.0
     assert INTERVALS[-1] > 180 * 24 * 3_600_000 / 4
 
 
-def test_metrics_say_which_entries_are_regular_and_their_period():
+def test_metrics_say_which_entries_are_regular_and_their_period() -> None:
     source = InMemory({"all": [f"e{n}" for n in range(6)]}, {f"e{n}": 0 for n in range(6)})
     manager = Manager(WindowSpec(4000, 1000), source, make("lru"), BudgetRule.of(1), Learned())
     metrics = Metrics()

@@ -1,29 +1,36 @@
 """Beliefs of Poisson processes: by hand, learned until they are right, and never sure for ever."""
 
+from collections.abc import Sequence
 from math import exp
+from typing import TypeVar
 
 import numpy as np
 import pytest
 
-from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
+from freshkeeper.maintenance.view.changes import UNKNOWN, ChangeModel, Evidence
 from freshkeeper.maintenance.view.learned import Learned, Poisson, checks
 from freshkeeper.maintenance.view.rates import ChangeBits, LastModified
+from freshkeeper.policies.arrays import Bools, Ints
 from freshkeeper.policies.base import NEVER, Knowledge
 from freshkeeper.policies.errors import ConfigError, InputError
 
+Model = TypeVar("Model", bound=ChangeModel)
 
-def ints(*values):
+
+def ints(*values: int) -> Ints:
     """Times as the models take them."""
     return np.array(values, np.int64)
 
 
-def admitted(model, slots):
+def admitted(model: Model, slots: int) -> Model:
     """The model with so many slots, whose keys are their numbers."""
     model.admit(np.arange(slots, dtype=np.int32), list(range(slots)))
     return model
 
 
-def evidence(now, previous, changed, modified=None):
+def evidence(
+    now: int, previous: list[int], changed: Sequence[bool] | Bools, modified: list[int] | None = None
+) -> Evidence:
     """What fetching slots 0, 1, ... at `now` revealed."""
     n = len(changed)
     return Evidence(
@@ -36,38 +43,39 @@ def evidence(now, previous, changed, modified=None):
     )
 
 
-def test_refreshed_and_kept_are_exponential():
+def test_refreshed_and_kept_are_exponential() -> None:
     """λ = 1/1000, β = 500, a copy fetched 250 ago: exp(−βm/1000) and exp(−(250 + βm)/1000)."""
     model = admitted(Poisson(np.array([1 / 1000])), 1)
     beliefs = model.beliefs(ints(750, 1250, 1750), ints(500), look_ahead=True)
     assert beliefs.refreshed[0].tolist() == pytest.approx([1, exp(-0.5), exp(-1)])
     assert beliefs.kept[0].tolist() == pytest.approx([exp(-0.25), exp(-0.75), exp(-1.25)])
+    assert beliefs.change is not None
     assert beliefs.change[0].tolist() == pytest.approx([0, 1 - exp(-0.5), 1 - exp(-0.5)])
 
 
-def test_there_is_no_fresh_copy_where_none_was_fetched():
+def test_there_is_no_fresh_copy_where_none_was_fetched() -> None:
     assert admitted(Poisson(np.zeros(1)), 1).beliefs(ints(0, 9), ints(NEVER), look_ahead=False).kept.sum() == 0
 
 
-def test_a_key_without_a_number_never_changes():
+def test_a_key_without_a_number_never_changes() -> None:
     model = Poisson(np.array([0.5]), {"a": 0})
     model.admit(np.array([0, 1], np.int32), ["b", "a"])
     assert model.beliefs(ints(0, 2), ints(0, 0), look_ahead=False).refreshed[:, 1].tolist() == [1, exp(-1)]
 
 
 @pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])
-def test_what_is_no_rate_is_refused(rate):
+def test_what_is_no_rate_is_refused(rate: float) -> None:
     with pytest.raises(InputError, match="entry 1 has the rate"):
         Poisson(np.array([0.1, rate]))
 
 
-def test_before_any_check_the_prior_speaks():
+def test_before_any_check_the_prior_speaks() -> None:
     model = admitted(Learned(ChangeBits(prior_interval=1000)), 1)
     assert model.beliefs(ints(0, 500), ints(0), look_ahead=False).refreshed[0, 1] == pytest.approx(exp(-0.5))
 
 
 @pytest.mark.parametrize("estimator", [ChangeBits, LastModified])
-def test_beliefs_come_true(estimator):
+def test_beliefs_come_true(estimator: type[ChangeBits] | type[LastModified]) -> None:
     """40 SRs polled at random; of the copies believed fresh with about p, about p are."""
     rng, model = np.random.default_rng(2), admitted(Learned(estimator()), 40)
     rate, now = np.geomspace(1e-5, 1e-3, 40), 0
@@ -90,7 +98,7 @@ def test_beliefs_come_true(estimator):
         assert fresh[part].mean() == pytest.approx(p[part].mean(), abs=0.05)
 
 
-def test_an_entry_that_was_always_quiet_is_doubted_in_the_end():
+def test_an_entry_that_was_always_quiet_is_doubted_in_the_end() -> None:
     """Slot 0 was never seen to change, the others always are; no rate falls below a hundredth of the pooled one."""
     model = admitted(Learned(floor=0.01), 5)
     changed = np.array([False, True, True, True, True])
@@ -102,17 +110,17 @@ def test_an_entry_that_was_always_quiet_is_doubted_in_the_end():
     assert later.kept[0, 2] < 0.05
 
 
-def test_labels_say_what_was_used():
+def test_labels_say_what_was_used() -> None:
     assert Learned().knowledge is Knowledge.LEARNED
     assert Learned(LastModified()).knowledge is Knowledge.PUBLISHED
 
 
-def test_a_floor_beyond_the_pooled_rate_is_refused():
+def test_a_floor_beyond_the_pooled_rate_is_refused() -> None:
     with pytest.raises(ConfigError, match="floor is 2"):
         Learned(floor=2)
 
 
-def test_the_first_answer_to_a_first_check():
+def test_the_first_answer_to_a_first_check() -> None:
     """Where half of all checks after 1000 ms find a change, one changed check makes two of three: e^{−λτ} = 1/3."""
     model = admitted(Learned(), 1001)
     model.observe(evidence(1000, [0] * 1000, [True, False] * 500))
@@ -121,18 +129,18 @@ def test_the_first_answer_to_a_first_check():
     assert kept == pytest.approx(1 / 3, abs=0.001)
 
 
-def test_intervals_and_ages():
+def test_intervals_and_ages() -> None:
     seen = checks(evidence(1000, [NEVER, 400, 400], [False, True, False], [UNKNOWN, 900, 100]))
     assert seen.tau.tolist() == [0, 600, 600]
     assert seen.age.tolist() == [-1, 100, 900]
     assert seen.changed.tolist() == [False, True, False]
 
 
-def test_a_younger_version_of_the_same_value_is_a_change():
+def test_a_younger_version_of_the_same_value_is_a_change() -> None:
     assert checks(evidence(1000, [400], [False], [500])).changed.tolist() == [True]
 
 
-def test_a_first_fetch_that_tells_its_age_teaches_the_pool():
+def test_a_first_fetch_that_tells_its_age_teaches_the_pool() -> None:
     model = admitted(Learned(LastModified(prior_interval=1e9)), 2)
     before = model.rates(2)[1]
     model.observe(evidence(1000, [NEVER], [False], [500]))

@@ -1,5 +1,8 @@
 """The local view: misses come and go, slots are used again, and edges stay right through any history."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from examples import examples
 from hypothesis import settings
@@ -8,48 +11,50 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
+from freshkeeper.maintenance.service.endpoint import Key
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.maintenance.view.schedule import FixedSchedule
 from freshkeeper.policies.base import NEVER, Kind
 
-TRUTH = {sn: [(sn * 7 + n) % 9 for n in range(sn % 4)] for sn in range(8)}
+TRUTH: dict[Key, list[int]] = {sn: [(sn * 7 + n) % 9 for n in range(sn % 4)] for sn in range(8)}
 """SNs and SRs have the same keys."""
 
 
 class ViewMachine(RuleBasedStateMachine):
     """SNs arrive, are fetched and are let go; the view's edges are always those of the truth, or one placeholder."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.window = Window(WindowSpec(range=3, step=1), ring=3)
         model = FixedSchedule(np.full(9, 100), np.zeros(9, int))
         self.view = View(MaintenanceGraph(self.window), model, capacity=4)
-        self.fetched, self.k = set(), 0
+        self.fetched: set[Key] = set()
+        self.k = 0
         self.view.watch()
-        self.written = {}, {}
+        self.written: tuple[dict[int, Any], dict[int, Any]] = {}, {}
         """rows of SNs and SRs, by slot, as somebody wrote them who was told of changes alone"""
 
     @rule(sns=st.lists(st.integers(0, 7), min_size=1, max_size=3))
-    def arrive(self, sns):
+    def arrive(self, sns: list[int]) -> None:
         self.k += 1
         slots = self.view.sn_slots(sns)
         self.window.insert(np.full(len(sns), self.k), slots)
         self.view.graph.apply(self.window.advance(self.k))
 
     @rule()
-    def fetch_all_misses(self):
+    def fetch_all_misses(self) -> None:
         for sn in list(self.view.misses):
             slots = self.view.complete(sn, TRUTH[sn], edges=False)
             self.view.store(slots, TRUTH[sn], self.k)
             self.fetched.add(sn)
 
     @rule()
-    def evict(self):
+    def evict(self) -> None:
         self.view.evict()
         self.fetched &= set(self.view.sns.numbers)
 
     @invariant()
-    def edges_are_right(self):
+    def edges_are_right(self) -> None:
         graph, srs, kinds = self.view.graph, self.view.srs, self.view.kinds
         for sn, slot in self.view.sns.numbers.items():
             found = {(kinds[sr], srs.keys[sr]) for sr in graph.by_sn.of(slot).tolist()}
@@ -58,7 +63,7 @@ class ViewMachine(RuleBasedStateMachine):
         assert graph.edges == sum(len(graph.by_sn.of(slot)) for slot in self.view.sns.numbers.values())
 
     @invariant()
-    def copies_are_of_fetched_srs_only(self):
+    def copies_are_of_fetched_srs_only(self) -> None:
         view = self.view
         assert all(view.last_refresh[slot] == NEVER and view.kinds[slot] == Kind.MISS for slot in view.misses.values())
         assert all(view.values[slot] == key and not view.kinds[slot] for key, slot in view.srs.numbers.items())
@@ -66,7 +71,7 @@ class ViewMachine(RuleBasedStateMachine):
         assert len(view.srs) == len(view.misses) + len(view.srs.numbers)
 
     @invariant()
-    def what_is_told_of_changes_is_all_that_changed(self):
+    def what_is_told_of_changes_is_all_that_changed(self) -> None:
         for slots, written, rows in zip(self.view.changed(), self.written, (sn_rows, sr_rows), strict=True):
             written.update(zip(slots, rows(self.view, slots), strict=True))
         assert list(map(self.written[0].get, range(self.view.sns.width))) == sn_rows(self.view)
@@ -74,7 +79,7 @@ class ViewMachine(RuleBasedStateMachine):
         assert self.view.changed() == ([], [])
 
     @invariant()
-    def another_view_that_loads_it_is_the_same(self):
+    def another_view_that_loads_it_is_the_same(self) -> None:
         view, window = self.view, Window(self.window.spec, ring=3)
         other = View(MaintenanceGraph(window), view.model, capacity=4)
         sns = range(view.sns.width)
@@ -90,19 +95,19 @@ class ViewMachine(RuleBasedStateMachine):
         assert other.graph.edges == view.graph.edges
 
     @invariant()
-    def demand_follows(self):
+    def demand_follows(self) -> None:
         adjacency = self.view.graph.snapshot().matrix.toarray() if self.view.graph.sns else np.zeros((0, 0))
         profile = self.window.profile(self.view.graph.sns, 3)
         assert self.view.graph.demand(3).tolist() == (adjacency.T @ profile).tolist()
 
 
-def sn_rows(view, slots=None):
+def sn_rows(view: View, slots: Sequence[int] | None = None) -> list[Any]:
     """Key and edges of some slots, or of all."""
-    slots = range(view.sns.width) if slots is None else slots
-    return list(zip([view.sns.keys[slot] for slot in slots], view.graph.dump(slots), strict=True))
+    shown = range(view.sns.width) if slots is None else slots
+    return list(zip([view.sns.keys[slot] for slot in shown], view.graph.dump(shown), strict=True))
 
 
-def sr_rows(view, slots=None):
+def sr_rows(view: View, slots: list[Any] | None = None) -> list[Any]:
     """Key, kind, value and time of some slots, or of all."""
     return list(zip(*view.dump(range(view.srs.width) if slots is None else slots).values(), strict=True))
 

@@ -6,62 +6,71 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
 from freshkeeper.maintenance.view.survival import KNOTS, Curve, Curves, Survival
+from freshkeeper.policies.arrays import Ids, Ints
 from freshkeeper.policies.base import NEVER
 from freshkeeper.policies.errors import ConfigError, InputError
 
 ALMOST_NOTHING = 1e-9
 
 
-def ints(*values):
+def ints(*values: int) -> Ints:
     """Times as the models take them."""
     return np.array(values, np.int64)
 
 
-def survival(curve, *ages):
+def survival(curve: Curve, *ages: float | int) -> list[float]:
     """S at these ages."""
     at = np.array(ages, np.float64)
-    return np.exp(Curves([curve]).log_survival(np.zeros(at.size, np.int64), at)).tolist()
+    found: list[float] = np.exp(Curves([curve]).log_survival(np.zeros(at.size, np.int64), at)).tolist()
+    return found
 
 
-def fit(leave, ended, entry=None, rate=1e-3, weight=ALMOST_NOTHING):
+def fit(
+    leave: ArrayLike,
+    ended: ArrayLike,
+    entry: list[int] | None = None,
+    rate: float = 1e-3,
+    weight: float = ALMOST_NOTHING,
+) -> Curve:
     """A curve from lists."""
-    leave = np.array(leave, np.float64)
-    entry = np.zeros(leave.size) if entry is None else np.array(entry, np.float64)
-    return Curve.fit(entry, leave, np.array(ended, np.bool_), rate, weight)
+    left = np.array(leave, np.float64)
+    entered = np.zeros(left.size) if entry is None else np.array(entry, np.float64)
+    return Curve.fit(entered, left, np.array(ended, np.bool_), rate, weight)
 
 
-def test_the_textbook_example():
+def test_the_textbook_example() -> None:
     """Lives 2, 3+, 5, 5, 8+, 9: S falls to 5/6, 5/6·(1 − 2/4) and 5/12·0."""
     curve = fit([2, 3, 5, 5, 8, 9], [1, 0, 1, 1, 0, 1])
     assert survival(curve, 0, 1.9, 2, 4.9, 5, 8.9) == pytest.approx([1, 1, 5 / 6, 5 / 6, 5 / 12, 5 / 12])
     assert survival(curve, 9)[0] < 1e-8
 
 
-def test_versions_seen_late_count_from_then_on():
+def test_versions_seen_late_count_from_then_on() -> None:
     """Lives 2 and 6 seen from birth, 4 seen from age 3: at 2 one of 2 ends, at 4 one of 2, at 6 one of 1."""
     curve = fit([2, 6, 4], [1, 1, 1], entry=[0, 0, 3])
     assert survival(curve, 2, 3, 4, 5) == pytest.approx([1 / 2, 1 / 2, 1 / 4, 1 / 4])
 
 
-def test_without_observations_it_is_the_prior():
+def test_without_observations_it_is_the_prior() -> None:
     assert survival(fit([], [], rate=0.1, weight=1.0), 0, 5, 30) == pytest.approx([1, exp(-0.5), exp(-3)])
 
 
-def test_the_prior_weighs_as_one_version():
+def test_the_prior_weighs_as_one_version() -> None:
     """One end at 10: until then half of the prior's hazard, there 1 of 2 ends, from then on the prior alone."""
     curve = fit([10], [1], rate=0.1, weight=1.0)
     assert survival(curve, 8, 10, 20) == pytest.approx([exp(-0.4), exp(-0.5) / 2, exp(-1.5) / 2])
 
 
-def test_what_nobody_watched_goes_on_as_the_prior():
+def test_what_nobody_watched_goes_on_as_the_prior() -> None:
     curve = fit([10], [0], rate=0.1)
     assert survival(curve, 10, 20) == pytest.approx([1, exp(-1)])
 
 
-def test_it_converges_to_what_is_true():
+def test_it_converges_to_what_is_true() -> None:
     """2,000 lives of a Weibull of shape 2 and scale 1000, half of them cut off at random."""
     rng = np.random.default_rng(1)
     life, cut = 1000 * rng.weibull(2, 2000), rng.uniform(0, 2000, 2000)
@@ -71,13 +80,13 @@ def test_it_converges_to_what_is_true():
     assert curve.age.size <= KNOTS
 
 
-def test_an_interval_that_ends_before_it_begins_is_refused():
+def test_an_interval_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(InputError, match=r"from age 5.0 to 4.0"):
         fit([4], [1], entry=[5])
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50), st.booleans()), max_size=30), st.floats(1e-4, 1))
-def test_it_never_rises_and_the_residual_is_its_integral(lives, rate):
+def test_it_never_rises_and_the_residual_is_its_integral(lives: list[tuple[int, int, bool]], rate: float) -> None:
     entry = [begin for begin, _, _ in lives]
     curve = fit([b + d for b, d, _ in lives], [e for _, _, e in lives], entry, rate, 1.0)
     curves, ages = Curves([curve]), np.arange(0, 200, 0.25)
@@ -87,20 +96,22 @@ def test_it_never_rises_and_the_residual_is_its_integral(lives, rate):
     assert (1 - left) * curves.mean[0] == pytest.approx(np.cumsum(middle) * 0.25, rel=5e-3)
 
 
-def test_several_curves_are_looked_up_at_once():
+def test_several_curves_are_looked_up_at_once() -> None:
     curves = Curves([fit([10], [1], rate=0.1, weight=1.0), fit([], [], rate=0.2, weight=1.0)])
     s = np.exp(curves.log_survival(ints(1, 0, 1), np.array([5.0, 10.0, 1e13])))
     assert s.tolist() == pytest.approx([exp(-1), exp(-0.5) / 2, 0])
     assert curves.mean[1] == pytest.approx(5)
 
 
-def test_regular_intervals_leave_a_residual_that_falls_evenly():
+def test_regular_intervals_leave_a_residual_that_falls_evenly() -> None:
     """All lives 1000: E(d) = 1 − d/1000."""
     curves = Curves([fit([1000] * 50, [1] * 50)])
     assert curves.residual(ints(0, 0, 0), np.array([0.0, 250.0, 900.0])) == pytest.approx([1, 0.75, 0.1])
 
 
-def polled(model, interval, phase, until, step, told=True, begin=0):
+def polled(
+    model: Survival, interval: Ints, phase: Ints, until: int, step: int, told: bool = True, begin: int = 0
+) -> Ints:
     """The model after polling SRs of fixed schedules every `step`; returns when they were fetched last."""
     n = len(interval)
     slots = np.arange(n, dtype=np.int32)
@@ -115,16 +126,17 @@ def polled(model, interval, phase, until, step, told=True, begin=0):
     return previous
 
 
-def test_before_any_end_it_is_exponential():
+def test_before_any_end_it_is_exponential() -> None:
     model = Survival(prior_interval=1000)
     model.admit(np.array([0], np.int32), ["a"])
     beliefs = model.beliefs(ints(0, 500), ints(0), look_ahead=True)
     for row in (beliefs.refreshed, beliefs.kept):
         assert row[0].tolist() == pytest.approx([1, exp(-0.5)])
+    assert beliefs.change is not None
     assert beliefs.change[0].tolist() == pytest.approx([0, 1 - exp(-0.5)])
 
 
-def test_a_version_of_known_age_lives_until_its_time_comes():
+def test_a_version_of_known_age_lives_until_its_time_comes() -> None:
     """Interval 1000, polled every 50: a version 400 old is fresh for some 600 more, and hardly any longer."""
     model = Survival()
     interval, phase = np.full(10, 1000), 100 * np.arange(10)
@@ -135,10 +147,12 @@ def test_a_version_of_known_age_lives_until_its_time_comes():
     assert (beliefs.kept[young, 1] > 0.95).all()
     assert (beliefs.kept[:, 2] < 0.05).all()
     assert (beliefs.kept[age > 750, 1] < 0.05).all()
+    assert beliefs.change is not None
+    assert beliefs.kept is not None
     assert beliefs.change[young, 1] == pytest.approx(1 - beliefs.kept[young, 1])
 
 
-def test_an_old_copy_of_an_sr_with_a_known_age():
+def test_an_old_copy_of_an_sr_with_a_known_age() -> None:
     """Fetched at age 400, 700 ago: the version is gone, a refresh brings one of unknown age."""
     model = Survival()
     fetched = polled(model, np.full(10, 1000), np.zeros(10, np.int64), 20_401, 50)
@@ -147,17 +161,18 @@ def test_an_old_copy_of_an_sr_with_a_known_age():
     assert beliefs.refreshed[0] == pytest.approx([1, 0.5], abs=0.05)
 
 
-def test_without_dates_the_age_is_any():
+def test_without_dates_the_age_is_any() -> None:
     """Interval 1000: of versions met at any moment half live on for 500."""
     model = Survival()
     fetched = polled(model, np.full(10, 1000), 100 * np.arange(10), 20_000, 50, told=False)
     beliefs = model.beliefs(int(fetched[0]) + ints(0, 250, 500), fetched, look_ahead=True)
     assert beliefs.kept[0] == pytest.approx([1, 0.75, 0.5], abs=0.06)
     assert beliefs.refreshed[0] == pytest.approx(beliefs.kept[0])
+    assert beliefs.change is not None
     assert beliefs.change[0] == pytest.approx([0, 0.25, 0.25], abs=0.06)
 
 
-def test_poisson_changes_look_exponential_however_old_they_are():
+def test_poisson_changes_look_exponential_however_old_they_are() -> None:
     rng = np.random.default_rng(4)
     model, slots = Survival(), np.arange(50, dtype=np.int32)
     model.admit(slots, list(range(50)))
@@ -172,7 +187,7 @@ def test_poisson_changes_look_exponential_however_old_they_are():
     assert kept.mean(axis=0) == pytest.approx([exp(-0.5), exp(-1)], abs=0.06)
 
 
-def test_an_sr_may_have_a_curve_of_its_own():
+def test_an_sr_may_have_a_curve_of_its_own() -> None:
     """Two populations, 400 and 4000: pooled, a version of 300 dies soon with some chance; on its own curve it stays."""
     interval = np.repeat([400, 4000], 5)
     pooled, own = Survival(), Survival(own=5)
@@ -184,7 +199,7 @@ def test_an_sr_may_have_a_curve_of_its_own():
     assert slow > 0.9 > 0.6 > fast
 
 
-def test_dates_that_come_late_are_taken():
+def test_dates_that_come_late_are_taken() -> None:
     model = Survival(prior_interval=1000)
     slot = np.array([0], np.int32)
     model.admit(slot, ["a"])
@@ -193,7 +208,7 @@ def test_dates_that_come_late_are_taken():
     assert model.beliefs(ints(100, 200), ints(100), look_ahead=False).kept[0, 0] == 1
 
 
-def test_an_evicted_slot_keeps_its_place_in_the_pooled_curve_only():
+def test_an_evicted_slot_keeps_its_place_in_the_pooled_curve_only() -> None:
     model = Survival(own=1)
     fetched = polled(model, np.array([400, 4000]), np.zeros(2, np.int64), 40_000, 50)
     model.evict(np.array([0], np.int32))
@@ -203,7 +218,7 @@ def test_an_evicted_slot_keeps_its_place_in_the_pooled_curve_only():
     assert beliefs.refreshed[0, 1] < 0.9
 
 
-def quiet(model, slots, ages, until, step=100):
+def quiet(model: Survival, slots: int, ages: int, until: int, step: int = 100) -> Ids:
     """Versions as old as said at time 0, polled and never found changed."""
     at, nothing = np.arange(slots, dtype=np.int32), np.full(slots, UNKNOWN)
     model.admit(at, list(range(slots)))
@@ -213,7 +228,7 @@ def quiet(model, slots, ages, until, step=100):
     return at
 
 
-def test_versions_first_seen_old_say_nothing_of_young_ones():
+def test_versions_first_seen_old_say_nothing_of_young_ones() -> None:
     """20 versions watched from age 10,000 to 11,000: no end in 20,000 and the prior's 1,000, of which one counts."""
     model = Survival(prior_interval=1000)
     quiet(model, 20, 10_000, 1000)
@@ -223,7 +238,7 @@ def test_versions_first_seen_old_say_nothing_of_young_ones():
     assert kept[20, 1] == pytest.approx(exp(-1 / 21), abs=0.005)
 
 
-def test_versions_that_were_evicted_alive_count_as_unfinished():
+def test_versions_that_were_evicted_alive_count_as_unfinished() -> None:
     """Without them the curve would forget 20 versions that nobody saw end."""
     model = Survival(prior_interval=1000)
     model.evict(quiet(model, 20, 0, 2000))
@@ -234,7 +249,7 @@ def test_versions_that_were_evicted_alive_count_as_unfinished():
     assert kept[20, 1] > 0.99
 
 
-def test_a_curve_of_one_s_own_goes_with_the_eviction():
+def test_a_curve_of_one_s_own_goes_with_the_eviction() -> None:
     """Slot 0 changed every 400 and was evicted; when the curves are fitted again its successor is like any new one."""
     model = Survival(own=2)
     fetched = polled(model, np.array([400, 4000]), np.zeros(2, np.int64), 20_000, 50)
@@ -247,7 +262,7 @@ def test_a_curve_of_one_s_own_goes_with_the_eviction():
     assert refreshed[0].tolist() == refreshed[2].tolist()
 
 
-def test_the_ring_holds_the_latest():
+def test_the_ring_holds_the_latest() -> None:
     """After a change of habit from 400 to 2000 the old ends are written over."""
     model = Survival(capacity=50)
     polled(model, np.full(5, 400), np.zeros(5, np.int64), 20_000, 50)
@@ -257,6 +272,6 @@ def test_the_ring_holds_the_latest():
 
 
 @pytest.mark.parametrize("setting", [{"prior_interval": 0}, {"weight": 0}, {"own": 0}, {"capacity": 0}])
-def test_settings_without_sense_are_refused(setting):
+def test_settings_without_sense_are_refused(setting: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="=0"):
         Survival(**setting)

@@ -1,8 +1,11 @@
 """A small question, asked once for all that look at its answer."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from freshkeeper.simulator.budget.answer import answer
+from freshkeeper.simulator.budget.answer import Answer, answer
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
@@ -10,17 +13,17 @@ WORKLOAD = {"sns": 30, "srs": 30, "edges": 60, "change_law": "poisson", "change_
             "arrival_interval_ms": [1000, 9000]}  # fmt: skip
 
 
-def question(target=0.85, policies="lru,gain", seeds=2, **keys):
+def question(target: float = 0.85, policies: str = "lru,gain", seeds: int = 2, **keys: Any) -> Question:
     """A synthetic run: every seed draws its own trace."""
     given = {"workload": WORKLOAD, "evaluations": 60, "policies": policies, "knowledge": "learned", "seeds": seeds}
     return Question(resolve({**given, **keys}), target, 0.01)
 
 
 @pytest.fixture(scope="session")
-def ask():
+def ask() -> Callable[..., Question]:
     return question
 
 
 @pytest.fixture(scope="session")
-def answered():
+def answered() -> Answer:
     return answer(question(), notes=["A note."])

@@ -1,5 +1,7 @@
 """Caches without a budget: the walk over a whole trace is what the policies do in the simulated world."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -37,9 +39,11 @@ def small(case: str, start: str, seed: int) -> Task:
         ("refresh-ahead", 6, True), ("no-cache", 0, False), ("fetch-once", 10**9, False),
     ],
 )  # fmt: skip
-def test_a_walk_over_the_trace_is_what_the_policy_does(case, start, seed, policy, steps, ahead):
+def test_a_walk_over_the_trace_is_what_the_policy_does(
+    case: str, start: str, seed: int, policy: str, steps: int, ahead: bool
+) -> None:
     task = small(case, start, seed)
-    settings = {"ttl_ms": steps * STEP} if policy in ("ttl", "refresh-ahead") else {}
+    settings: dict[str, Any] = {"ttl_ms": steps * STEP} if policy in ("ttl", "refresh-ahead") else {}
     lived = played(task, PolicySettings(name=policy, **settings))
     walked = Reads.of(task).cached(np.full(task.trace.srs, steps), ahead)
     for column in vars(lived):
@@ -47,7 +51,7 @@ def test_a_walk_over_the_trace_is_what_the_policy_does(case, start, seed, policy
     assert lived.answers.sum() > 0
 
 
-def test_no_cache_is_always_fresh_and_nothing_costs_more_and_fetching_once_costs_least():
+def test_no_cache_is_always_fresh_and_nothing_costs_more_and_fetching_once_costs_least() -> None:
     reads = Reads.of(small("bgp", "cold", 1))
     none, once, some = reads.uncached, reads.once, reads.lasting(3 * STEP)
     assert none.fresh.sum() == none.answers.sum()
@@ -55,13 +59,13 @@ def test_no_cache_is_always_fresh_and_nothing_costs_more_and_fetching_once_costs
     assert some.fresh.sum() > once.fresh.sum()
 
 
-def test_a_time_to_live_between_two_steps_costs_what_lies_between():
+def test_a_time_to_live_between_two_steps_costs_what_lies_between() -> None:
     reads = Reads.of(small("bgp", "warm", 2))
     spent = [reads.lasting(ttl).requests.sum() for ttl in (2 * STEP, 2.5 * STEP, 3 * STEP)]
     assert spent[0] > spent[1] > spent[2]
 
 
-def test_every_arrival_is_judged_once_when_it_comes():
+def test_every_arrival_is_judged_once_when_it_comes() -> None:
     task = small("bgp", "warm", 0)
     degree = np.diff(task.graph.sn_start)
     counted = task.trace.arrivals_between(-1, task.setting.window(task.trace.t0).instant(task.evaluations))

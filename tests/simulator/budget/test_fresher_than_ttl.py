@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,11 @@ from freshkeeper.simulator.budget.played import played
 from freshkeeper.simulator.budget.point import Measured
 from freshkeeper.simulator.experiment.experiment import task_of
 from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.report.intervals import Estimate
 
 PROJECT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", PROJECT.parent / "shared" / "data"))
-DRAWN = {
+DRAWN: dict[str, dict[str, Any]] = {
     "as many edges as keys have use for": {"sns": 60, "srs": 60, "edges": 180, "change_law": "poisson"},
     "some entries needed by many": {"sns": 40, "srs": 80, "edges": 240, "change_law": "poisson", "degree_skew": 0.7,
                                     "change_degree_correlation": -0.3},
@@ -22,7 +24,7 @@ DRAWN = {
 }  # fmt: skip
 
 
-def ahead(budget, **keys):
+def ahead(budget: int, **keys: Any) -> Estimate:
     """How much more plan keeps fresh than the TTL cache that makes as many requests."""
     chosen = resolve({"policies": "plan", "knowledge": "learned", "budget": budget, "bound": "never", **keys})
     tasks = [task_of(chosen, 0, seed) for seed in chosen.seed_list]
@@ -35,7 +37,7 @@ def ahead(budget, **keys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("drawn", DRAWN)
-def test_on_drawn_traces(drawn):
+def test_on_drawn_traces(drawn: str) -> None:
     workload = {"change_interval_ms": [3000, 120_000], "arrival_interval_ms": [2000, 15_000], **DRAWN[drawn]}
     found = ahead(5, workload=workload, evaluations=120, seeds=6)
     assert found.low > 0, found
@@ -43,7 +45,7 @@ def test_on_drawn_traces(drawn):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [2, 5])
-def test_on_a_year_of_julia_packages(budget):
+def test_on_a_year_of_julia_packages(budget: int) -> None:
     trace = DATA / "julia-2023"
     if not trace.is_dir():
         pytest.skip("julia-2023 is not there; FRESHKEEPER_DATA names the directory that has it")

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tables import table_of
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.simulator.experiment.check import check
@@ -88,7 +90,9 @@ def test_over_budget_and_failed_fetches_are_said(make_run: Make, write_table: Ma
         ({"last": 0}, "1 or more"),
     ],
 )
-def test_a_question_that_makes_no_sense_could_not_be_told(make_run: Make, arguments: dict, words: str) -> None:
+def test_a_question_that_makes_no_sense_could_not_be_told(
+    make_run: Make, arguments: dict[str, Any], words: str
+) -> None:
     code, lines = check(make_run({"ibm": [0.99]}), **arguments)
     assert code == 3
     assert lines[0].startswith("UNKNOWN")
@@ -113,8 +117,8 @@ def test_audits_decide_where_nobody_knows_the_truth_and_there_are_enough(
     make_run: Make, audits: int, code: int, first: str
 ) -> None:
     path = make_run({"ibm": [0.97]}, expected=True, t0=DAY)
-    (setting,) = set(journal.read(path, "evaluations")["setting"].to_pylist())
-    (last, *_) = sorted(journal.read(path, "evaluations")["t_ms"].to_pylist(), reverse=True)
+    (setting,) = set(table_of(path, "evaluations")["setting"].to_pylist())
+    (last, *_) = sorted(table_of(path, "evaluations")["t_ms"].to_pylist(), reverse=True)
     fresh = [n % 2 == 0 for n in range(audits)] + [None]
     columns = {"setting": setting, "policy": "ibm", "seed": 0, "k": 0, "t_ms": last, "sn": "a"}
     rows = {name: [value] * len(fresh) for name, value in columns.items()} | {"fresh": fresh}

@@ -174,7 +174,7 @@ def test_a_run_killed_again_and_again_and_resumed_equals_an_uninterrupted_one(
         command.process.kill()
         command.process.communicate()
         kept.append(command.parts())
-        assert until(lambda pids=workers: not any(map(alive, pids)))
+        assert until(lambda: not any(map(alive, workers)))  # noqa: B023  it is called at once
         assert not json.loads((command.out / "run.json").read_text())["complete"]
     assert kept == sorted(kept)
     assert 4 <= kept[-1] < 8
@@ -297,7 +297,7 @@ def test_policies_and_settings_are_compared_in_pairs(tmp_path: Path) -> None:
     assert all(mine == theirs for mine, theirs in pairwise(changes.values()))
 
 
-HONEST = {
+HONEST: dict[str, list[Any]] = {
     "bgp": ["random", "lru", "sbm", "ibm", "fba", "gain", "plan", "oracle", "clairvoyant"],
     "aggregate": ["random", "lru", "sbm", {"name": "ibm", "weighted": True}, "bundle"],
 }
@@ -346,7 +346,7 @@ def test_a_policy_runs_in_the_settings_that_it_handles(tmp_path: Path) -> None:
         case=["bgp", "aggregate"], knowledge=["exact", "learned"], policies="gain,bundle,oracle,lru", seeds=1
     )
     rows = simulate(made, tmp_path / "run")
-    found = {(row.case, row.knowledge): [] for row in rows}
+    found: dict[tuple[str, str], list[str]] = {(row.case, row.knowledge): [] for row in rows}
     for row in rows:
         found[row.case, row.knowledge].append(row.policy)
     assert found == {

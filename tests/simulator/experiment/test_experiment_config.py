@@ -92,7 +92,7 @@ def test_names_of_settings_are_readable_and_unique_whatever_is_swept() -> None:
 
 def test_a_swept_value_reaches_its_setting_and_no_other() -> None:
     made = settings_of(resolve({"sweep": {"workload.edges": [5, 7], "remote.latency_ms": [0, 3.5]}, "budget": [1, 2]}))
-    found = [(s.experiment.workload.edges, s.experiment.remote.latency_ms, s.rule.per_evaluation) for s in made]
+    found = [(s.experiment.workload.edges, s.experiment.remote.latency_ms, float(s.rule.per_evaluation)) for s in made]
     assert found == [(edges, latency, budget) for edges in (5, 7) for latency in (0, 3.5) for budget in (1, 2)]
     assert [setting.varied for setting in made][1] == {"workload.edges": 5, "remote.latency_ms": 0, "budget": 2}
 
@@ -135,7 +135,7 @@ def test_a_key_that_is_swept_cannot_be_changed_beside(tmp_path: Path) -> None:
         resolve({}, {"workload.edges": 5, "sweep": {"workload": [{"edges": 6}]}})
 
 
-WRONG: dict[str, tuple[dict[str, Any], str]] = {
+WRONG: dict[str, tuple[dict[Any, Any], str]] = {
     "a number at the top": ({5: "lru"}, "5: keys should be strings, not 5"),
     "a typo at the top": ({"polices": "lru"}, "there is no key 'polices'; did you mean 'policies'?"),
     "a typo in the workload": (

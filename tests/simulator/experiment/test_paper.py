@@ -14,29 +14,33 @@ KEYS = {"workload": {"edges": 200}, "evaluations": 12, "seeds": 1, "budget": [3,
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("paper") / "small"
     simulate(resolve({**KEYS, "policies": ["sbm", "ibm", {"name": "fba", "literal": True}]}), place)
     return place
 
 
-def test_the_table_has_percents_the_bound_and_an_asterisk_for_those_over_budget(run):
+def test_the_table_has_percents_the_bound_and_an_asterisk_for_those_over_budget(run: Path) -> None:
     head, *rows = freshness_table(run)
     assert head == ["setting", "sbm", "ibm", "fba(literal=true)", "bound"]
     assert [row[0] for row in rows] == ["budget=3", "budget=5"]
     ibm = next(row for row in read_summary(run / "summary.csv") if (row.setting, row.policy) == ("budget=3", "ibm"))
+    assert ibm.freshness is not None
+    assert ibm.share_of_bound is not None
     assert rows[0][2] == f"{100 * ibm.freshness:.1f}"
     assert float(rows[0][4]) == pytest.approx(100 * ibm.freshness / ibm.share_of_bound, abs=0.05)
     assert "* (" in rows[0][3]
 
 
-def test_a_lift_is_relative_to_the_baseline_setting_by_setting(run):
-    of = {(row.setting, row.policy): row.freshness for row in read_summary(run / "summary.csv")}
+def test_a_lift_is_relative_to_the_baseline_setting_by_setting(run: Path) -> None:
+    of = {(row.setting, row.policy): row.freshness or 0 for row in read_summary(run / "summary.csv")}
     expected = {name: of[name, "ibm"] / of[name, "sbm"] - 1 for name in ("budget=3", "budget=5")}
     assert lifts(run, "ibm", "sbm") == pytest.approx(expected)
 
 
-def test_a_run_that_is_there_is_taken_and_another_is_made_once(run, tmp_path, monkeypatch):
+def test_a_run_that_is_there_is_taken_and_another_is_made_once(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "tiny").write_text("workload: {edges: 60}\nevaluations: 5\npolicies: [lru]\n")
     monkeypatch.chdir(tmp_path)
     runs = Runs(tmp_path / "made", seeds=1, given=run.parent)
@@ -47,7 +51,7 @@ def test_a_run_that_is_there_is_taken_and_another_is_made_once(run, tmp_path, mo
     assert (runs.of("tiny") / "run.json").stat().st_mtime_ns == before
 
 
-def test_a_config_that_does_not_come_along_is_said_so(tmp_path, monkeypatch):
+def test_a_config_that_does_not_come_along_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="there is no config fig9z; `freshkeeper config list` names those"):
         Runs(Path("made")).of("fig9z")

@@ -3,21 +3,27 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyarrow import parquet
+from pyspark.sql import SparkSession
 
 from freshkeeper.maintenance.pipeline.ship import packed
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
-from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment import Part, simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.trace.trace import write_trace
 from freshkeeper.simulator.trace.workload import Workload, generate
 
+if TYPE_CHECKING:
+    from freshkeeper.simulator.experiment.spark_tasks import OnSpark
+
 pytestmark = pytest.mark.filterwarnings("default")
 TIMINGS = ("decide_us", "fetch_ms", "latency_ms")
-SMALL = {"sns": 10, "srs": 10, "edges": 40}
+SMALL: dict[str, Any] = {"sns": 10, "srs": 10, "edges": 40}
 PLUGIN = """
 import numpy as np
 from freshkeeper.policies.base import BasePolicy, Selection
@@ -30,7 +36,7 @@ class First(BasePolicy):
 """
 
 
-def content(run):
+def content(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     found = {}
     for file in sorted(run.glob("*.parquet")):
         table = parquet.read_table(file)
@@ -40,13 +46,13 @@ def content(run):
 
 
 @pytest.fixture(scope="module")
-def on_spark(spark):
+def on_spark(spark: SparkSession) -> "OnSpark":
     from freshkeeper.simulator.experiment.spark_tasks import OnSpark
 
     return OnSpark(spark)
 
 
-def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark, tmp_path):
+def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark: "OnSpark", tmp_path: Path) -> None:
     experiment = resolve(
         {"workload": SMALL, "sweep": {"workload.edges": [20, 40]}, "policies": "random,gain", "budget": [2, 3],
          "knowledge": ["exact", "learned"], "evaluations": 12, "seeds": 2, "answers": True}
@@ -60,7 +66,9 @@ def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark, tmp_path):
     assert not list((tmp_path / "there").glob(".*"))
 
 
-def test_a_recorded_trace_is_sent_along_and_policies_of_ones_own_too(on_spark, tmp_path, monkeypatch):
+def test_a_recorded_trace_is_sent_along_and_policies_of_ones_own_too(
+    on_spark: "OnSpark", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
     write_trace(generate(Workload(**SMALL, duration_ms=10_000), 0), tmp_path / "trace")
@@ -70,10 +78,10 @@ def test_a_recorded_trace_is_sent_along_and_policies_of_ones_own_too(on_spark, t
     assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
-def test_what_an_earlier_run_finished_is_not_done_again(on_spark, tmp_path):
+def test_what_an_earlier_run_finished_is_not_done_again(on_spark: "OnSpark", tmp_path: Path) -> None:
     experiment = resolve({"workload": SMALL, "evaluations": 12, "seeds": 3, "policies": "ibm"})
 
-    def stop(part, done, of):
+    def stop(part: object, done: int, of: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -85,12 +93,14 @@ def test_what_an_earlier_run_finished_is_not_done_again(on_spark, tmp_path):
     assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
-def kept(finished, before, parts):
+def kept(finished: Path, before: int, parts: Iterator[Part]) -> Iterator[Part]:
     yield from parts
     assert finished.stat().st_mtime_ns == before
 
 
-def test_what_is_wrong_with_a_task_is_said_in_one_line(on_spark, tmp_path, monkeypatch):
+def test_what_is_wrong_with_a_task_is_said_in_one_line(
+    on_spark: "OnSpark", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "broken.py").write_text(PLUGIN.replace("picked.size)", "picked.size, 7)"))
     monkeypatch.syspath_prepend(tmp_path)
     experiment = resolve({"workload": SMALL, "policies": "broken:First", "seeds": 1, "evaluations": 3})
@@ -100,7 +110,7 @@ def test_what_is_wrong_with_a_task_is_said_in_one_line(on_spark, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_the_same_code_is_the_same_zip_and_runs_from_it(tmp_path):
+def test_the_same_code_is_the_same_zip_and_runs_from_it(tmp_path: Path) -> None:
     names = ("freshkeeper",)
     archive = packed(names, tmp_path)
     assert packed(names, tmp_path) == archive
@@ -114,6 +124,6 @@ def test_the_same_code_is_the_same_zip_and_runs_from_it(tmp_path):
     assert Path(said.stdout.strip()).is_relative_to(archive)
 
 
-def test_a_module_that_is_not_there_cannot_be_sent(tmp_path):
+def test_a_module_that_is_not_there_cannot_be_sent(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'nothing_of_the_kind' cannot be sent to Spark"):
         packed(["nothing_of_the_kind"], tmp_path)

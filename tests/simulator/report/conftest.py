@@ -1,38 +1,17 @@
 """A page with everything on it, made once, and headless Chromium to look at it."""
 
-import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
-from browser import chromium_binary
+from browser import Chromium, chromium_binary
 
 from freshkeeper.simulator.report.page import write_report
 
-QUIET = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
-    *("--disable-extensions", "--mute-audio", "--enable-logging=stderr", "--virtual-time-budget=20000"),
-)
 FRESH = {"random": 0.28, "lru": 0.27, "sbm": 0.35, "ibm": 0.47, "plan": 0.48, "literal": 0.8, "clairvoyant": 0.5}
 SEEDS = 4
-
-
-@dataclass(frozen=True)
-class Chromium:
-    """Headless Chromium with a profile of its own."""
-
-    binary: str
-    profile: Path
-
-    def run(self, page: Path, *flags: str, width: int = 1200, height: int = 900) -> tuple[str, list[str]]:
-        """What it prints, and what the page's console said."""
-        size = f"--window-size={width},{height}"
-        command = [self.binary, *QUIET, f"--user-data-dir={self.profile}", size, *flags, page.resolve().as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
-        return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +29,7 @@ def whole_run(
 ) -> Path:
     """Two levels of knowledge, three budgets, two workloads, seven policies and every table."""
     grid = list(product(("exact", "learned"), (5, 10, 20), (500, 1000)))
-    settings = {
+    settings: dict[str, dict[str, Any]] = {
         f"knowledge={knowledge},budget={budget},edges={edges}": {
             "varied": {"budget": budget, "workload.edges": edges, "knowledge": knowledge},
             "budget": budget,
@@ -69,7 +48,9 @@ def whole_run(
     path = tmp_path_factory.mktemp("whole") / "fig"
     make_run_at(path, fresh, settings=settings, spent={"literal": 21.0}, config=config, evaluations=30, warmup=3)
     pairs = list(product(settings, FRESH))
-    whose = [{"setting": setting, "policy": policy, "seed": seed} for setting, policy in pairs for seed in range(SEEDS)]
+    whose: list[dict[str, Any]] = [
+        {"setting": setting, "policy": policy, "seed": seed} for setting, policy in pairs for seed in range(SEEDS)
+    ]
     refreshes = [who | {"k": k, "sr": "a", "changed": (k + who["seed"]) % 5 > 0} for who in whose for k in range(4, 9)]
     answers = [
         who | {"k": k, "t_ms": k * 1000, "sn": "n", "sr": "a", "weight": 2, "refreshed_ms": (k - lag) * 1000}

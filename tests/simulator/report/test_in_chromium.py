@@ -2,9 +2,12 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browser import Chromium
 from PIL import Image
 
 from freshkeeper.simulator.report.page import write_report
@@ -66,15 +69,16 @@ def probed(whole_page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
-def told(dom: str) -> dict:
+def told(dom: str) -> dict[str, Any]:
     """What the script saw."""
-    found = re.search(r'<pre id="told">(.*?)</pre>', dom, re.DOTALL)
-    assert found
-    return json.loads(found[1].replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
+    text = re.search(r'<pre id="told">(.*?)</pre>', dom, re.DOTALL)
+    assert text
+    found: dict[str, Any] = json.loads(text[1].replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
+    return found
 
 
 @pytest.mark.parametrize("width", [1200, 360])
-def test_every_plot_is_drawn_and_nothing_sticks_out(chromium, probed: Path, width: int) -> None:
+def test_every_plot_is_drawn_and_nothing_sticks_out(chromium: Chromium, probed: Path, width: int) -> None:
     frame = probed.with_name(f"{width}.html")
     frame.write_text(FRAME.format(width=width))
     dom, console = chromium.run(frame, "--dump-dom", width=1300)
@@ -90,7 +94,9 @@ def test_every_plot_is_drawn_and_nothing_sticks_out(chromium, probed: Path, widt
     assert seen["tables"] == [seen["chosen"]]
 
 
-def test_on_a_phone_the_names_beside_a_panel_of_words_are_whole(chromium, make_run, tmp_path: Path) -> None:
+def test_on_a_phone_the_names_beside_a_panel_of_words_are_whole(
+    chromium: Chromium, make_run: Callable[..., Path], tmp_path: Path
+) -> None:
     settings = {law: {"varied": {"law": law}} for law in ("fixed", "poisson")}
     fresh = {law: {"lru": [0.3, 0.4], "fba(literal=true)": [0.7, 0.8]} for law in settings}
     page = write_report(make_run(fresh, settings=settings), tmp_path / "page.html")
@@ -102,23 +108,25 @@ def test_on_a_phone_the_names_beside_a_panel_of_words_are_whole(chromium, make_r
     assert [word for word, room in seen.items() if room < 0] == []
 
 
-def look(chromium, page: Path, file: Path, *flags: str) -> Image.Image:
+def look(chromium: Chromium, page: Path, file: Path, *flags: str) -> Image.Image:
     """A screenshot."""
     chromium.run(page, f"--screenshot={file}", *flags, width=1000, height=3000)
     return Image.open(file).convert("RGB")
 
 
-def test_in_the_light_and_in_the_dark_there_is_something_to_see(chromium, whole_page: Path, tmp_path: Path) -> None:
+def test_in_the_light_and_in_the_dark_there_is_something_to_see(
+    chromium: Chromium, whole_page: Path, tmp_path: Path
+) -> None:
     light = look(chromium, whole_page, tmp_path / "light.png", "--blink-settings=preferredColorScheme=1")
     dark = look(chromium, whole_page, tmp_path / "dark.png", "--blink-settings=preferredColorScheme=0")
     for picture, paper, blue in ((light, (255, 255, 255), (0, 114, 178)), (dark, (21, 24, 28), (74, 163, 224))):
-        colours = {colour: count for count, colour in picture.getcolors(picture.width * picture.height)}
+        colours = {colour: count for count, colour in picture.getcolors(picture.width * picture.height) or []}
         assert max(colours, key=lambda colour: colours[colour]) == paper
         assert colours[blue] > 50
         assert len(colours) > 200
 
 
-def test_it_prints(chromium, whole_page: Path, tmp_path: Path) -> None:
+def test_it_prints(chromium: Chromium, whole_page: Path, tmp_path: Path) -> None:
     paper = tmp_path / "page.pdf"
     _, console = chromium.run(whole_page, f"--print-to-pdf={paper}", "--no-pdf-header-footer")
     assert console == []

@@ -1,6 +1,7 @@
 """What the analysis of a run tells, as figures: each has a sentence, and what it draws is what the tables say."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from freshkeeper.maintenance.pipeline.analysis import analyse, chosen
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.report import judgement as judging
-from freshkeeper.simulator.report.judgement import judgement
+from freshkeeper.simulator.report.judgement import Judgement, judgement
 from freshkeeper.simulator.report.page import pictures, write_report
 
 FIGURES = {"calibration", "stale-for", "by-change-rate", "by-degree", "stalest", "requests"}
@@ -17,23 +18,23 @@ SMALL = {"workload": {"sns": 12, "srs": 10, "edges": 40, "change_interval_ms": [
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("judged") / "run"
     simulate(resolve(SMALL | {"policies": "lru,gain"}), place)
     return place
 
 
 @pytest.fixture(scope="module")
-def judged(run):
+def judged(run: Path) -> Judgement:
     return judgement(run)
 
 
-def test_a_small_run_is_judged_on_the_way_and_leaves_nothing_behind(run, judged):
+def test_a_small_run_is_judged_on_the_way_and_leaves_nothing_behind(run: Path, judged: Judgement) -> None:
     assert {"freshness", "calibration", "staleness", "top_stale", "wasted"} <= set(judged.tables)
     assert not (run / "analysis").exists()
 
 
-def test_every_figure_is_there_with_a_sentence_that_names_the_policies(run, judged):
+def test_every_figure_is_there_with_a_sentence_that_names_the_policies(run: Path, judged: Judgement) -> None:
     found = {picture.key: picture for picture in pictures(run, judged=judged)}
     assert set(found) >= FIGURES
     for key in FIGURES - {"stalest"}:
@@ -42,7 +43,7 @@ def test_every_figure_is_there_with_a_sentence_that_names_the_policies(run, judg
     assert "var(--blue" in found["stale-for"].svg or "var(--orange" in found["stale-for"].svg
 
 
-def test_the_sentence_of_the_requests_says_what_the_table_says(run, judged):
+def test_the_sentence_of_the_requests_says_what_the_table_says(run: Path, judged: Judgement) -> None:
     (picture,) = pictures(run, "requests", judged=judged)
     for row in judged.tables["wasted"]:
         useful = row["refreshes"] - row["failed"] - row["misses"] - row["wasted"]
@@ -52,7 +53,9 @@ def test_the_sentence_of_the_requests_says_what_the_table_says(run, judged):
         )
 
 
-def test_what_analyse_left_is_read_unless_it_is_of_another_target_or_older_than_the_tables(run, tmp_path, judged):
+def test_what_analyse_left_is_read_unless_it_is_of_another_target_or_older_than_the_tables(
+    run: Path, tmp_path: Path, judged: Judgement
+) -> None:
     there = run / "analysis" / "analysis.json"
     analyse(chosen(str(run), "duckdb")[0], str(run), target=0.5)
     left = json.loads(there.read_text())
@@ -63,13 +66,13 @@ def test_what_analyse_left_is_read_unless_it_is_of_another_target_or_older_than_
     assert judgement(run).tables["freshness"] == judged.tables["freshness"]
 
 
-def test_a_large_run_is_not_judged_on_the_way(run, monkeypatch):
+def test_a_large_run_is_not_judged_on_the_way(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "SMALL", 10)
     (note,) = judgement(run).notes
     assert "answers were not judged one by one: freshkeeper analyse" in note
 
 
-def test_the_report_of_one_policy_has_its_own_charts_and_none_that_compares_it_with_itself(tmp_path):
+def test_the_report_of_one_policy_has_its_own_charts_and_none_that_compares_it_with_itself(tmp_path: Path) -> None:
     simulate(resolve(SMALL | {"policies": "gain"}), tmp_path / "run")
     page = write_report(tmp_path / "run", png=tmp_path / "png", table=tmp_path / "csv").read_text()
     assert "Answer by answer" in page
@@ -78,7 +81,7 @@ def test_the_report_of_one_policy_has_its_own_charts_and_none_that_compares_it_w
     assert not (tmp_path / "png" / "freshness.png").exists()
 
 
-def test_a_run_without_answers_has_a_report_all_the_same(tmp_path):
+def test_a_run_without_answers_has_a_report_all_the_same(tmp_path: Path) -> None:
     simulate(resolve(SMALL | {"policies": "gain", "answers": False}), tmp_path / "run")
     page = write_report(tmp_path / "run").read_text()
     assert "answers.parquet is not there" in page

@@ -26,9 +26,10 @@ def text(page: Path) -> str:
 
 def plots(page: Path) -> dict[str, Any]:
     """The plots with their rows."""
-    found = re.search(r'<script type="application/json" id="plots">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
-    assert found
-    return json.loads(found[1])
+    text = re.search(r'<script type="application/json" id="plots">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
+    assert text
+    found: dict[str, Any] = json.loads(text[1])
+    return found
 
 
 def test_a_page_has_everything_and_is_small(whole_page: Path) -> None:

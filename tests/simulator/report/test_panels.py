@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from freshkeeper.simulator.report.panels import Panel, Reach, panels, reach
 Make = Callable[..., Path]
 
 
-def along(make_run: Make, *varied: dict) -> dict[str, list[Panel]]:
+def along(make_run: Make, *varied: dict[str, Any]) -> dict[str, list[Panel]]:
     """The panels of settings that vary so."""
     settings = {str(i): {"varied": values} for i, values in enumerate(varied)}
     return panels(

@@ -83,7 +83,7 @@ def test_names_with_room_stay_where_they_are() -> None:
 
 
 def test_an_axis_ends_at_round_numbers() -> None:
-    assert frame([0.23, 0.58]) == (pytest.approx(0.2), pytest.approx(0.6))
+    assert list(frame([0.23, 0.58])) == pytest.approx([0.2, 0.6])
     assert frame([0.5, 0.99], cap=1.0)[1] == 1
     assert frame([7, 12], zero=True)[0] == 0
     assert frame([0.0])[1] > 0

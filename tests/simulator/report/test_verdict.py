@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from tables import table_of
+
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.report.groups import groups
@@ -83,7 +85,7 @@ def test_expected_freshness_is_not_called_counted(make_run: Make) -> None:
 
 def test_audits_are_told_beside_what_was_expected(make_run: Make) -> None:
     path = make_run({"ibm": [0.5]}, expected=True)
-    evaluations = journal.read(path, "evaluations").to_pylist()
+    evaluations = table_of(path, "evaluations").to_pylist()
     setting, last = evaluations[-1]["setting"], evaluations[-1]["t_ms"]
     rows = {"policy": ["ibm"] * 4, "setting": [setting] * 4, "t_ms": [last] * 4, "fresh": [True, True, False, None]}
     journal.write(path, "audits", [journal.table("audits", rows)])

@@ -117,7 +117,8 @@ def test_units_of_time(tmp_path: Path, unit: str, written: str, t_ms: int) -> No
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3), st.integers(0, 2)), unique_by=lambda row: row[:2]))
 def test_a_change_is_where_an_observation_differs_from_the_last(rows: list[tuple[int, int, int]]) -> None:
-    expected, seen = [], {}
+    expected = []
+    seen: dict[int, int] = {}
     for t_ms, sr, value in sorted(rows):
         if sr in seen and seen[sr] != value:
             expected.append((t_ms, sr, value))

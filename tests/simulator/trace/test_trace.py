@@ -20,16 +20,15 @@ from pyarrow import parquet
 from same_traces import same
 
 from freshkeeper.policies.errors import InputError, TimeError
+from freshkeeper.simulator.trace.file_tables import Labels, integers_or_words
 from freshkeeper.simulator.trace.trace import (
     FORMATS,
     Arrivals,
     Changes,
     Edges,
-    Labels,
     Schedule,
     Trace,
     differs_first,
-    integers_or_words,
     read_trace,
     write_trace,
 )

@@ -2,7 +2,7 @@
 
 import time
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -102,12 +102,15 @@ def next_after(schedule: Schedule, instant: int) -> np.ndarray:
     """t_exp of every SR: its first change strictly after the instant."""
     assert schedule.phase_ms is not None
     passed = np.maximum((instant - schedule.phase_ms) // schedule.interval_ms + 1, 0)
-    return schedule.phase_ms + passed * schedule.interval_ms
+    found: np.ndarray = schedule.phase_ms + passed * schedule.interval_ms
+    return found
 
 
 @pytest.mark.parametrize("law", ["fixed", "beta"])
 @pytest.mark.parametrize("phases", ["random", "synchronised"])
-def test_a_fixed_schedule_tells_every_change(law: str, phases: str) -> None:
+def test_a_fixed_schedule_tells_every_change(
+    law: Literal["fixed", "beta"], phases: Literal["random", "synchronised"]
+) -> None:
     workload = Workload(change_law=law, phases=phases)
     trace = generate(workload, 3)
     assert trace.schedule is not None
@@ -148,7 +151,9 @@ def test_random_phases_are_spread_evenly() -> None:
 @pytest.mark.parametrize(
     ("law", "shape", "variation"), [("poisson", 9.0, 1.0), ("gamma", 4.0, 0.5), ("gamma", 0.5, 2**0.5)]
 )
-def test_random_gaps_have_their_mean_and_variation(law: str, shape: float, variation: float) -> None:
+def test_random_gaps_have_their_mean_and_variation(
+    law: Literal["poisson", "gamma"], shape: float, variation: float
+) -> None:
     workload = Workload(
         srs=500, change_law=law, gamma_shape=shape, change_interval_ms=(1000, 1000), duration_ms=200_000
     )
@@ -159,7 +164,7 @@ def test_random_gaps_have_their_mean_and_variation(law: str, shape: float, varia
 
 
 @pytest.mark.parametrize("law", ["fixed", "poisson", "gamma"])
-def test_changes_are_stationary(law: str) -> None:
+def test_changes_are_stationary(law: Literal["fixed", "poisson", "gamma"]) -> None:
     """As many in the first 100 ms as anywhere else: a renewal process that begins at 0 would show."""
     workload = Workload(srs=20_000, change_law=law, change_interval_ms=(1000, 1000), duration_ms=1000, gamma_shape=5)
     per_slot = np.bincount(generate(workload, 8).changes.t_ms // 100)[: workload.end // 100]
@@ -277,8 +282,8 @@ def test_churn_replaces_sns_and_keeps_the_number_alive() -> None:
     assert len(trace.edges) == 10 * trace.sns
     rates = [len(trace.arrivals_between(a, b)) for a, b in pairwise(range(trace.t0, trace.t0 + 240_001, 60_000))]
     assert np.allclose(rates, np.mean(rates), rtol=0.05)
-    seen = [np.unique(trace.arrivals_between(a, a + 20_000).sn) for a in (trace.t0, trace.t0 + 220_000)]
-    assert np.intersect1d(*seen).size < 100
+    first, last = (np.unique(trace.arrivals_between(a, a + 20_000).sn) for a in (trace.t0, trace.t0 + 220_000))
+    assert np.intersect1d(first, last).size < 100
 
 
 def test_blocks_make_one_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,7 @@ class ByHand:
                 for m, then in enumerate(ahead):
                     waiting[m] += then[sn] * answers
         stale = [(kind, key) for kind, key in demand if kind == Kind.MISS or not self.fresh(key, self.now)]
-        return sorted(stale, key=lambda entry: (-self.score(*entry, demand[entry]), entry))
+        return sorted(stale, key=lambda entry: (-self.score(entry[0], entry[1], demand[entry]), entry))
 
     def expected_of_a_miss(self) -> float:
         """As many answers as an SN has that was fetched already, on average."""
@@ -411,6 +411,7 @@ def test_an_old_copy_never_takes_the_place_of_a_newer_one(start: str) -> None:
         for (kind, key), at, error in zip(refreshes.wanted, refreshes.read_at.tolist(), refreshes.errors, strict=True):
             if error is not None:
                 continue
+            assert isinstance(key, int)
             for sr in world.remote.graph.inputs(key).tolist() if kind == Kind.MISS else [key]:
                 out_of_order += at < newest[sr]
                 newest[sr] = max(newest[sr], at)

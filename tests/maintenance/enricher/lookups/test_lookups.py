@@ -5,8 +5,11 @@ import json
 import pickle
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any
 
 import pandas
 import polars
@@ -33,7 +36,7 @@ QUERY = "SELECT id, price FROM products WHERE id IN {keys}"
 
 
 @pytest.fixture
-def sqlite(tmp_path):
+def sqlite(tmp_path: Path) -> Path:
     """A file with two products."""
     path = tmp_path / "products.sqlite"
     with sqlite3.connect(path) as connection:
@@ -43,14 +46,18 @@ def sqlite(tmp_path):
     return path
 
 
-def change(path, price):
+def nothing() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:")
+
+
+def change(path: Path, price: int) -> None:
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("UPDATE products SET price = ?", (price,))
     connection.close()
 
 
-def test_sqlite_by_its_driver_sees_what_is_there_now(sqlite):
+def test_sqlite_by_its_driver_sees_what_is_there_now(sqlite: Path) -> None:
     lookup = SqlLookup(lambda: sqlite3.connect(sqlite), QUERY)
     assert lookup(["pen", "ink", "nobody"]) == {"pen": {"id": "pen", "price": 2}, "ink": {"id": "ink", "price": 7}}
     change(sqlite, 9)
@@ -58,7 +65,7 @@ def test_sqlite_by_its_driver_sees_what_is_there_now(sqlite):
     lookup._connection().close()
 
 
-def test_sqlite_by_sqlalchemy_is_the_same(sqlite):
+def test_sqlite_by_sqlalchemy_is_the_same(sqlite: Path) -> None:
     engine = sqlalchemy.create_engine(f"sqlite:///{sqlite}")
     lookup = SqlLookup(engine, QUERY)
     assert lookup(["pen", "nobody"]) == {"pen": {"id": "pen", "price": 2}}
@@ -67,10 +74,10 @@ def test_sqlite_by_sqlalchemy_is_the_same(sqlite):
     engine.dispose()
 
 
-def test_an_enricher_of_a_table_uses_a_connection_in_each_thread(sqlite):
+def test_an_enricher_of_a_table_uses_a_connection_in_each_thread(sqlite: Path) -> None:
     made = []
 
-    def connect():
+    def connect() -> Connection:
         made.append((threading.get_ident(), connection := sqlite3.connect(sqlite, check_same_thread=False)))
         return connection
 
@@ -81,7 +88,7 @@ def test_an_enricher_of_a_table_uses_a_connection_in_each_thread(sqlite):
         connection.close()
 
 
-def test_a_column_may_say_when_a_row_changed_and_a_key_may_have_several(sqlite):
+def test_a_column_may_say_when_a_row_changed_and_a_key_may_have_several(sqlite: Path) -> None:
     lookup = SqlLookup(lambda: sqlite3.connect(sqlite), QUERY.replace("price", "price, seen"), modified="seen")
     assert lookup(["pen"]) == {"pen": Copy({"id": "pen", "price": 2, "seen": 5000}, modified=5000)}
     several = SqlLookup(
@@ -96,10 +103,10 @@ def test_a_column_may_say_when_a_row_changed_and_a_key_may_have_several(sqlite):
         each._connection().close()
 
 
-def test_after_an_error_the_next_look_up_connects_anew(sqlite):
+def test_after_an_error_the_next_look_up_connects_anew(sqlite: Path) -> None:
     made = []
 
-    def connect():
+    def connect() -> Connection:
         made.append(sqlite3.connect(sqlite))
         return made[-1]
 
@@ -119,13 +126,13 @@ def test_after_an_error_the_next_look_up_connects_anew(sqlite):
         ({"query": QUERY, "many": True, "modified": "seen"}, "modified is a column of one row"),
     ],
 )
-def test_a_query_that_cannot_be_is_refused(arguments, said):
+def test_a_query_that_cannot_be_is_refused(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as error:
-        SqlLookup(sqlite3.connect, **arguments)
+        SqlLookup(lambda: sqlite3.connect(":memory:"), **arguments)
     assert said in str(error.value)
 
 
-def test_a_column_that_is_not_there_is_named(sqlite):
+def test_a_column_that_is_not_there_is_named(sqlite: Path) -> None:
     lookup = SqlLookup(lambda: sqlite3.connect(sqlite), QUERY, key="sku")
     with pytest.raises(ConfigError, match="the query has no column 'sku'; it has id, price"):
         lookup(["pen"])
@@ -133,7 +140,7 @@ def test_a_column_that_is_not_there_is_named(sqlite):
 
 
 @pytest.mark.slow
-def test_postgresql_by_its_driver_and_by_sqlalchemy(tmp_path):
+def test_postgresql_by_its_driver_and_by_sqlalchemy(tmp_path: Path) -> None:
     import psycopg
 
     with postgres(tmp_path) as address, psycopg.connect(address, autocommit=True) as owner:
@@ -142,7 +149,7 @@ def test_postgresql_by_its_driver_and_by_sqlalchemy(tmp_path):
         engine = sqlalchemy.create_engine(address.replace("postgresql://", "postgresql+psycopg://"))
         held = []
 
-        def connect():
+        def connect() -> psycopg.Connection[Any]:
             held.append(psycopg.connect(address))
             return held[-1]
 
@@ -161,7 +168,7 @@ def test_postgresql_by_its_driver_and_by_sqlalchemy(tmp_path):
 
 
 @pytest.mark.slow
-def test_redis_has_strings_and_hashes_for_threads_and_for_asyncio(tmp_path):
+def test_redis_has_strings_and_hashes_for_threads_and_for_asyncio(tmp_path: Path) -> None:
     import redis
     import redis.asyncio
 
@@ -226,7 +233,7 @@ def shop() -> Iterator[str]:
     server.server_close()
 
 
-def test_http_has_a_document_to_each_key_with_its_validity(shop):
+def test_http_has_a_document_to_each_key_with_its_validity(shop: str) -> None:
     lookup = HttpLookup(f"{shop}/products/{{key}}", wall=lambda: 1_000.0)
     found = lookup(["a/b c"])["a/b c"]
     assert (found.value, found.expires) == ({"price": 7}, 1_060_000)
@@ -236,7 +243,7 @@ def test_http_has_a_document_to_each_key_with_its_validity(shop):
     lookup.close()
 
 
-def test_http_may_have_many_keys_to_a_request(shop):
+def test_http_may_have_many_keys_to_a_request(shop: str) -> None:
     lookup = HttpLookup(f"{shop}/products?ids={{keys}}", rows=lambda found: {each["id"]: each for each in found})
     with Enricher(lookup, "20/s", batch=10, knowledge="published") as enricher:
         rows = enricher.get_many(["pen", "nobody", "a/b c"])
@@ -244,15 +251,15 @@ def test_http_may_have_many_keys_to_a_request(shop):
     lookup.close()
 
 
-def test_a_service_that_fails_says_so(shop, caplog):
+def test_a_service_that_fails_says_so(shop: str, caplog: pytest.LogCaptureFixture) -> None:
     lookup = HttpLookup(f"{shop}/products/{{key}}")
     with Enricher(lookup, "20/s") as enricher:
-        assert "503" in enricher.get("broken").error
+        assert "503" in str(enricher.get("broken").error)
     lookup.close()
     assert "503" in caplog.text
 
 
-def test_http_does_not_hold_up_an_event_loop():
+def test_http_does_not_hold_up_an_event_loop() -> None:
     asked, loop_runs = threading.Semaphore(0), threading.Event()
 
     class Patient(BaseHTTPRequestHandler):
@@ -288,14 +295,14 @@ def test_http_does_not_hold_up_an_event_loop():
 @pytest.mark.parametrize(
     ("url", "said"), [("http://x/products", "needs {key} or {keys}"), ("http://x/?ids={keys}", "rows=... is needed")]
 )
-def test_an_address_that_cannot_be_is_refused(url, said):
+def test_an_address_that_cannot_be_is_refused(url: str, said: str) -> None:
     with pytest.raises(ConfigError) as error:
         HttpLookup(url)
     assert said in str(error.value)
 
 
 @pytest.mark.slow
-def test_sparql_has_solutions_by_key():
+def test_sparql_has_solutions_by_key() -> None:
     server = Oxigraph("@prefix : <http://example.org/> . :ann :followers 10 ; :name 'Ann' . :bob :followers 20 .")
     try:
         lookup = SparqlLookup(
@@ -312,7 +319,7 @@ def test_sparql_has_solutions_by_key():
         server.stop()
 
 
-def test_what_is_no_iri_does_not_get_into_a_query():
+def test_what_is_no_iri_does_not_get_into_a_query() -> None:
     from freshkeeper import Source
 
     lookup = SparqlLookup(
@@ -323,15 +330,17 @@ def test_what_is_no_iri_does_not_get_into_a_query():
         lookup(["urn:a> <urn:x"])
 
 
-def test_lookups_are_pickled_without_their_connections(shop):
+def test_lookups_are_pickled_without_their_connections(shop: str) -> None:
     http = pickle.loads(pickle.dumps(HttpLookup(f"{shop}/products/{{key}}")))
     assert http(["pen"])["pen"].value == {"price": 2}
     http.close()
-    assert pickle.loads(pickle.dumps(SqlLookup(sqlite3.connect, QUERY))).query == QUERY
+    assert pickle.loads(pickle.dumps(SqlLookup(nothing, QUERY))).query == QUERY
 
 
 @pytest.mark.parametrize("kind", [pandas.DataFrame, pyarrow.table, polars.DataFrame])
-def test_tables_come_out_as_they_went_in_with_the_columns_of_their_rows(kind):
+def test_tables_come_out_as_they_went_in_with_the_columns_of_their_rows(
+    kind: Callable[[Mapping[str, Sequence[object]]], Any],
+) -> None:
     table = kind({"product": ["pen", "ink", None, "nobody"], "n": [1, 2, 3, 4]})
     prices = {"pen": {"price": 2.5, "unit": "piece"}, "ink": {"price": 7.0}}
     with Enricher(lambda keys: {key: prices[key] for key in keys if key in prices}, "20/s", batch=10) as enricher:
@@ -347,7 +356,7 @@ def test_tables_come_out_as_they_went_in_with_the_columns_of_their_rows(kind):
             enrich_table(enricher, table, "sku")
 
 
-def test_what_is_no_table_or_has_no_columns_is_said():
+def test_what_is_no_table_or_has_no_columns_is_said() -> None:
     with Enricher(lambda keys: dict.fromkeys(keys, 1), "20/s", background=False) as enricher:
         enricher.tick(1000)
         with pytest.raises(InputError, match="list is no table of pandas, pyarrow or polars"):

@@ -1,11 +1,14 @@
 """Streams that a service reads by itself, and answers that go out by themselves, over real connections."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 from databases import redis_server
 from hooks import hook
+from redis.client import Redis
 from servers import eventually
 from serving import POSTS, TOPICS, configured, posts, served
 
@@ -16,12 +19,14 @@ from freshkeeper.maintenance.serve.server import opened
 from freshkeeper.policies.errors import ConfigError
 
 
-def add(client, *times):
+def add(client: Redis, *times: int) -> None:
     for line in posts(*times).splitlines():
         client.xadd("posts", {"element": line}, id=f"{line.partition(chr(9))[0]}-0")
 
 
-def test_a_stream_is_read_and_answers_go_out_and_both_go_on_after_a_restart(tmp_path, monkeypatch):
+def test_a_stream_is_read_and_answers_go_out_and_both_go_on_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOOK_SECRET", "secret")
     with redis_server(tmp_path) as port, hook() as receiver:
         client = redis.Redis(port=port)
@@ -56,7 +61,7 @@ def test_a_stream_is_read_and_answers_go_out_and_both_go_on_after_a_restart(tmp_
     assert receiver.came[0][0]["webhook-id"] == "topics/1000"
 
 
-def test_a_service_is_not_ready_while_a_stream_that_it_reads_is_away(tmp_path):
+def test_a_service_is_not_ready_while_a_stream_that_it_reads_is_away(tmp_path: Path) -> None:
     config = configured(tmp_path, streams={POSTS: {"reads": "tcp://127.0.0.1:1"}})
     with served(config) as service:
         assert eventually(lambda: "refused" in service.get("/readyz").text)
@@ -74,14 +79,15 @@ def test_a_service_is_not_ready_while_a_stream_that_it_reads_is_away(tmp_path):
         ({"outputs": {"a": {"to": "x", "query": "b"}}}, "there is no key 'outputs.a.query'"),
     ],
 )
-def test_what_is_mistyped_in_a_config_is_said(tmp_path, more, says):
+def test_what_is_mistyped_in_a_config_is_said(tmp_path: Path, more: dict[str, dict[str, Any]], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         configured(tmp_path, **more)
 
 
-def test_an_output_for_a_query_that_is_not_there_is_told_as_one_may_come(tmp_path):
+def test_an_output_for_a_query_that_is_not_there_is_told_as_one_may_come(tmp_path: Path) -> None:
     outputs = {"a": {"to": str(tmp_path / "out.ndjson"), "queries": "topic"}}
-    config, told = configured(tmp_path, queries={"topics": TOPICS}, outputs=outputs), []
+    config = configured(tmp_path, queries={"topics": TOPICS}, outputs=outputs)
+    told: list[str] = []
     door = opened(config, Guard(None, None))
     Doors.of(config, door, told.append)
     door.service.close()
@@ -93,10 +99,10 @@ def test_an_output_for_a_query_that_is_not_there_is_told_as_one_may_come(tmp_pat
     assert [json.loads(line)["t"] for line in (tmp_path / "out.ndjson").read_text().splitlines()] == [1000]
 
 
-def test_answers_are_followed_over_files_that_are_begun_anew(tmp_path):
+def test_answers_are_followed_over_files_that_are_begun_anew(tmp_path: Path) -> None:
     path, before = tmp_path / "q.ndjson", tmp_path / "q.before.ndjson"
 
-    def write(*times, end="\n"):
+    def write(*times: int, end: str = "\n") -> None:
         with path.open("a") as file:
             file.write("".join(f'{{"t": {t}, "answers": []}}{end}' for t in times))
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -18,13 +20,13 @@ from serving import POSTS, TOPICS, E
 STEP = 100
 
 
-def element(number):
+def element(number: int) -> str:
     at = number * STEP
     return f"{at}\t<{E}p{number}> <{E}topic> <{E}t{number % 9}> ."
 
 
 @pytest.mark.slow
-def test_elements_of_a_topic_count_once_and_all_answers_reach_another(tmp_path):
+def test_elements_of_a_topic_count_once_and_all_answers_reach_another(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with brokers() as address:
@@ -37,19 +39,21 @@ def test_elements_of_a_topic_count_once_and_all_answers_reach_another(tmp_path):
             [sys.executable, service_lives.__file__], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
-        def ask(what):
+        def ask(what: dict[str, Any]) -> int:
+            assert forks.stdin is not None
             forks.stdin.write(json.dumps(what) + "\n")
             forks.stdin.flush()
+            assert forks.stdout is not None
             return int(forks.stdout.readline())
 
-        def answered():
+        def answered() -> int:
             try:
                 told = httpx.get(f"http://127.0.0.1:{port}/queries/topics", timeout=30)
-                return (told.json().get("answered") or 0) if told.status_code == 200 else 0
+                return int(told.json().get("answered") or 0) if told.status_code == 200 else 0
             except httpx.TransportError:
                 return 0
 
-        def reach(t):
+        def reach(t: int) -> None:
             until = time.monotonic() + 60
             while answered() < t:
                 assert time.monotonic() < until
@@ -58,7 +62,7 @@ def test_elements_of_a_topic_count_once_and_all_answers_reach_another(tmp_path):
         sending, sent = threading.Event(), [0]
         send(address, "posts", [(0, element(0))])
 
-        def produce():
+        def produce() -> None:
             while not sending.wait(0.02):
                 send(address, "posts", [(0, element(n)) for n in range(sent[0] + 1, sent[0] + 11)])
                 sent[0] += 10
@@ -82,7 +86,8 @@ def test_elements_of_a_topic_count_once_and_all_answers_reach_another(tmp_path):
         forks.communicate()
         found = everything(address, "answers")
     assert {key for key, _ in found} == {b"topics"}
-    lines = {json.loads(value)["t"]: json.loads(value)["answers"] for _, value in found}
+    told = [json.loads(value) for _, value in found if value is not None]
+    lines = {one["t"]: one["answers"] for one in told}
     assert sorted(lines) == list(range(1000, last + 1, 1000))
     for t, answers in lines.items():
         here = [f"{E}p{n}" for n in range(sent[0] + 1) if t - 2000 < n * STEP <= t]

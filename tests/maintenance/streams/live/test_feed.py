@@ -6,7 +6,7 @@ import pytest
 from feeds import Given, Line, fed
 
 from freshkeeper.maintenance.streams.live.backlog import Backlog, Waiting
-from freshkeeper.maintenance.streams.live.fed_lines import MOST, Trail
+from freshkeeper.maintenance.streams.live.fed_lines import MOST, FedLines, Trail
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError, OnLoss, Received
 from freshkeeper.maintenance.streams.live.line_splitter import TOO_LONG, LineSplitter
 from freshkeeper.maintenance.streams.live.stamped import stamped
@@ -15,15 +15,15 @@ from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes
 from freshkeeper.policies.errors import ConfigError, InputLostError
 
 
-def element(at, **place):
+def element(at: int, **place: int) -> Received:
     return Received(f"{at}\t<urn:a> <urn:b> <urn:{at}> .\n".encode(), place)
 
 
-def times(lines):
+def times(lines: FedLines) -> list[int]:
     return [at for batch in lines.batches() for at in batch.times]
 
 
-def test_a_connection_that_ends_is_an_error_unless_it_may_end():
+def test_a_connection_that_ends_is_an_error_unless_it_may_end() -> None:
     with pytest.raises(InputLostError, match="the stream there has ended") as lost:
         times(fed(Line([Given([element(1)])]), OnLoss.FAIL))
     assert lost.value.exit_code == 75
@@ -34,8 +34,9 @@ def test_a_connection_that_ends_is_an_error_unless_it_may_end():
         times(fed(Line([]), OnLoss.END))
 
 
-def test_a_stream_goes_on_over_connections_and_tells_what_is_missing():
-    told, now = [], iter(range(100))
+def test_a_stream_goes_on_over_connections_and_tells_what_is_missing() -> None:
+    now = iter(range(100))
+    told: list[str] = []
     line = Line(
         [LostError("refused"), Given([element(1)]), LostError("refused"), Given([element(2)]), ConfigError("no")]
     )
@@ -55,7 +56,7 @@ def test_a_stream_goes_on_over_connections_and_tells_what_is_missing():
         next(taken)
 
 
-def test_what_the_other_side_keeps_is_asked_for_again_and_no_gap():
+def test_what_the_other_side_keeps_is_asked_for_again_and_no_gap() -> None:
     line = Line([Given([element(1, a=1), element(2, a=2)]), Given([element(3, a=3)], gap="5 are gone")], keeps=True)
     lines = fed(line, OnLoss.RECONNECT)
     taken = lines.batches()
@@ -66,7 +67,7 @@ def test_what_the_other_side_keeps_is_asked_for_again_and_no_gap():
     assert lines.feed.status.gaps == 1  # the other side says that it has not kept all
 
 
-def test_waits_grow_and_differ():
+def test_waits_grow_and_differ() -> None:
     backoff = Backoff(1, 8, random.Random(1))
     waits = [backoff.next() for _ in range(200)]
     assert all(wait <= min(8, 2 ** (n + 1)) for n, wait in enumerate(waits))
@@ -76,7 +77,7 @@ def test_waits_grow_and_differ():
     assert backoff.next() <= 2
 
 
-def test_elements_in_windows_are_read_again_from_the_place_before_them():
+def test_elements_in_windows_are_read_again_from_the_place_before_them() -> None:
     trail = Trail()
     for at in range(1, 6):
         trail.add({"": at - 1}, at * 10, {"": at})
@@ -88,16 +89,16 @@ def test_elements_in_windows_are_read_again_from_the_place_before_them():
     assert trail.back_to(50) == {"": 6}
 
 
-def test_places_that_are_remembered_are_bounded_and_never_too_late():
+def test_places_that_are_remembered_are_bounded_and_never_too_late() -> None:
     trail, count = Trail(), 3 * MOST
     for at in range(count):
         trail.add({"": at}, at, {"": at + 1})
     assert len(trail._steps) <= MOST
     for wanted in range(0, count, 997):
-        assert trail.back_to(wanted)[""] <= wanted + 1
+        assert int(trail.back_to(wanted)[""]) <= wanted + 1
 
 
-def test_lines_are_whole_wherever_they_are_cut():
+def test_lines_are_whole_wherever_they_are_cut() -> None:
     text = b"a\nbb\n\nccc\n"
     for size in range(1, 12):
         splitter = LineSplitter()
@@ -108,8 +109,8 @@ def test_lines_are_whole_wherever_they_are_cut():
     assert splitter.take(b"xx\nb\n") == b"b\n"
 
 
-def test_parts_with_a_backlog_are_handed_on_in_the_order_of_time():
-    def message(part, number, at):
+def test_parts_with_a_backlog_are_handed_on_in_the_order_of_time() -> None:
+    def message(part: str, number: int, at: int) -> Waiting:
         return Waiting(part, number, b"%d\t." % at)
 
     backlog = Backlog()
@@ -130,7 +131,7 @@ def test_parts_with_a_backlog_are_handed_on_in_the_order_of_time():
     assert [one.time for one in backlog.ready()] == [50]
 
 
-def test_statements_without_a_time_have_that_of_their_message():
+def test_statements_without_a_time_have_that_of_their_message() -> None:
     assert stamped(b"<urn:a> <urn:b> <urn:c> .\n_:a <urn:b> <urn:c> .", 7) == (
         b"7\t<urn:a> <urn:b> <urn:c> .\n7\t_:a <urn:b> <urn:c> .\n"
     )
@@ -153,7 +154,7 @@ def test_statements_without_a_time_have_that_of_their_message():
         ("redis://host/0?stream=a&start=1", "start=1: it is earliest or latest"),
     ],
 )
-def test_an_address_that_is_none_says_what_would_be_right_before_anything_runs(written, says):
+def test_an_address_that_is_none_says_what_would_be_right_before_anything_runs(written: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says.replace("?", r"\?")) as refused:
         open_stream(written, Mistakes())
     assert "pw" not in str(refused.value)

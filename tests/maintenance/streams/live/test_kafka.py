@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
 import lives
 import pytest
@@ -14,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka_brokers import brokers, properties, send
 
 from freshkeeper.maintenance.streams.live import kafka
+from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
@@ -23,11 +26,11 @@ pytestmark = pytest.mark.slow
 COUNT = """SELECT ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S] { WINDOW <urn:w> { ?a <urn:b> ?n } }"""
 
 
-def line(at):
+def line(at: int) -> str:
     return f'{at}\t<urn:a{at}> <urn:b> "{at}" .'
 
 
-def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path, monkeypatch):
+def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with brokers() as address:
         url = f"kafka://{address}/cars?group=g&{properties(tmp_path)}"
         send(address, "cars", [(at % 4, line(at)) for at in range(1, 401)])
@@ -35,6 +38,7 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path, monkeypat
         stream = open_stream(url, Mistakes(), reception=Reception(OnLoss.RECONNECT))
         found = (at for batch in stream.batches() for at in batch.times)
         assert [next(found) for _ in range(403)] == [*range(1, 401), 500, 500, 500]
+        assert isinstance(stream, FedLines)
         place = stream.feed.position
         assert place == {"0": 100, "1": 103, "2": 100, "3": 100}
         stream.feed.commit({"1": 7})
@@ -44,9 +48,10 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path, monkeypat
             assert time.monotonic() < until, told
         stream.feed.stop()
         assert list(found) == []
-        again = open_stream(url, Mistakes(), reception=Reception(position=place | {"2": 98}))
+        again = open_stream(url, Mistakes(), reception=Reception(position={**place, "2": 98}))
         found = (at for batch in again.batches() for at in batch.times)
         assert [next(found), next(found)] == [394, 398]
+        assert isinstance(again, FedLines)
         again.feed.stop()
         with pytest.raises(ConfigError, match=r"there is no topic bikes .*; there are: cars"):
             next(open_stream(url.replace("cars", "bikes"), Mistakes()).batches())
@@ -55,7 +60,7 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path, monkeypat
         next(open_stream(url, Mistakes()).batches())
 
 
-def test_a_run_that_is_killed_counts_every_element_once(tmp_path):
+def test_a_run_that_is_killed_counts_every_element_once(tmp_path: Path) -> None:
     command = [sys.executable, lives.__file__]
     out = tmp_path / "answers.ndjson"
     with brokers() as address, out.open("ab") as output:
@@ -63,9 +68,11 @@ def test_a_run_that_is_killed_counts_every_element_once(tmp_path):
             command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[output.fileno()]
         )
 
-        def ask(what):
+        def ask(what: dict[str, Any]) -> int:
+            assert forks.stdin is not None
             forks.stdin.write(json.dumps(what) + "\n")
             forks.stdin.flush()
+            assert forks.stdout is not None
             return int(forks.stdout.readline())
 
         streams = {"urn:s": f"kafka://{address}/s?{properties(tmp_path)}"}
@@ -73,7 +80,7 @@ def test_a_run_that_is_killed_counts_every_element_once(tmp_path):
         send(address, "s", [(0, line(1))])
         sending, sent = threading.Event(), [1]
 
-        def produce():
+        def produce() -> None:
             while not sending.wait(0.02):
                 at = sent[0] + 250
                 send(address, "s", [(0, line(at))])

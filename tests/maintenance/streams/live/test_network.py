@@ -4,43 +4,50 @@ import re
 import socket
 import threading
 from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha1
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 from databases import redis_server
 from servers import eventually
+from websockets.sync.server import ServerConnection
 
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
 from freshkeeper.maintenance.streams.timed_lines import Mistakes
 from freshkeeper.policies.errors import ConfigError, InputLostError
 
 
-def line(at):
+def line(at: int) -> str:
     return f"{at}\t<urn:a> <urn:b> <urn:{at}> ."
 
 
-def reading(address, told=None, **more):
+def reading(address: str, told: list[Any] | None = None, **more: Any) -> tuple[FedLines, Iterator[Any]]:
     """Elements of an address whose connections may come and go."""
     stream = open_stream(
         address, Mistakes(), reception=Reception(OnLoss.RECONNECT, ([] if told is None else told).append, **more)
     )
+    assert isinstance(stream, FedLines)
     stream.feed.backoff.first = 0.01
     return stream, (at for batch in stream.batches() for at in batch.times)
 
 
 @pytest.fixture
-def site():
+def site() -> Iterator[tuple[str, list[Any], list[Any]]]:
     """An address whose answers are what a test says, one after the other, and what it was asked."""
-    asked, bodies = [], []
+    asked = []
+    bodies: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
+        def do_GET(self) -> None:
             asked.append(self.headers.get("Last-Event-ID"))
             self.send_response(200 if bodies else 503)
             self.send_header("Content-Type", "text/event-stream")
@@ -48,7 +55,7 @@ def site():
             if bodies:
                 self.wfile.write(bodies.pop(0).encode())
 
-        def log_message(self, *_):
+        def log_message(self, *_: str) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -59,20 +66,21 @@ def site():
         thread.join()
 
 
-def test_events_are_asked_for_after_the_last_one_that_was_whole(site):
+def test_events_are_asked_for_after_the_last_one_that_was_whole(site: tuple[str, list[Any], list[Any]]) -> None:
     address, bodies, asked = site
     bodies += [
         f"id: 1\ndata: {line(1)}\n\nid: 2\ndata: {line(2)}\ndata: {line(2)}\n\nid: 3\ndata: {line(3)}\n",
         f"id: 3\ndata: {line(3)}\n\n",
     ]
-    stream, found = reading(address, told := [])
+    told: list[str] = []
+    stream, found = reading(address, told)
     assert [next(found) for _ in range(4)] == [1, 2, 2, 3]
     assert asked == [None, "2"]
     assert stream.feed.status.gaps == 0
     assert told[-1].endswith("it goes on where it was")
 
 
-def test_events_without_ids_leave_a_gap(site):
+def test_events_without_ids_leave_a_gap(site: tuple[str, list[Any], list[Any]]) -> None:
     address, bodies, asked = site
     bodies += [f"data: {line(1)}\n\n", f"data: {line(2)}\n\n"]
     stream, found = reading(address)
@@ -83,13 +91,13 @@ def test_events_without_ids_leave_a_gap(site):
 
 
 @contextmanager
-def sockets(*scripts):
+def sockets(*scripts: Sequence[bytes | str]) -> Iterator[str]:
     """A WebSocket server that sends each connection what stands for it, and hangs up."""
     from websockets.sync.server import serve
 
     waiting = list(scripts)
 
-    def answer(connection):
+    def answer(connection: ServerConnection) -> None:
         for message in waiting.pop(0):
             connection.send(message)
 
@@ -101,7 +109,7 @@ def sockets(*scripts):
         thread.join()
 
 
-def test_messages_of_a_websocket_are_lines_over_connections():
+def test_messages_of_a_websocket_are_lines_over_connections() -> None:
     with sockets([line(1), f"{line(2)}\n{line(3)}\n".encode()], [line(4)]) as address:
         stream, found = reading(address)
         assert [next(found) for _ in range(4)] == [1, 2, 3, 4]
@@ -114,8 +122,8 @@ HELLO = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
 
 @pytest.mark.parametrize("kind", ["tcp", "http", "ws"])
-def test_a_stream_that_is_stopped_ends_though_nothing_comes(kind):
-    def answer():
+def test_a_stream_that_is_stopped_ends_though_nothing_comes(kind: str) -> None:
+    def answer() -> None:
         connection, _ = server.accept()
         asked = connection.recv(1 << 16) if kind != "tcp" else b""
         key = re.search(rb"Sec-WebSocket-Key: (\S+)", asked)
@@ -127,7 +135,8 @@ def test_a_stream_that_is_stopped_ends_though_nothing_comes(kind):
             connection.sendall(HELLO)
         held.append(connection)
 
-    held, taken = [], []
+    held: list[Any] = []
+    taken: list[Any] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         stream, found = reading(f"{kind}://127.0.0.1:{server.getsockname()[1]}/")
         waiting = threading.Thread(target=lambda: taken.extend(found))
@@ -144,7 +153,7 @@ def test_a_stream_that_is_stopped_ends_though_nothing_comes(kind):
         held[0].close()
 
 
-def test_entries_of_redis_come_once_and_go_on_where_one_was(tmp_path):
+def test_entries_of_redis_come_once_and_go_on_where_one_was(tmp_path: Path) -> None:
     import redis
 
     with redis_server(tmp_path) as port:
@@ -157,7 +166,8 @@ def test_entries_of_redis_come_once_and_go_on_where_one_was(tmp_path):
         place = stream.feed.position
         assert place == {"cars": "3000-0"}
         client.xadd("cars", {"element": line(3001)}, id="3001-0")
-        again, later = reading(address, told := [], position=place)
+        told: list[str] = []
+        again, later = reading(address, told, position=place)
         assert next(later) == 3001
         assert (told, again.feed.status.gaps) == ([], 0)
         client.xtrim("cars", maxlen=1, approximate=False)
@@ -176,8 +186,8 @@ def test_entries_of_redis_come_once_and_go_on_where_one_was(tmp_path):
 COUNT = "SELECT ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S] { WINDOW <urn:w> { ?a <urn:b> ?n } }"
 
 
-def test_a_run_whose_input_is_lost_answers_what_came_and_ends_with_a_status_that_means_again():
-    def send():
+def test_a_run_whose_input_is_lost_answers_what_came_and_ends_with_a_status_that_means_again() -> None:
+    def send() -> None:
         connection, _ = server.accept()
         connection.sendall("".join(f"{line(at)}\n" for at in (500, 1500, 2000)).encode())
         connection.close()
@@ -187,7 +197,7 @@ def test_a_run_whose_input_is_lost_answers_what_came_and_ends_with_a_status_that
         sender.start()
         streams = {"urn:s": f"tcp://127.0.0.1:{server.getsockname()[1]}"}
         session = Session(config_of({"query": COUNT, "streams": streams}), parse(COUNT))
-        found = []
+        found: list[tuple[int, int]] = []
         with pytest.raises(InputLostError, match="has ended") as lost:
             found += ((result.t, len(result.answers)) for result in session.results())
         assert (found, lost.value.exit_code) == ([(1000, 1), (2000, 3)], 75)

@@ -1,0 +1,8 @@
+from os import PathLike
+
+from pyarrow import Table
+
+class Dataset:
+    def to_table(self) -> Table: ...
+
+def dataset(source: str | PathLike[str], *, partitioning: None = None) -> Dataset: ...
