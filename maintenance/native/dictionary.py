@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Protocol
-from weakref import WeakSet
+from weakref import WeakMethod, WeakSet
 
 import numpy as np
 from pyoxigraph import RdfFormat, parse
@@ -26,6 +26,7 @@ SMALL = 1 << 16
 """Spellings that are not worth a sweep."""
 FEW_BYTES = 1 << 24
 """The same in bytes."""
+FEW_HOLDERS = 1_000
 
 
 class IdOwner(Protocol):
@@ -51,7 +52,9 @@ class Dictionary:
     """of every id the spelling as the store writes it"""
     _decoded: dict[int, Term] = field(default_factory=dict)
     _free: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    _holders: list[Callable[[Bools], None]] = field(default_factory=list)
+    _holders: list[WeakMethod[Callable[[Bools], None]]] = field(default_factory=list)
+    _alive: int = 0
+    """holders that were left when they were looked through last"""
     _owners: WeakSet[IdOwner] = field(default_factory=WeakSet)
     _left: tuple[int, int] = (0, 0)
     """spellings and their bytes after the last sweep"""
@@ -115,8 +118,11 @@ class Dictionary:
         return self.spellings.texts(rows)
 
     def hold(self, mark: Callable[[Bools], None]) -> None:
-        """Whoever keeps ids for as long as the dictionary lives says which: `mark(live)` sets live[id] for each."""
-        self._holders.append(mark)
+        """A method of whoever keeps ids says which: `mark(live)` sets live[id] for each, as long as its owner lives."""
+        with self.lock:
+            if len(self._holders) > 2 * self._alive + FEW_HOLDERS:
+                self._marks()
+            self._holders.append(WeakMethod(mark))
 
     def keep(self, owner: IdOwner) -> None:
         """The same for what may go: it is asked as long as somebody else has it."""
@@ -130,7 +136,7 @@ class Dictionary:
             if self.spellings.count <= max(SMALL, 2 * count) and self.spellings.used <= max(FEW_BYTES, 2 * used):
                 return
             live = np.zeros(self.width, np.bool_)
-            for mark in [*self._holders, *(owner.mark for owner in self._owners)]:
+            for mark in [*self._marks(), *(owner.mark for owner in self._owners)]:
                 mark(live)
             self.spellings.compact(live, self.row_of)
             self.row_of[: self.width][~live] = NONE
@@ -138,6 +144,12 @@ class Dictionary:
             self._left = self.spellings.count, self.spellings.used
             self._decoded.clear()
             self.sweeps += 1
+
+    def _marks(self) -> list[Callable[[Bools], None]]:
+        """Of the holders that still live."""
+        found = [(one, mark) for one in self._holders if (mark := one()) is not None]
+        self._holders, self._alive = [one for one, _ in found], len(found)
+        return [mark for _, mark in found]
 
     def _read(self, first: int) -> None:
         """The rows from one on are new spellings: learn what they are."""

@@ -33,7 +33,7 @@ class LiteralIds:
 
     def __post_init__(self) -> None:
         """A sweep may give an id to another term."""
-        self.dictionary.hold(lambda _: self._known.clear())
+        self.dictionary.hold(self._forget)
 
     def of(self, ids: Ints) -> Bools:
         """Which of these."""
@@ -42,6 +42,9 @@ class LiteralIds:
             if id not in self._known:
                 self._known[id] = isinstance(self.dictionary.term(id), Literal | Triple)
         return np.array([self._known[id] for id in each.tolist()], bool)[places]
+
+    def _forget(self, _: Bools) -> None:
+        self._known.clear()
 
 
 @dataclass(eq=False)
@@ -56,7 +59,7 @@ class Asked:
 
     def __post_init__(self) -> None:
         """A sweep may give an id to another term."""
-        self.dictionary.hold(lambda _: self._known.clear())
+        self.dictionary.hold(self._forget)
         names = self.expression.variables
         patterns = " ".join(f"OPTIONAL {{ ?{ROW} <v:{n}> ?{name} }}" for n, name in enumerate(names))
         shown = f"?{ROW}" if self.expression.name is None else f"?{ROW} ?{self.expression.name}"
@@ -106,6 +109,9 @@ class Asked:
         if self.expression.name is None:
             return 1
         return NO_VALUE if row[1] is None else self.dictionary.id(row[1])
+
+    def _forget(self, _: Bools) -> None:
+        self._known.clear()
 
 
 def tested(solutions: Solutions, expressions: Sequence[Asked]) -> Solutions:

@@ -69,7 +69,7 @@ class NativeAnswers:
         self.table = self._table([held[pattern.window] for pattern in self.plan.patterns])
         self._swapped: Sequence[Relation] | None = None
         self.dictionary.hold(self._mark)
-        self.static.watch(lambda: self.replace(relations(self.query, self.plan.statics, self.static)))
+        self.static.watch(self, NativeAnswers._solve_again)
 
     @property
     def operator(self) -> Operator:
@@ -88,6 +88,9 @@ class NativeAnswers:
         """Static parts have other solutions from the next evaluation on; any thread may say so."""
         with self.dictionary.lock:
             self._swapped = found
+
+    def _solve_again(self) -> None:
+        self.replace(relations(self.query, self.plan.statics, self.static))
 
     def _swap(self) -> None:
         """Take new relations, if there are some: all solutions are found again, and R2S sees what differs."""
@@ -216,7 +219,7 @@ def _moving_query(
     windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
     static = StaticGraphs.of(graphs, dictionary)
     moving = MovingAnswers(query, plan, dictionary, shown(query), windows, relations(query, plan.statics, static))
-    static.watch(lambda: moving.replace(relations(query, plan.statics, static)))
+    static.watch(moving, lambda moving: moving.replace(relations(query, plan.statics, static)))
     contents = [content_of(window, start) for window in query.windows]
     nothing = LocalQuery(query)
     return MovingQuery(

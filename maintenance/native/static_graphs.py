@@ -6,7 +6,8 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from pyoxigraph import DefaultGraph, Quad
@@ -20,7 +21,7 @@ from freshkeeper.maintenance.rdf.rdf_files import load_graph
 from freshkeeper.policies.arrays import Bools, Ints
 from freshkeeper.policies.errors import InputError
 
-Follower = Callable[[str, list[Quad], list[Quad]], None]
+T = TypeVar("T")
 """Is told of a graph's name, the triples that it has no more, and those that are new."""
 Part = tuple[Small, Small, Small]
 Parts = list[Part]
@@ -38,8 +39,8 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
     given: dict[str, Iterable[Quad] | Path] = field(default_factory=dict)
     """quads, or the file or directory that has them"""
     _columns: dict[str, GraphColumns] = field(default_factory=dict)
-    _watching: list[Callable[[], None]] = field(default_factory=list)
-    _following: list[Follower] = field(default_factory=list)
+    _watching: WeakKeyDictionary[Any, Callable[[Any], None]] = field(default_factory=WeakKeyDictionary)
+    _following: WeakKeyDictionary[Any, Callable[..., None]] = field(default_factory=WeakKeyDictionary)
     _solved: dict[Hashable, Relation] = field(default_factory=dict)
     """what was made of the graphs as they are"""
     _lock: Lock = field(default_factory=Lock)
@@ -80,13 +81,18 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
         for name in self.given:
             self.columns(name)
 
-    def watch(self, told: Callable[[], None]) -> None:
-        """Whoever has made something of graphs is told when one has changed; it must not forget it was told."""
-        self._watching.append(told)
+    def watch(self, owner: T, told: Callable[[T], None]) -> None:
+        """Whoever has made something of graphs is told when one has changed; it must not forget it was told.
 
-    def follow(self, told: Follower) -> None:
-        """Whoever has a graph's triples is told which have gone and come when it has changed."""
-        self._following.append(told)
+        `told` gets the owner and has no other hold on it, so that a query that is no more goes.
+        """
+        with self._lock:
+            self._watching[owner] = told
+
+    def follow(self, owner: T, told: Callable[[T, str, list[Quad], list[Quad]], None]) -> None:
+        """Whoever has a graph's triples is told which have gone and come when it has changed; else as `watch`."""
+        with self._lock:
+            self._following[owner] = told
 
     def read(self, given: Iterable[Quad] | Path) -> GraphColumns:
         """What `change` may be given."""
@@ -109,12 +115,13 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
             with self._lock:
                 self._columns[name] = loaded
                 self._solved.clear()
-            for told in [*self._watching]:
-                told()
+                watching, following = list(self._watching.items()), list(self._following.items())
+            for owner, told in watching:
+                told(owner)
             if before is not None:
                 gone, come = self._quads(before.without(loaded)), self._quads(loaded.without(before))
-                for follow in [*self._following]:
-                    follow(name, gone, come)
+                for follower, follow in following:
+                    follow(follower, name, gone, come)
 
     def solved(self, key: Hashable, solve: Callable[[], Relation]) -> Relation:
         """The solutions of a sub-query, found once for all queries that have it."""

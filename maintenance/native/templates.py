@@ -145,7 +145,7 @@ def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> 
 
     windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
     moving = MovingAnswers(query, plan, dictionary, shown(query), windows, solved(), (INSTANCE,))
-    graphs.watch(lambda: moving.replace(solved()))
+    graphs.watch(moving, lambda moving: moving.replace(solved()))
     contents = [content_of(window, start) for window in query.windows]
     known = {mark: (n, name) for n, (mark, name) in enumerate(zip(marks.tolist(), template.names, strict=True))}
     return TemplateQuery(

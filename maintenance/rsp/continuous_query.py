@@ -102,7 +102,7 @@ class ContinuousQuery:
         found = WindowDataset.of(self.query, self.graphs, self._evaluator)
         if isinstance(self.graphs, StaticGraphs):
             places = static_places(self.query, self.graphs)
-            self.graphs.follow(lambda *change: self._changed(found, places, *change))
+            self.graphs.follow(self, lambda query, *change: query._changed(found, places, *change))
         return found
 
     def _changed(

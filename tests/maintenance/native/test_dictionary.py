@@ -1,6 +1,7 @@
 """Terms as ids: what the store calls equal is one id, and what nobody keeps is freed."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import drawn_terms
 import numpy as np
@@ -16,6 +17,7 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.rsp.evaluator import Term
 from freshkeeper.maintenance.rsp.stored_literals import stored_quads, stored_term
 from freshkeeper.maintenance.streams.batch import Batch
+from freshkeeper.policies.arrays import Bools, Ints
 
 
 def fresh(first: int, last: int) -> list[Term]:
@@ -54,16 +56,36 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> Dictionary:
     return Dictionary()
 
 
+@dataclass(eq=False)
+class Keeper:
+    """Has some ids."""
+
+    ids: Ints
+
+    def mark(self, live: Bools) -> None:
+        live[self.ids] = True
+
+
+KEEPERS: list[Keeper] = []
+
+
 def kept(dictionary: Dictionary, terms: Sequence[Term]) -> list[int]:
     """The ids of some terms, for ever."""
-    ids = dictionary.encode(terms)
-
-    def mark(live: np.ndarray) -> None:
-        live[ids] = True
-
-    dictionary.hold(mark)
-    found: list[int] = ids.tolist()
+    KEEPERS.append(Keeper(dictionary.encode(terms)))
+    dictionary.hold(KEEPERS[-1].mark)
+    found: list[int] = KEEPERS[-1].ids.tolist()
     return found
+
+
+def test_who_keeps_ids_keeps_them_as_long_as_it_lives(swept: Dictionary) -> None:
+    keeper = Keeper(swept.encode(fresh(0, 5)))
+    swept.hold(keeper.mark)
+    swept.sweep()
+    assert len(swept) == 5
+    del keeper
+    swept.encode(fresh(5, 20))
+    swept.sweep()
+    assert len(swept) == 0
 
 
 def test_a_sweep_frees_what_nobody_keeps_and_renumbers_nothing(swept: Dictionary) -> None:
