@@ -9,6 +9,7 @@ from lives import fork
 
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.server import serve
+from freshkeeper.maintenance.serve.warm_up import warm_up
 from freshkeeper.maintenance.settings.validation import validated
 
 
@@ -18,4 +19,5 @@ def begin(asked: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    warm_up()  # what is forked has it
     fork(begin)
