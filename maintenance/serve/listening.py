@@ -41,7 +41,8 @@ class Listening:
                     continue
                 if line is None:
                     return
-                yield line
+                if self.after is None or line[0] > self.after:
+                    yield line
         finally:
             self.answers.leave(self.query, self._told)
 

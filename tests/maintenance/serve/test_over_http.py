@@ -53,6 +53,14 @@ def test_a_query_sees_what_comes_after_it_was_registered(client: Client) -> None
     assert [len(line["answers"]) for line in late] == [0, 1]
 
 
+def test_who_is_ahead_of_the_answers_gets_none_that_it_says_it_has(client: Client) -> None:
+    client.register("topics", TOPICS)
+    with client.stream("GET", "/queries/topics/answers?after=2000") as response:
+        assert eventually(lambda: client.get("/streams").json()["listeners"] == 1)
+        client.push(posts(500, 1500, 2500, 3500))
+        assert json.loads(next(response.iter_lines()))["t"] == 3000
+
+
 def test_events_have_the_instant_as_their_id_and_go_on_after_it(client: Client) -> None:
     client.register("topics", TOPICS)
     client.push(posts(500, 1500, 2500, 3500))
