@@ -70,6 +70,12 @@ class SharedBudget:
         """What all members together were paid and spent."""
         return self._whole
 
+    def told(self) -> dict[str, float]:
+        """What was spent, and what evaluations may spend that have decided and are still asking."""
+        with self.lock:
+            reserved = sum((held.amount for held in self._holding.values() if held.kept), Fraction(0))
+            return {"spent": float(self._whole.spent), "reserved": float(reserved)}
+
     def member(self, name: str, weight: Amount = 1, minimum: Amount = 0, users: int = 1) -> "Member":
         """The ledger of one view; `minimum` is the share of the budget that is its own whatever the others want.
 

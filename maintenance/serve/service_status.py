@@ -274,7 +274,7 @@ def _shared(service: Service) -> dict[str, Any] | None:
     ledger = budget.whole
     return {
         "per_period": float(budget.rule.per_evaluation), "period_ms": budget.period, "periods": ledger.evaluations,
-        "spent": float(ledger.spent), "paid": float(budget.rule.paid(ledger.evaluations)),
+        "paid": float(budget.rule.paid(ledger.evaluations)), **budget.told(),
         "members": len(budget.members),
     }  # fmt: skip
 

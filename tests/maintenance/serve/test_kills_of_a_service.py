@@ -40,16 +40,27 @@ class Lives:
         self.config = config | {"listen": f"127.0.0.1:{self.port}"}
         command = [sys.executable, service_lives.__file__]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = 0
 
     def ask(self, what: dict[str, Any]) -> int:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(what) + "\n")
         self.process.stdin.flush()
-        return int(self.process.stdout.readline())
+        said = int(self.process.stdout.readline())
+        self.pid = 0 if "wait" in what else self.pid
+        return said
 
     def begin(self) -> int:
-        return self.ask({"config": self.config})
+        self.pid = self.ask({"config": self.config})
+        return self.pid
+
+    def end(self) -> None:
+        """Also where a test has failed, and its service is still there."""
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        self.process.communicate()
 
     def client(self) -> Client:
         return Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)
@@ -74,7 +85,7 @@ def lives(tmp_path: Path) -> Iterator[tuple[Lives, Proxy]]:
     try:
         yield made, proxy
     finally:
-        made.process.communicate()
+        made.end()
         proxy.stop()
         server.stop()
 
@@ -170,6 +181,8 @@ def test_what_was_acknowledged_is_there_and_counts_once(lives: tuple[Lives, Prox
         assert eventually(lambda: (client.answered("topics") or 0) >= (last - 1) // 1000 * 1000, within=60)
         there = {one["name"]: one["state"] for one in client.get("/queries").json()["queries"]}
         assert there == producer.queries | {"topics": "running", "reach": "running"}
+        counted, shared = proxy.count, client.get("/status").json()["shared_budget"]
+        assert counted <= shared["spent"] + shared["reserved"], "a request is on its way that nobody has paid"
         counted, shared = at_rest(lambda: (proxy.count, client.get("/status").json()["shared_budget"]))
     os.kill(pid, signal.SIGTERM)
     made.ask({"wait": pid})
@@ -192,3 +205,33 @@ def test_what_was_acknowledged_is_there_and_counts_once(lives: tuple[Lives, Prox
         f"{KILLS} kills, {producer.pushed} elements, {dict(producer.done)}, {len(there)} queries at the end, "
         f"{counted} requests counted outside, {shared['spent']:g} in the ledger"
     )
+
+
+@pytest.mark.slow
+def test_requests_under_way_are_reserved_and_after_a_kill_spent(lives: tuple[Lives, Proxy]) -> None:
+    """What was counted outside is spent or reserved at any time; a killed evaluation spent all it might have."""
+    made, proxy = lives
+    proxy.fault = "stall"
+    pid = made.begin()
+    with made.client() as client:
+        assert again_and_again(lambda: client.register("reach", REACH)).status_code == 201
+        for number in range(6):
+            assert again_and_again(lambda: client.push(element(number))).status_code == 202  # noqa: B023
+        assert eventually(lambda: proxy.count > 0)
+        counted, money = proxy.count, _money(client)
+        assert money["spent"] == 0
+        assert 0 < counted <= money["reserved"] <= BUDGET
+        os.kill(pid, signal.SIGKILL)
+        made.ask({"wait": pid})
+        pid = made.begin()
+        again_and_again(lambda: client.get("/healthz"))
+        counted, money = proxy.count, _money(client)
+        assert money["spent"] >= BUDGET
+        assert counted <= sum(money.values())
+    os.kill(pid, signal.SIGTERM)
+    made.ask({"wait": pid})
+
+
+def _money(client: Client) -> dict[str, float]:
+    shared = client.get("/status").raise_for_status().json()["shared_budget"]
+    return {name: shared[name] for name in ("spent", "reserved")}
