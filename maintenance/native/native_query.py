@@ -16,6 +16,7 @@ from freshkeeper.maintenance.native.join_inputs import Relation, WindowInput
 from freshkeeper.maintenance.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
 from freshkeeper.maintenance.native.moving_window import MovingWindow
 from freshkeeper.maintenance.native.native_plan import Plan, WindowPattern
+from freshkeeper.maintenance.native.shared_windows import SharedWindows, slot_contents
 from freshkeeper.maintenance.native.solution_table import SolutionTable
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.static_parts import relations
@@ -188,20 +189,22 @@ class NativeAnswers:
 
 
 def native_query(
-    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary, tells_all: bool = False
+    query: Query,
+    plan: Plan,
+    graphs: Graphs,
+    start: int,
+    name: str,
+    dictionary: Dictionary,
+    tells_all: bool = False,
+    windows: SharedWindows | None = None,
 ) -> ContinuousQuery:
     """A query that runs by its plan."""
     counts = plan.head.grouping is None or plan.head.grouping.counts
     if counts and moves_with_elements(query) and not tells_all:
         return _moving_query(query, plan, graphs, start, name, dictionary)
-    contents, static = slot_contents(query, start, dictionary), StaticGraphs.of(graphs, dictionary)
+    contents, static = slot_contents(query, start, dictionary, windows), StaticGraphs.of(graphs, dictionary)
     answers = NativeAnswers(query, plan, contents, static, dictionary, tells_all=tells_all)
     return continuous(answers, graphs, start, name)
-
-
-def slot_contents(query: Query, start: int, dictionary: Dictionary) -> list[Content]:
-    """The windows of a query, their triples in slots."""
-    return [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]
 
 
 def continuous(answers: NativeAnswers, graphs: Graphs, start: int, name: str) -> ContinuousQuery:

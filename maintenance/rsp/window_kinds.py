@@ -30,13 +30,18 @@ class TimeContent(Content):
             return None if waiting is None else waiting + self._later
         return self.moved + self.window.step if self.moved != NEVER else None
 
+    def reached(self, now: int) -> int | None:
+        """The last own instant at or before `now`; None where it has moved there already."""
+        if self.window.step is None:
+            return now
+        if self.moved == NEVER or now < self.moved + self.window.step:
+            return None
+        return self.start + (now - self.start) // self.window.step * self.window.step
+
     def move(self, now: int) -> Move:
         """To the last own instant at or before `now`."""
-        to = now
-        if self.window.step is not None:
-            if self.moved == NEVER or now < self.moved + self.window.step:
-                return STILL
-            to = self.start + (now - self.start) // self.window.step * self.window.step
+        if (to := self.reached(now)) is None:
+            return STILL
         until = to + 1 - self._later
         oldest = until - (self.window.range or 0)
         self.held.leave(oldest)

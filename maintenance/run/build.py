@@ -9,12 +9,13 @@ from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.matched_queries import FEWEST, matched_queries
 from freshkeeper.maintenance.native.moving_query import MovingQuery
 from freshkeeper.maintenance.native.native_plan import plan_of
-from freshkeeper.maintenance.native.native_query import continuous, native_query, slot_contents
+from freshkeeper.maintenance.native.native_query import continuous, native_query
 from freshkeeper.maintenance.native.pattern_set import PatternSet
 from freshkeeper.maintenance.native.plan_head import NotNativeError
 from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers
 from freshkeeper.maintenance.native.service_changes import ServiceChanges
 from freshkeeper.maintenance.native.service_groups import ServiceGroups
+from freshkeeper.maintenance.native.shared_windows import SharedWindows, slot_contents
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.native.templates import template_query
 from freshkeeper.maintenance.query.model import Form, Operator, Query
@@ -22,6 +23,7 @@ from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
 from freshkeeper.maintenance.rsp.local_query import LocalQuery
 from freshkeeper.maintenance.rsp.window_dataset import Graphs
 from freshkeeper.maintenance.rsp.window_kinds import content_of
+from freshkeeper.maintenance.service.dispatcher import Dispatcher
 from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service_join.federated_query import FederatedQuery
 from freshkeeper.maintenance.service_join.from_view import FromView
@@ -64,11 +66,13 @@ def build_all(
     failed: Callable[[Registration, Exception], None] | None = None,
     quiet: bool = False,
     views: Views | None = None,
+    windows: SharedWindows | None = None,
 ) -> list[ContinuousQuery]:
     """The queries of one run: SERVICE patterns that are the same have one view, and a shared budget is all theirs.
 
     `failed` is told of a query that cannot be built, and the others are; without it that ends the building. `quiet`
-    ones may leave out evaluations without answers. `views` are those of a service, whose queries come one by one.
+    ones may leave out evaluations without answers. `views` and `windows` are those of a service, whose queries come one
+    by one.
     """
     ids = Dictionary() if dictionary is None else dictionary
     static = StaticGraphs.of(graphs or {}, ids)
@@ -92,7 +96,7 @@ def build_all(
     planned: list[tuple[Registration, Callable[[], ContinuousQuery] | None]] = []
     for each in registrations:
         if each.name not in matched:
-            planned.append((each, tried(each, partial(_planned, each, static, start, views, evaluator, ids))))
+            planned.append((each, tried(each, partial(_planned, each, static, start, views, evaluator, ids, windows))))
         elif each is next(iter(matched.values())):
             queries = {name: one.query for name, one in matched.items()}
             planned.append((each, partial(matched_queries, queries, ids, start, cut)))
@@ -122,6 +126,7 @@ def _planned(
     views: "Views",
     evaluator: EvaluatorKind,
     dictionary: Dictionary,
+    windows: SharedWindows | None,
 ) -> Callable[[], ContinuousQuery]:
     """How a query is made when it is known what the others are."""
     if registration.template is not None:
@@ -132,7 +137,7 @@ def _planned(
         raise ConfigError("the query cannot run natively: its evaluations have limits")
     if evaluator is not EvaluatorKind.SNAPSHOT and not registration.limits:
         try:
-            return _native(registration, graphs, start, views, dictionary)
+            return _native(registration, graphs, start, views, dictionary, windows)
         except NotNativeError as reason:
             if evaluator is EvaluatorKind.NATIVE:
                 raise ConfigError(f"the query cannot run natively: {reason.within(query)}") from None
@@ -155,7 +160,12 @@ def _has_plan(query: Query, graphs: Graphs) -> bool:
 
 
 def _native(
-    registration: Registration, graphs: Graphs, start: int, views: "Views", dictionary: Dictionary
+    registration: Registration,
+    graphs: Graphs,
+    start: int,
+    views: "Views",
+    dictionary: Dictionary,
+    windows: SharedWindows | None,
 ) -> Callable[[], ContinuousQuery]:
     """How a query is made that runs by a plan; NotNativeError where there is none."""
     query, settings, name = registration.query, registration.settings, registration.name
@@ -165,9 +175,9 @@ def _native(
     if tells_all and query.form is Form.CONSTRUCT:
         raise NotNativeError(f"the state keeps the solutions that {query.operator} compares, and CONSTRUCT shows none")
     if not plan.services:
-        return partial(native_query, query, plan, graphs, start, name, dictionary, tells_all)
+        return partial(native_query, query, plan, graphs, start, name, dictionary, tells_all, windows)
     checked = _check_native(query, settings)
-    contents = slot_contents(query, start, dictionary)
+    contents = slot_contents(query, start, dictionary, None if _waits(query, views.sources) else windows)
     services = QueryServices(registration, checked, contents, start, views).planned()
 
     def made() -> ContinuousQuery:
@@ -182,6 +192,12 @@ def _native(
         return continuous(answers, graphs, start, name)
 
     return made
+
+
+def _waits(query: Query, sources: Mapping[str, Source]) -> bool:
+    """Whether an evaluation may have to wait for a source while others go on."""
+    asked = [sources.get(one.endpoint or "") for one in query.outer_services]
+    return any(source is not None and isinstance(source.transport, Dispatcher) for source in asked)
 
 
 def _check_native(query: Query, settings: MaintenanceSettings | None) -> MaintenanceSettings:

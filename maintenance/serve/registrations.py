@@ -8,6 +8,7 @@ from freshkeeper.maintenance.budget.shared_budget import Member
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.native.explain_plan import explain_plan
+from freshkeeper.maintenance.native.shared_windows import SharedWindows
 from freshkeeper.maintenance.native.static_graphs import StaticGraphs
 from freshkeeper.maintenance.query.explain import explain
 from freshkeeper.maintenance.query.model import Operator, Query, WindowKind
@@ -69,6 +70,8 @@ class Registrations:
     most: int = 1_000
     longest: int = 100_000
     """characters of a query"""
+    windows: SharedWindows = field(default_factory=SharedWindows)
+    """those that one more query may have"""
     all: dict[str, Registered] = field(default_factory=dict)
     running: dict[str, ContinuousQuery] = field(default_factory=dict)
     _used: dict[str, list[tuple[str, ServiceView]]] = field(default_factory=dict)
@@ -117,7 +120,11 @@ class Registrations:
         had = len(self.state.views)
         views = Views(self.sources, patterns=one.first)
         (built,) = build_all(
-            [Registration(query, one.name, self.settings)], self.graphs, dictionary=self.dictionary, views=views
+            [Registration(query, one.name, self.settings)],
+            self.graphs,
+            dictionary=self.dictionary,
+            views=views,
+            windows=self.windows,
         )
         progress = self.progress(one.name)
         built.done = self._answered(query, progress)

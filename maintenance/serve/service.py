@@ -246,7 +246,7 @@ class Service:
             if pushed is not None:
                 self._take(*pushed)
             elif silent is not None:
-                self._deliver(self._engine.silent(silent))
+                self._fall_silent(silent)
             elif self._engine.waits():
                 self._deliver(self._engine.land())
         self._deliver(self._engine.settle())
@@ -291,11 +291,19 @@ class Service:
         return future.result()
 
     def _take(self, stream: str, batch: Columns, size: int) -> None:
-        self._deliver(self._engine.push(stream, batch))
+        self._hand_on(stream, batch)
         with self._intake:
             self._waiting -= size
             if self.log.size > self.segment and not self._todo:
                 self._history.roll(self.log, self.queries, self._engine.inputs)
+
+    def _hand_on(self, stream: str, batch: Columns) -> None:
+        self.queries.windows.close()
+        self._deliver(self._engine.push(stream, batch))
+
+    def _fall_silent(self, stream: str) -> None:
+        self.queries.windows.close()
+        self._deliver(self._engine.silent(stream))
 
     def _deliver(self, results: Iterable[Result]) -> None:
         """Each is out before it counts as answered."""
@@ -380,10 +388,10 @@ class Service:
                 if (reader := self._readers.get(head["stream"])) is not None:
                     batch = reader.read(record.body)
                     self._history.pushed(head, len(batch))
-                    self._deliver(self._engine.push(head["stream"], batch))
+                    self._hand_on(head["stream"], batch)
             elif head["do"] == "silent":
                 if head["stream"] in self._readers:
-                    self._deliver(self._engine.silent(head["stream"]))
+                    self._fall_silent(head["stream"])
             elif head["do"] == "register":
                 one = self.queries.known(Registered.read(head))
                 if one.number not in gone:
