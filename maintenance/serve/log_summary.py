@@ -52,6 +52,7 @@ class History:
             "latest": latest,
             "counts": counts,
             "passed": {one.name: one.order.watermark for one in inputs},
+            "silent": [one.name for one in inputs if one.idle],
             "queries": queries.written,
             "next": queries.next,
             "producers": self.producers,

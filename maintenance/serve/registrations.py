@@ -1,6 +1,7 @@
 """The queries of a service by name: how each is built, what its views are called in the state, how far it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -112,6 +113,17 @@ class Registrations:
                 "again whenever what it used is over)"
             )
         return query
+
+    @contextmanager
+    def with_more(self, streams: Mapping[str, object], sources: Mapping[str, Source]) -> Iterator[None]:
+        """Queries may name these from now on; if something goes wrong meanwhile, they may not."""
+        before = self.streams, self.sources
+        self.streams, self.sources = {**self.streams, **streams}, {**self.sources, **sources}
+        try:
+            yield
+        except BaseException:
+            self.streams, self.sources = before
+            raise
 
     def build(self, one: Registered) -> ContinuousQuery:
         """Make it run; what is wrong with it is told."""

@@ -1,9 +1,10 @@
 """A config that is read again while its service runs: on SIGHUP, or when its files have changed.
 
-Queries, words, and what limits requests are taken at once; what else has changed waits for a restart, and that is said.
+Queries, words, what limits requests, and streams and sources that are new are taken at once; what else has changed
+waits for a restart, and that is said.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -13,11 +14,14 @@ from freshkeeper.maintenance.run.graph_watch import Stamp, stamp_of
 from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
-from freshkeeper.maintenance.serve.starting import take_queries
+from freshkeeper.maintenance.serve.starting import sources_of, take_queries
+from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.policies.errors import FreshkeeperError
 
 AT_ONCE = ("queries", "token", "read_token", "largest_body", "longest_query", "most_queries", "most_listeners", "watch")
 """Keys that need no restart."""
+GROWING = ("streams", "sources")
+"""Keys of which what is new needs none."""
 OF_DIRECTORY = 2_000
 """Milliseconds between two looks at a directory of configs."""
 
@@ -33,6 +37,8 @@ class Reloading:
     door: Door
     host: str
     tell: Callable[[str], None]
+    more: Callable[[ServeConfig, Sequence[str], Mapping[str, Source]], None] = field(default=lambda *_: None)
+    """is told of streams and sources that are new, once queries know them: who reads streams, who traces requests"""
     asked: Event = field(default_factory=Event)
     """set by whoever wants it to be read now; a signal handler may"""
     _over: bool = False
@@ -55,7 +61,7 @@ class Reloading:
         try:
             config = read_config(self.path, self.said)
             guard = Guard.of(self.host, config.token, config.read_token)
-            done = take_queries(self.door.service, config)
+            done = self._take(config)
         except FreshkeeperError as error:
             self.tell(f"nothing is reloaded: {error}")
             return
@@ -64,12 +70,37 @@ class Reloading:
         )  # fmt: skip
         queries = self.door.service.queries
         queries.most, queries.longest = config.most_queries, config.longest_query
-        later = [key for key in ServeConfig.model_fields if getattr(config, key) != getattr(self.config, key)]
+        later = [key for key in ServeConfig.model_fields if getattr(config, key) != getattr(self._known(config), key)]
         waiting = ", ".join(key for key in later if key not in AT_ONCE)
-        self.config = config.model_copy(update={key: getattr(self.config, key) for key in later if key not in AT_ONCE})
+        known = {key: getattr(self._known(config), key) for key in later if key not in AT_ONCE}
+        self.config = config.model_copy(update=known)
         self.tell(
             "reloaded" + "".join(f"; {one}" for one in done) + (f"; after a restart: {waiting}" if waiting else "")
         )
+
+    def _take(self, config: ServeConfig) -> list[str]:
+        """Streams and sources that are new, and queries; what was done."""
+        service, new = self.door.service, {key: _new(self.config, config, key) for key in GROWING}
+        sources = sources_of(config, new["sources"])
+        delays = {name: config.streams[name].delay for name in new["streams"]}
+        try:
+            with service.queries.with_more(delays, sources):
+                done = take_queries(service, config, lambda: service.add_streams(delays))
+        except BaseException:
+            for source in sources.values():
+                source.transport.close()
+            raise
+        self.door.streams = {**self.door.streams, **{name: config.streams[name] for name in delays}}
+        self.more(config, new["streams"], sources)
+        return [*(f"new {key}: {', '.join(names)}" for key, names in new.items() if names), *done]
+
+    def _known(self, config: ServeConfig) -> ServeConfig:
+        """What is in use, with the streams and sources that are taken from a new config."""
+        grown = {key: {**getattr(self.config, key)} for key in GROWING}
+        for key, names in ((key, _new(self.config, config, key)) for key in GROWING):
+            grown[key] |= {name: getattr(config, key)[name] for name in names}
+        taken = {name: one for name, one in config.volatile.items() if name in _new(self.config, config, "sources")}
+        return self.config.model_copy(update={**grown, "volatile": {**self.config.volatile, **taken}})
 
     def _live(self) -> None:
         while not self._over:
@@ -95,3 +126,8 @@ class Reloading:
         files = [one.query for one in self.config.queries.values() if "{" not in one.query]
         places = dict.fromkeys([self.path, *map(Path, files), *(Path(file).parent for file in files)])
         return tuple(stamp_of(path) for path in places)
+
+
+def _new(before: ServeConfig, now: ServeConfig, key: str) -> list[str]:
+    """What is by name in one config and was in none before."""
+    return [name for name in getattr(now, key) if name not in getattr(before, key)]

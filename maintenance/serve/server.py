@@ -1,5 +1,6 @@
 """A service on its port until it is told to stop: what is being answered is answered, and what was taken is kept."""
 
+import logging
 import os
 import signal
 import socket
@@ -7,6 +8,7 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,6 +30,7 @@ from freshkeeper.maintenance.serve.service_numbers import ServiceNumbers
 from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.starting import start
 from freshkeeper.maintenance.serve.warm_up import warm_up
+from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service_join.maintenance_settings import Observer
 from freshkeeper.policies.errors import ConfigError
 
@@ -41,6 +44,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
         super().__init__(config)
         self._ending = ending
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal ends it in peace, the second at once."""
@@ -96,7 +100,8 @@ def serve(
             server = Server(plain, door.end)
             service.when_broken = lambda: server.handle_exit(0, None)
             if path is not None:
-                held.callback(Reloading(path, said or {}, config, door, host, tell, hung_up).close)
+                more = partial(_follow_more, doors, traces)
+                held.callback(Reloading(path, said or {}, config, door, host, tell, more, hung_up).close)
             server.run(sockets=[bound])
             tell("stopping: what is being evaluated is finished, and its answers go out")
         finally:
@@ -104,6 +109,22 @@ def serve(
         if service.broken is not None:
             raise service.broken
     tell("stopped: what was acknowledged is kept")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether what the HTTP server logs is worth a line: a socket that is refused with a reason is not."""
+    return "without completing handshake" not in record.getMessage()
+
+
+def _follow_more(
+    doors: Doors, traces: Traces | None, config: ServeConfig, streams: Sequence[str], sources: Mapping[str, Source]
+) -> None:
+    """Read streams that are new where they are read, and trace requests to sources that are new."""
+    for name in streams:
+        if config.streams[name].reads:
+            doors.incoming.add(name, config.streams[name].reads)
+    if traces is not None:
+        traces.follow(sources)
 
 
 def _on_hangup(ask: Callable[[], None]) -> None:

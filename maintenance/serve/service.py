@@ -103,10 +103,6 @@ class Service:
         self._engine = OverlappingEngine([], False, Inputs(self.gap), self._failed)
         self._history = History()
         self._readers: dict[str, ColumnLines] = {}
-        for name, delay in self.streams.items():
-            self._engine.listen(name, Elements(()), delay)
-            lines = TimedLines(name, _unopened, steps=Steps(self.gap))
-            self._readers[name] = ColumnLines(lines, self.queries.dictionary)
         self._replay()
         self._heard = dict.fromkeys(self.streams, time.monotonic())
         self._thread = threading.Thread(target=self._live, name="engine", daemon=True)
@@ -149,6 +145,10 @@ class Service:
     def register(self, name: str, text: str, dialect: str = "", configured: bool = False) -> Registered:
         """One more query, from the elements on that come from now on; if `configured`, it goes with the config."""
         return self._ask(lambda: self._register(self.queries.new(name, text, dialect, configured)))
+
+    def add_streams(self, streams: Mapping[str, int]) -> None:
+        """More of them, with how late their elements may come; until one speaks it holds nobody back."""
+        self._ask(lambda: self._add_streams(streams))
 
     def check(self, text: str, dialect: str = "") -> None:
         """Whether a query could be registered."""
@@ -337,6 +337,19 @@ class Service:
         self.queries.running[one.name] = query
         self.failures.pop(one.name, None)
 
+    def _listen(self, name: str) -> None:
+        self._engine.listen(name, Elements(()), self.streams[name])
+        lines = TimedLines(name, _unopened, steps=Steps(self.gap))
+        self._readers[name] = ColumnLines(lines, self.queries.dictionary)
+
+    def _add_streams(self, streams: Mapping[str, int]) -> None:
+        """A service that begins again has them from its config, and here in the log when that was."""
+        for name, delay in streams.items():
+            self.log.append(Record({"do": "listen", "stream": name}))
+            self.streams = {**self.streams, name: delay}
+            self._heard[name] = time.monotonic()
+            self._listen_later(name)
+
     def _delete(self, one: Registered, logged: bool = False) -> None:
         if not logged:
             self.log.append(Record({"do": "delete", "number": one.number}))
@@ -376,8 +389,7 @@ class Service:
 
     def _replay(self) -> None:
         """Everything that was acknowledged, again; of queries that are no more there is nothing to do."""
-        gone = {record.head["number"] for record in self.log.records() if record.head["do"] == "delete"}
-        begun = False
+        gone, begun = self._look_ahead(), False
         for record in self.log.records():
             head = record.head
             if head["do"] == "snapshot":
@@ -392,6 +404,8 @@ class Service:
             elif head["do"] == "silent":
                 if head["stream"] in self._readers:
                     self._fall_silent(head["stream"])
+            elif head["do"] == "listen":
+                self._listen_later(head["stream"])
             elif head["do"] == "register":
                 one = self.queries.known(Registered.read(head))
                 if one.number not in gone:
@@ -402,11 +416,36 @@ class Service:
                 {"pause": self._pause, "resume": self._resume}[head["do"]](one, logged=True)
             begun = True
 
+    def _look_ahead(self) -> set[int]:
+        """Listen to all streams but those that come later in the log; the numbers of queries that are no more."""
+        gone, later, known = set[int](), set[str](), set[str]()
+        for place, record in enumerate(self.log.records()):
+            head = record.head
+            if head["do"] == "delete":
+                gone.add(head["number"])
+            elif head["do"] == "listen":
+                later.add(head["stream"])
+            elif head["do"] == "snapshot" and not place:
+                known = set(head["passed"])
+        for name in self.streams:
+            if name not in later - known:
+                self._listen(name)
+        return gone
+
+    def _listen_later(self, name: str) -> None:
+        """To a stream that was added while others were there already."""
+        if name in self.streams and name not in self._readers:
+            self._listen(name)
+            self._fall_silent(name)
+
     def _go_on(self, snapshot: Mapping[str, Any], gone: set[int]) -> None:
         """What came before a segment, as far as it still matters."""
         for name, passed in snapshot["passed"].items():
             if name in self._readers:
                 self._engine.inputs.named(name).order.go_on(passed)
+        for name in snapshot.get("silent", ()):
+            if name in self._readers:
+                self._engine.inputs.named(name).idle = True
         self.queries.next = snapshot["next"]
         for written in snapshot["queries"]:
             one = self.queries.known(Registered.read(written))

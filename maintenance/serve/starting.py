@@ -1,6 +1,6 @@
 """From the config of a service to one that works."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
             state=state,
         )
         queries = Registrations(
-            settings, _sources(config), graphs, delays, state, AnswerLog(config.state / "answers"),
+            settings, sources_of(config, config.sources), graphs, delays, state, AnswerLog(config.state / "answers"),
             config.dialect, config.most_queries, config.longest_query,
         )  # fmt: skip
         service = Service(queries, delays, ServiceLog(config.state / "log"), config.gap, journal, idle)
@@ -66,10 +66,10 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
     return service
 
 
-def take_queries(service: Service, config: ServeConfig) -> list[str]:
+def take_queries(service: Service, config: ServeConfig, checked: Callable[[], None] = lambda: None) -> list[str]:
     """The config's queries: new ones are registered, changed ones replaced, those that are gone deleted; what was done.
 
-    Nothing is done if any of them is wrong.
+    Nothing is done if any of them is wrong; `checked` is called when none is.
     """
     wanted = {name: (read_text(one.query), one.dialect) for name, one in config.queries.items()}
     known = service.queries.all
@@ -81,6 +81,7 @@ def take_queries(service: Service, config: ServeConfig) -> list[str]:
             service.check(*wanted[name])
         except FreshkeeperError as error:
             raise ConfigError(f"queries.{name}: {error}") from None
+    checked()
     for name in [*gone, *changed]:
         service.delete(name)
     for name in [*changed, *new]:
@@ -100,14 +101,15 @@ def _budget(config: ServeConfig, state: State) -> BudgetRule | SharedBudget:
     return shared
 
 
-def _sources(config: ServeConfig) -> dict[str, Source]:
+def sources_of(config: ServeConfig, names: Iterable[str]) -> dict[str, Source]:
+    """Some of a config's sources."""
+    wanted = {name: config.sources[name] for name in names}
     found = {
         name: source_of(written) if isinstance(written, SourceConfig) else load_source(written)
-        for name, written in config.sources.items()
+        for name, written in wanted.items()
     }
-    return found | {
-        name: replace(found[name], volatile=tuple(predicates)) for name, predicates in config.volatile.items()
-    }
+    volatile = {name: tuple(predicates) for name, predicates in config.volatile.items() if name in found}
+    return found | {name: replace(found[name], volatile=predicates) for name, predicates in volatile.items()}
 
 
 def _told(config: ServeConfig) -> dict[str, Any]:

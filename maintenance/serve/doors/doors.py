@@ -40,7 +40,6 @@ class Doors:
             status.gap(stream, service.stream(stream)["watermark"], None, why)
 
         incoming = Incoming(service, addresses, tell, gap)
-        service.links = incoming.links
         outgoing = []
         for name, one in config.outputs.items():
             for query in one.queries:

@@ -36,9 +36,7 @@ class Incoming:
 
     def __post_init__(self) -> None:
         for name, written in self.addresses.items():
-            feed = Feed(address_of(written), OnLoss.RECONNECT, self.tell, self.service.place(name))
-            feed.missed = partial(self.gap, name)
-            self._feeds[name] = feed
+            self._open(name, written)
 
     @property
     def links(self) -> dict[str, LinkStatus]:
@@ -48,9 +46,11 @@ class Incoming:
     def start(self) -> None:
         """Begin to read."""
         for name, feed in self._feeds.items():
-            thread = threading.Thread(target=self._read, args=(name, feed), name=f"stream {name}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._begin(name, feed)
+
+    def add(self, name: str, written: str) -> None:
+        """One more, from now on."""
+        self._begin(name, self._open(name, written))
 
     def stop(self) -> None:
         """Nothing more is read; what was, is in the log."""
@@ -62,6 +62,18 @@ class Incoming:
             feed.stop()
         for thread in self._threads:
             thread.join(PATIENCE)
+
+    def _open(self, name: str, written: str) -> Feed:
+        feed = Feed(address_of(written), OnLoss.RECONNECT, self.tell, self.service.place(name))
+        feed.missed = partial(self.gap, name)
+        self._feeds = {**self._feeds, name: feed}
+        self.service.links = self.links
+        return feed
+
+    def _begin(self, name: str, feed: Feed) -> None:
+        thread = threading.Thread(target=self._read, args=(name, feed), name=f"stream {name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _read(self, name: str, feed: Feed) -> None:
         while not feed.stopped:

@@ -1,5 +1,6 @@
 """Configs of services: directories, reloading, TLS, what is refused before anything listens."""
 
+import json
 import signal
 import socket
 import ssl
@@ -8,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import httpx
 import pytest
@@ -21,6 +23,7 @@ from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
 from freshkeeper.maintenance.serve.server import opened, serve
 from freshkeeper.policies.errors import ConfigError
 
+Reloaded: TypeAlias = tuple[Callable[[], tuple[str, dict[str, str]]], Door]
 MAIN = f"streams: [{POSTS}]\nlisten: 127.0.0.1:0\nsources:\n  {E}blog: {{data: blog.ttl, volatile: '{E}followers'}}\n"
 BLOG = f"@prefix : <{E}> . :jazz :discussedBy :ann . :ann :followers 10 ."
 
@@ -104,9 +107,76 @@ def test_queries_of_a_config_come_change_and_go(
     assert again() == ("reloaded; deleted: topics, reach; after a restart: budget", {"mine": TOPICS})
 
 
-def test_a_mistake_leaves_everything_as_it_is(
-    place: Path, reloaded: tuple[Callable[..., tuple[str, dict[str, str]]], Door]
-) -> None:
+MORE = f"{E}more"
+OF_MORE = TOPICS.replace(":posts", "<" + MORE + ">")
+CITY = f"""PREFIX : <{E}> REGISTER RSTREAM :living AS SELECT ?topic ?n
+FROM NAMED WINDOW :w ON <{MORE}> [RANGE PT2S STEP PT1S]
+{{ WINDOW :w {{ ?post :topic ?topic }} SERVICE :city {{ ?topic :in ?city . ?city :people ?n }} }}"""
+
+
+def instants(door: Door, query: str) -> list[int]:
+    """Of its answers so far."""
+    text = (door.service.queries.answers.directory / f"{query}.ndjson").read_text()
+    return [json.loads(line)["t"] for line in text.splitlines()]
+
+
+def test_streams_and_sources_that_are_new_are_taken_and_hold_nobody_back(place: Path, reloaded: Reloaded) -> None:
+    again, door = reloaded
+    service = door.service
+    service.push(POSTS, posts(500, 1500, 2500).encode())
+    (place / "city.ttl").write_text(f"@prefix : <{E}> . :jazz :in :basel . :basel :people 177 .")
+    (place / "more.yaml").write_text("largest_body: 99\n")
+    streams = f"{{{POSTS}: 0, {MORE}: 500ms}}"
+    sources = f"  {E}city: {{data: city.ttl, volatile: '{E}people'}}\n"
+    (place / "main.yaml").write_text(MAIN.replace(f"[{POSTS}]", streams) + sources)
+    (place / "queries.yaml").write_text("queries: {topics: topics.rspql, more: more.rspql, city: city.rspql}\n")
+    (place / "more.rspql").write_text(OF_MORE)
+    (place / "city.rspql").write_text(CITY)
+    assert again()[0] == f"reloaded; new streams: {MORE}; new sources: {E}city; new: more, city"
+    assert again()[0] == "reloaded"
+    service.push(POSTS, posts(3500, 4500).encode())
+    assert service.settled() == 4500
+    service.push(MORE, posts(4600, 7600).encode())
+    service.push(POSTS, posts(7500).encode())
+    service.settled()
+    assert (instants(door, "topics")[-1], instants(door, "more")[-1]) == (7000, 7000)
+    door.service.close()
+    once = {name: instants(door, name) for name in ("topics", "more", "city")}
+    begun_again = opened(read_config(place, {}), Guard(None, None))
+    begun_again.service.push(POSTS, posts(9500).encode())
+    begun_again.service.push(MORE, posts(9600).encode())
+    begun_again.service.settled()
+    begun_again.service.close()
+    assert {name: instants(door, name) for name in once} == {
+        name: list(range(first[0], 9_001, 1000)) for name, first in once.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (f"streams: {{{MORE}: soon}}", "soon"),
+        (f"sources: {{{E}city: {{data: nowhere.ttl}}}}", "nowhere.ttl"),
+        (f"queries: {{wrong: 'SELECT * {{ WINDOW <{MORE}> {{ ?s'}}", "queries.wrong"),
+    ],
+)
+def test_a_mistake_beside_new_streams_takes_none(place: Path, reloaded: Reloaded, wrong: str, said: str) -> None:
+    again, door = reloaded
+    (place / "main.yaml").write_text(MAIN.replace(f"streams: [{POSTS}]\n", "").split("sources:")[0])
+    kept = f"streams: {{{POSTS}: 0, {MORE}: 0}}\nsources: {{{E}blog: {{data: blog.ttl, volatile: '{E}followers'}}}}\n"
+    key = wrong.partition(":")[0]
+    lines = [line for line in kept.splitlines() if not line.startswith(key)]
+    (place / "more.yaml").write_text("\n".join([*lines, wrong]) + "\n")
+    if key == "queries":
+        (place / "queries.yaml").unlink()
+    told = again()[0]
+    assert told.startswith("nothing is reloaded: ")
+    assert said in told
+    assert list(door.service.streams) == list(door.service.queries.streams) == list(door.streams) == [POSTS]
+    assert list(door.service.queries.sources) == [f"{E}blog"]
+
+
+def test_a_mistake_leaves_everything_as_it_is(place: Path, reloaded: Reloaded) -> None:
     again, _ = reloaded
     (place / "topics.rspql").write_text("SELECT * { ?s")
     said, queries = again()
