@@ -2,6 +2,8 @@
 
 import hmac
 import stat
+from base64 import urlsafe_b64decode
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -15,6 +17,8 @@ from freshkeeper.policies.errors import ConfigError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SHORTEST = 16
+PROTOCOL, BEARER = "freshkeeper", "bearer"
+"""What a browser may offer for a WebSocket: the protocol, and bearer.WORD with the word in base64url."""
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
@@ -50,8 +54,7 @@ class Guard:
                     f"{host} is no name of this machine for itself, and without token nobody else may ask",
                 )
             return
-        kind, _, brought = request.headers.get("authorization", "").partition(" ")
-        word = brought.strip().encode() if kind.lower() == "bearer" else b""
+        word = _brought(request)
         may_write = hmac.compare_digest(word, self.write)
         may_read = may_write or (self.read is not None and hmac.compare_digest(word, self.read))
         if role is Role.WRITE and may_read and not may_write:
@@ -60,6 +63,19 @@ class Guard:
             raise Problem(
                 HTTPStatus.UNAUTHORIZED, "bring the word of the service: Authorization: Bearer WORD", CHALLENGE
             )
+
+
+def _brought(request: HTTPConnection) -> bytes:
+    """The word that a request brings; empty where it brings none."""
+    kind, _, word = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return word.strip().encode()
+    for offered in request.scope.get("subprotocols", ()):  # of a WebSocket: a browser can say nothing else there
+        kind, _, word = offered.partition(".")
+        if kind == BEARER:
+            with suppress(ValueError):
+                return urlsafe_b64decode(word + "=" * (-len(word) % 4))
+    return b""
 
 
 def _name_of(host: str) -> str:

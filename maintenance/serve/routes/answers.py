@@ -13,6 +13,7 @@ from freshkeeper.maintenance.serve.door import Door, wants
 from freshkeeper.maintenance.serve.listening import Listening
 from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Given, Role, operation
 from freshkeeper.maintenance.serve.problems import told
+from freshkeeper.maintenance.serve.security import PROTOCOL
 from freshkeeper.maintenance.settings.validation import validated
 
 KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -80,7 +81,7 @@ async def socket(door: Door, websocket: WebSocket) -> None:
     except Exception as error:
         await websocket.send_denial_response(await told(websocket, error))
         return
-    await websocket.accept()
+    await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope["subprotocols"] else None)
     listening = Listening(door.service.queries.answers, one.name, given.since)
     sending = asyncio.create_task(_messages(door, websocket, listening))
     try:

@@ -217,6 +217,14 @@ def test_a_service_that_goes_away_is_missed_and_found_again(seen: Page, tmp_path
         assert seen.shows(".answers td", "rock")
 
 
+SOCKET = """new Promise((done) => {
+    const address = location.href.replace("http", "ws") + "queries/topics/answers";
+    const socket = new WebSocket(address, ["freshkeeper", "bearer." + %s]);
+    socket.onopen = () => done(socket.protocol);
+    socket.onerror = () => done("refused");
+})"""
+
+
 def test_a_word_is_asked_for_and_kept_in_the_tab_alone(seen: Page, tmp_path: Path) -> None:
     with served(configured(tmp_path), Guard(b"w" * 16, None)) as client:
         seen.open(f"{client.base_url}/")
@@ -230,6 +238,10 @@ def test_a_word_is_asked_for_and_kept_in_the_tab_alone(seen: Page, tmp_path: Pat
         assert seen.shows("#connection", "live")
         kept = "[sessionStorage.length, localStorage.length, document.cookie, location.search + location.hash]"
         assert seen.tell(kept) == [1, 0, "", ""]
+        client.headers["Authorization"] = "Bearer " + "w" * 16
+        client.register("topics", TOPICS)
+        assert seen.tell(SOCKET % "btoa('w'.repeat(16)).replaceAll('=', '')") == "freshkeeper"
+        assert seen.tell(SOCKET % "'eA'") == "refused"
         seen.click("#add")
         seen.click("#register button.main")
         assert seen.shows(".query .name", "query-1")

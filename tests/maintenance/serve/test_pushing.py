@@ -1,6 +1,7 @@
 """What may be pushed in which form, and listening over a WebSocket."""
 
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 from serving import POSTS, TOPICS, Client, E, configured, posts, served
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from freshkeeper.maintenance.serve.push_formats import as_lines
+from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
@@ -116,11 +119,38 @@ def test_answers_come_over_a_websocket(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("path", "status"), [("topic", 404), ("topics/x", 403), ("topics/answers?after=x", 400)])
-def test_a_socket_that_cannot_be_is_refused(client: Client, path: str, status: int) -> None:
+def test_a_socket_that_cannot_be_is_refused(
+    client: Client, path: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     path = path if "/" in path else f"{path}/answers"
     with pytest.raises(InvalidStatus) as refused, connect(f"{socket_of(client)}/queries/{path}"):
         pass
     assert refused.value.response.status_code == status
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("uvicorn")] == []
+
+
+WORD, READER = b"w" * 15 + b"\xff\xfe", b"r/+" * 6
+
+
+def bearer(word: bytes) -> Subprotocol:
+    return Subprotocol("bearer." + urlsafe_b64encode(word).decode().rstrip("="))
+
+
+def test_a_socket_brings_the_word_as_browsers_can(tmp_path: Path) -> None:
+    known = {"Authorization": f"Bearer {READER.decode()}"}
+    with served(configured(tmp_path, queries={"topics": TOPICS}), Guard(WORD, READER)) as client:
+        address = f"{socket_of(client)}/queries/topics/answers"
+        for word in (WORD, READER):
+            with connect(address, subprotocols=[Subprotocol("freshkeeper"), bearer(word)]) as socket:
+                assert socket.subprotocol == "freshkeeper"
+        with connect(address, additional_headers=known) as socket:
+            assert socket.subprotocol is None
+        for offered in (None, [bearer(b"x" * 17)], [Subprotocol("bearer.a")], [Subprotocol("freshkeeper")]):
+            with pytest.raises(InvalidStatus) as refused, connect(address, subprotocols=offered):
+                pass
+            assert refused.value.response.status_code == 401
+        kept = {"Sec-WebSocket-Protocol": bearer(WORD)}
+        assert client.get("/queries", headers=kept).status_code == 401, "a request brings it as a header"
 
 
 def test_pages_of_others_may_not_ask(client: Client) -> None:
