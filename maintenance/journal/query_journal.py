@@ -18,6 +18,7 @@ from freshkeeper.maintenance.evaluation import Answers, Evaluation
 from freshkeeper.maintenance.files import PRIVATE, lock, make_directory, writing
 from freshkeeper.maintenance.journal.earlier_runs import keep_earlier
 from freshkeeper.maintenance.journal.journal import Buffer, read, remove, write, write_part
+from freshkeeper.maintenance.journal.retention import Retention
 from freshkeeper.maintenance.journal.rows import Rows, plain, written
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.journal.scripted_truth import Truth
@@ -39,6 +40,7 @@ class QueryJournal:
     directory: Path | None
     state: State | None = None
     about: About | None = None
+    retention: Retention = field(default_factory=Retention)
     _tables: dict[str, Buffer] = field(default_factory=dict)
     _lock: IO[str] | None = None
     _goes_on: bool = False
@@ -172,6 +174,7 @@ class QueryJournal:
                 if len(buffer):
                     write_part(self.directory, name, first, buffer.table())
                     self._tables[name] = Buffer(name)
+            self.retention.drop(self.directory, TABLES)
         if self.state is not None:
             self.state.settled(last)
         self._since = None

@@ -161,6 +161,12 @@ class ServeConfig(BaseModel):
     edges: Literal["kept", "refreshed"] = _as_run("edges")
     capacity: Annotated[int, Field(ge=1)] | None = _as_run("capacity")
     journal: Directory = _as_run("journal")
+    journal_age: Duration | None = Field(
+        default=None, description="how long parts of the journal are kept, as 30d; for ever unless said"
+    )
+    journal_largest: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="bytes of all parts of the journal at most; the oldest go"
+    )
     seed: Annotated[int, Field(ge=0)] = _as_run("seed")
     fragments: str = _as_run("fragments")
     outputs: dict[str, Annotated[OutputConfig, BeforeValidator(output_of)]] = Field(
@@ -180,6 +186,8 @@ class ServeConfig(BaseModel):
     def _makes_sense(self) -> Self:
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate and key are given together")
+        if self.journal is None and (self.journal_age is not None or self.journal_largest is not None):
+            raise ValueError("journal_age and journal_largest are of a journal: give its directory as journal")
         if self.weights and not self.shared:
             raise ValueError("weights are for a shared budget: say shared: true")
         if self.shared and self.target is not None:

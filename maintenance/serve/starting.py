@@ -10,6 +10,7 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.journal.query_journal import QueryJournal
+from freshkeeper.maintenance.journal.retention import Retention
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.native.dictionary import Dictionary
@@ -37,7 +38,8 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
         idle = None if config.idle is None else config.idle / 1000
         delays = {name: one.delay for name, one in config.streams.items()}
         about = About.of_queries(config.seed, "freshkeeper serve", _told(config))
-        journal = QueryJournal(config.seed, config.journal, state, about)
+        retention = Retention(config.journal_age, config.journal_largest)
+        journal = QueryJournal(config.seed, config.journal, state, about, retention)
         settings = MaintenanceSettings(
             PolicyName(config.policy),
             _budget(config, state),

@@ -57,6 +57,8 @@ def test_the_files_of_a_directory_are_one_config(place: Path) -> None:
         ("certificate: a.pem", "certificate and key are given together"),
         (f"weights: {{{E}blog: 2}}", "weights are for a shared budget"),
         ("watch: often", "watch"),
+        ("journal_age: 30d", "give its directory as journal"),
+        ("journal: there\njournal_largest: 0", "journal_largest"),
         ("strems: []", "did you mean 'streams'?"),
     ],
 )
