@@ -3,58 +3,27 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from calls import Call, Said, caller
 from typer.main import get_command
 
-from freshkeeper.__main__ import app, main
+from freshkeeper.__main__ import app
 
 PROJECT = Path(__file__).parents[2]
 CASES: dict[str, Any] = yaml.safe_load((PROJECT / "tests" / "cases" / "traces" / "errors.yaml").read_text())
 SMALL = ["--set", "workload.edges=200", "--evaluations", "15", "--no-report", "--jobs", "1"]
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a command said, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def complaint(self) -> str:
-        """The one line of an error."""
-        lines = self.err.splitlines()
-        assert len(lines) == 1, self.err
-        assert self.out == ""
-        assert lines[0].startswith("freshkeeper: ")
-        return lines[0].removeprefix("freshkeeper: ")
-
-
-Command = Callable[..., Said]
-
-
 @pytest.fixture
-def freshkeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def freshkeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Run the command in this process, in an empty directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def run(*arguments: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["freshkeeper", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        code = ended.value.code
-        assert isinstance(code, int | None)
-        return Said(code or 0, *capsys.readouterr())
-
-    return run
+    return caller(monkeypatch, capsys)
 
 
 def process(directory: Path, *arguments: str) -> Said:
@@ -84,7 +53,7 @@ def test_the_verbs_are_there() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_every_verb_has_help_with_an_example(freshkeeper: Command, verb: tuple[str, ...]) -> None:
+def test_every_verb_has_help_with_an_example(freshkeeper: Call, verb: tuple[str, ...]) -> None:
     said = freshkeeper(*verb, "--help")
     assert (said.code, said.err) == (0, "")
     assert "Example" in said.out
@@ -94,13 +63,13 @@ def test_every_verb_has_help_with_an_example(freshkeeper: Command, verb: tuple[s
 @pytest.mark.parametrize(
     "arguments", [["simulat"], ["simulate", "--budgt", "5"], ["simulate", "--seeds", "many"], ["report"], ["trace"], []]
 )
-def test_what_cannot_be_understood_ends_with_2_and_no_traceback(freshkeeper: Command, arguments: list[str]) -> None:
+def test_what_cannot_be_understood_ends_with_2_and_no_traceback(freshkeeper: Call, arguments: list[str]) -> None:
     said = freshkeeper(*arguments)
     assert said.code == 2
     assert "Traceback" not in said.err
 
 
-def test_check_tells_by_3_that_it_cannot_be_understood(freshkeeper: Command) -> None:
+def test_check_tells_by_3_that_it_cannot_be_understood(freshkeeper: Call) -> None:
     said = freshkeeper("check")  # whose 2 is an answer
     assert (said.code, "Traceback" in said.err) == (3, False)
 
@@ -132,13 +101,13 @@ def test_simulate_prints_its_rows_as_json_and_nothing_else(tmp_path: Path) -> No
     assert said.err.splitlines() == [f"simulating: {n} of 4" for n in (1, 2, 3, 4)]
 
 
-def test_numbers_that_are_not_known_are_null(freshkeeper: Command) -> None:
+def test_numbers_that_are_not_known_are_null(freshkeeper: Call) -> None:
     said = freshkeeper("simulate", *SMALL, "--policy", "lru", "--seeds", "1", "--json", "--set", "bound=never")
     (row,) = json.loads(said.out)["rows"]
     assert (row["setting"], row["ci95"], row["share_of_bound"]) == ({}, None, None)
 
 
-def test_a_table_is_data_and_the_rest_is_not(freshkeeper: Command, tmp_path: Path) -> None:
+def test_a_table_is_data_and_the_rest_is_not(freshkeeper: Call, tmp_path: Path) -> None:
     said = freshkeeper("simulate", *SMALL, "--policy", "ibm,unlimited", "--seeds", "2", "--out", "runs/[bold]mine")
     assert said.code == 0
     assert "case bgp, knowledge exact, γ 10, bank 0" in said.out
@@ -147,7 +116,7 @@ def test_a_table_is_data_and_the_rest_is_not(freshkeeper: Command, tmp_path: Pat
     assert (tmp_path / "runs" / "[bold]mine" / "summary.csv").exists()
 
 
-def test_a_table_says_once_what_is_the_same_everywhere_and_leaves_out_what_is_empty(freshkeeper: Command) -> None:
+def test_a_table_says_once_what_is_the_same_everywhere_and_leaves_out_what_is_empty(freshkeeper: Call) -> None:
     said = freshkeeper(
         "simulate", *SMALL, "--policy", "ibm", "--budget", "3,5", "--seeds", "1", "--case", "bgp,aggregate"
     )
@@ -180,16 +149,14 @@ def test_a_table_says_once_what_is_the_same_everywhere_and_leaves_out_what_is_em
         (["--set", "remote={latency_ms: 900}"], "150 of 150 refreshes came after their deadline"),
     ],
 )
-def test_what_is_left_out_or_late_is_said_in_one_line(freshkeeper: Command, options: list[str], line: str) -> None:
+def test_what_is_left_out_or_late_is_said_in_one_line(freshkeeper: Call, options: list[str], line: str) -> None:
     said = freshkeeper("simulate", *SMALL, "--policy", "ibm", "--seeds", "1", *options)
     assert said.code == 0
     assert said.err.splitlines().count(line) == 1
 
 
 @pytest.mark.slow
-def test_the_command_of_a_run_repeats_it_from_the_beginning_in_another_place(
-    freshkeeper: Command, tmp_path: Path
-) -> None:
+def test_the_command_of_a_run_repeats_it_from_the_beginning_in_another_place(freshkeeper: Call, tmp_path: Path) -> None:
     options = ["--policy", "lru", "--seeds", "2", "--answers"]
     assert freshkeeper("simulate", *SMALL, *options, "--out", "mine", "--resume").code == 0
     file = tmp_path / "mine" / "run.json"
@@ -202,14 +169,14 @@ def test_the_command_of_a_run_repeats_it_from_the_beginning_in_another_place(
     assert (tmp_path / "runs" / "simulation" / "answers.parquet").exists()
 
 
-def test_a_finished_run_says_again_what_was_left_out(freshkeeper: Command) -> None:
+def test_a_finished_run_says_again_what_was_left_out(freshkeeper: Call) -> None:
     options = ["simulate", *SMALL, "--policy", "lru", "--seeds", "1", "--set", "bound=never", "--out", "run"]
     first, again = freshkeeper(*options), freshkeeper(*options, "--resume")
     said = ["the clairvoyant bound is left out: it was not asked for", "run directory: run"]
     assert first.err.splitlines()[1:] == again.err.splitlines() == said
 
 
-def test_runs_get_names_of_their_own(freshkeeper: Command, tmp_path: Path) -> None:
+def test_runs_get_names_of_their_own(freshkeeper: Call, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("policies: [lru]\nevaluations: 5\nseeds: 1\n")
     for expected in ("runs/mine", "runs/mine-2"):
         assert json.loads(freshkeeper("simulate", "mine.yaml", "--no-report", "--json").out)["run"] == expected
@@ -251,7 +218,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_one_clear_line(freshkeeper: Command, tmp_path: Path, name: str) -> None:
+def test_a_mistake_is_one_clear_line(freshkeeper: Call, tmp_path: Path, name: str) -> None:
     options, message = MISTAKES[name]
     said = freshkeeper("simulate", *options)
     assert said.complaint.startswith(message)
@@ -260,7 +227,7 @@ def test_a_mistake_is_one_clear_line(freshkeeper: Command, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("name", CASES["cases"])
-def test_so_is_whatever_is_wrong_with_a_trace(freshkeeper: Command, tmp_path: Path, name: str) -> None:
+def test_so_is_whatever_is_wrong_with_a_trace(freshkeeper: Call, tmp_path: Path, name: str) -> None:
     """Unsorted tables, edges to nothing, negative times, empty files."""
     (tmp_path / "trace").mkdir()
     for file, content in (CASES["good"] | CASES["cases"][name]["files"]).items():
@@ -329,7 +296,7 @@ def test_a_policy_of_ones_own_is_found_where_the_command_is_run(tmp_path: Path) 
     assert (row["policy"], row["requests_per_evaluation"]) == ("mine", 1)
 
 
-def test_a_policy_of_ones_own_is_checked_against_the_contract(freshkeeper: Command, tmp_path: Path) -> None:
+def test_a_policy_of_ones_own_is_checked_against_the_contract(freshkeeper: Call, tmp_path: Path) -> None:
     (tmp_path / "checked.py").write_text(NEWEST)
     youngest = freshkeeper("policies", "--check", "checked:Newest")
     assert youngest.code == 1
@@ -347,7 +314,7 @@ def test_a_policy_of_ones_own_is_checked_against_the_contract(freshkeeper: Comma
     assert "it lacks " in freshkeeper("policies", "--check", "checked:BasePolicy").complaint
 
 
-def test_policies_are_listed(freshkeeper: Command) -> None:
+def test_policies_are_listed(freshkeeper: Call) -> None:
     listed = json.loads(freshkeeper("policies", "--json").out)
     assert {
         "name": "lru",
@@ -374,7 +341,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return there / "one"
 
 
-def test_check_says_by_its_exit_code_whether_it_is_fresh_enough(freshkeeper: Command, run: Path) -> None:
+def test_check_says_by_its_exit_code_whether_it_is_fresh_enough(freshkeeper: Call, run: Path) -> None:
     for warn, error, code, word in ((0.0, 0.0, 0, "OK"), (0.99, 0.0, 1, "WARN"), (0.99, 0.98, 2, "ERROR")):
         said = freshkeeper("check", run, "--warn", warn, "--error", error)
         assert (said.code, said.err) == (code, "")
@@ -388,7 +355,7 @@ def test_check_says_by_its_exit_code_whether_it_is_fresh_enough(freshkeeper: Com
     assert freshkeeper("check", run, "--policy", "imb").code == 3
 
 
-def test_compare_tells_two_runs_apart(freshkeeper: Command, run: Path) -> None:
+def test_compare_tells_two_runs_apart(freshkeeper: Call, run: Path) -> None:
     said = freshkeeper("compare", run, run.parent / "two")
     assert said.code == 0
     assert "10 → 14" in said.out
@@ -401,7 +368,7 @@ def test_compare_tells_two_runs_apart(freshkeeper: Command, run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_report_writes_a_page_and_its_plots(freshkeeper: Command, run: Path, tmp_path: Path) -> None:
+def test_report_writes_a_page_and_its_plots(freshkeeper: Call, run: Path, tmp_path: Path) -> None:
     said = freshkeeper("report", run, "--out", "page.html", "--png", "plots")
     assert (said.code, said.out, said.err) == (0, "page.html\n", "")
     assert "<html" in (tmp_path / "page.html").read_text()[:200]
@@ -412,7 +379,7 @@ def test_report_writes_a_page_and_its_plots(freshkeeper: Command, run: Path, tmp
     assert (lost.code, lost.complaint) == (2, "nowhere is not a run directory: it does not exist")
 
 
-def test_a_place_that_cannot_be_written_is_one_clear_line(freshkeeper: Command, run: Path, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_one_clear_line(freshkeeper: Call, run: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "file").write_text("")
     for arguments, message in (
@@ -426,7 +393,7 @@ def test_a_place_that_cannot_be_written_is_one_clear_line(freshkeeper: Command, 
         assert (said.code, said.complaint) == (2, message)
 
 
-def test_caches_that_set_no_budget_stand_beside_the_policies_unless_left_out(freshkeeper: Command) -> None:
+def test_caches_that_set_no_budget_stand_beside_the_policies_unless_left_out(freshkeeper: Call) -> None:
     grid = ["--budget", "3,5", "--set", "sweep.start=[warm,cold]"]
     options = ["simulate", *SMALL, "--policy", "lru", "--seeds", 2, *grid]
     said = freshkeeper(*options)
@@ -440,14 +407,14 @@ def test_caches_that_set_no_budget_stand_beside_the_policies_unless_left_out(fre
 
 
 @pytest.mark.slow
-def test_simulate_writes_the_page_unless_told_not_to(freshkeeper: Command, tmp_path: Path) -> None:
+def test_simulate_writes_the_page_unless_told_not_to(freshkeeper: Call, tmp_path: Path) -> None:
     options = [option for option in SMALL if option != "--no-report"]
     said = freshkeeper("simulate", *options, "--seeds", 1, "--policy", "lru", "--out", "run")
     assert said.err.splitlines()[-1] == "page: run/report.html"
     assert (tmp_path / "run" / "report.html").exists()
 
 
-def test_a_trace_is_generated_described_simulated_and_converted(freshkeeper: Command, tmp_path: Path) -> None:
+def test_a_trace_is_generated_described_simulated_and_converted(freshkeeper: Call, tmp_path: Path) -> None:
     said = freshkeeper(
         "trace", "generate", "drawn", "--config", PROJECT / "configs" / "fig2a.yaml", "--set", "workload.edges=90",
         "--seed", "3", "--format", "csv.gz",
@@ -477,7 +444,7 @@ def test_a_trace_is_generated_described_simulated_and_converted(freshkeeper: Com
     assert said.code == 0, said.err
 
 
-def test_a_trace_that_no_run_would_end_with_is_refused(freshkeeper: Command, tmp_path: Path) -> None:
+def test_a_trace_that_no_run_would_end_with_is_refused(freshkeeper: Call, tmp_path: Path) -> None:
     """A million and one evaluations of a second; of minutes there are fewer, and as few as one likes may be had."""
     tables = {"arrivals": "t_ms,sn\n0,a\n1000001000,a\n", "edges": "sn,sr\na,x\n", "changes": "t_ms,sr\n"}
     (tmp_path / "long").mkdir()
@@ -494,7 +461,7 @@ def test_a_trace_that_no_run_would_end_with_is_refused(freshkeeper: Command, tmp
         assert freshkeeper("simulate", "--trace", "long", "--policy", "lru", "--no-report", *enough).code == 0
 
 
-def test_a_foreign_file_becomes_a_trace(freshkeeper: Command, tmp_path: Path) -> None:
+def test_a_foreign_file_becomes_a_trace(freshkeeper: Call, tmp_path: Path) -> None:
     (tmp_path / "posts.csv").write_text("at,topic\n2024-01-01T00:00:00Z,jazz\n2024-01-01T00:00:05Z,rock\n")
     (tmp_path / "members.csv").write_text("topic,user\njazz,ann\nrock,bob\n")
     (tmp_path / "polls.csv").write_text("at,user,n\n2024-01-01T00:00:01Z,ann,1\n2024-01-01T00:00:03Z,ann,2\n")
@@ -514,7 +481,7 @@ def test_a_foreign_file_becomes_a_trace(freshkeeper: Command, tmp_path: Path) ->
     assert freshkeeper("trace", "convert", "wrong.yaml", "other").complaint.startswith("wrong.yaml: ")
 
 
-def test_a_config_is_written_checked_and_described(freshkeeper: Command, tmp_path: Path) -> None:
+def test_a_config_is_written_checked_and_described(freshkeeper: Call, tmp_path: Path) -> None:
     assert freshkeeper("config", "init").err.startswith("experiment.yaml: every key with its default")
     assert "is there already; say --overwrite" in freshkeeper("config", "init").complaint
     assert freshkeeper("config", "init", "--overwrite").code == 0
@@ -530,7 +497,7 @@ def test_a_config_is_written_checked_and_described(freshkeeper: Command, tmp_pat
     assert schema["additionalProperties"] is False
 
 
-def test_the_configs_that_come_along_are_listed_with_what_each_is_of(freshkeeper: Command) -> None:
+def test_the_configs_that_come_along_are_listed_with_what_each_is_of(freshkeeper: Call) -> None:
     listed = {line.split()[0]: line.split(maxsplit=2)[1:] for line in freshkeeper("config", "list").out.splitlines()}
     assert set(listed) == {file.stem for file in (PROJECT / "configs").glob("*.yaml")}
     assert listed["fig2a"] == ["experiment", "Figure 2(a): density of the graph"]
@@ -544,7 +511,7 @@ def test_the_configs_that_come_along_are_listed_with_what_each_is_of(freshkeeper
 
 
 @pytest.mark.slow
-def test_the_demo_prints_standings(freshkeeper: Command) -> None:
+def test_the_demo_prints_standings(freshkeeper: Call) -> None:
     demo = freshkeeper("demo", "--json", "--budget", 3, "--out", "demo", "--serve")
     assert demo.err.endswith("where there is a terminal to stop it from: freshkeeper demo --serve\n")
     standings = json.loads(demo.out)

@@ -154,11 +154,15 @@ def test_strict_mypy_sees_our_types_in_a_users_file(installed: Path, tmp_path: P
         "reveal_type(policy('gain').name)\n"
         "InMemory(5)\n"
     )
-    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed), "mine.py"]
+    assert README_EXAMPLE is not None
+    (tmp_path / "readme.py").write_text(README_EXAMPLE[1])
+    files = ["mine.py", "readme.py"]
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed), *files]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
     assert 'Revealed type is "int"' in said
     assert 'Revealed type is "str"' in said
     assert 'Argument 1 to "InMemory" has incompatible type "int"' in said or "Missing positional argument" in said
     assert "incompatible type" not in said.replace('Argument 1 to "InMemory" has incompatible type "int"', "")
+    assert "readme.py" not in said
     assert "import-untyped" not in said
     assert "import-not-found" not in said

@@ -16,6 +16,15 @@ class Said(NamedTuple):
     out: str
     err: str
 
+    @property
+    def complaint(self) -> str:
+        """The one line of an error."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert self.out == ""
+        assert lines[0].startswith("freshkeeper: ")
+        return lines[0].removeprefix("freshkeeper: ")
+
 
 Call: TypeAlias = Callable[..., Said]
 
@@ -23,8 +32,8 @@ Call: TypeAlias = Callable[..., Said]
 def caller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *verb: str) -> Call:
     """Calls the command, or this verb of it, with some words."""
 
-    def call(*words: str) -> Said:
-        monkeypatch.setattr(sys, "argv", ["freshkeeper", *verb, *words])
+    def call(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["freshkeeper", *verb, *map(str, words)])
         monkeypatch.setattr(sys, "path", list(sys.path))
         with pytest.raises(SystemExit) as ended:
             main()

@@ -4,11 +4,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from pyoxigraph import Quad
+from servers import HERE, QuietHandler, Site
 
 from freshkeeper.maintenance.fragments.fragment_page import Page, read_page
 from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
@@ -18,7 +19,6 @@ from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.fragments.served_data import Served, Serving
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 
-HERE = "127.0.0.1"
 PageSaid: TypeAlias = Callable[[str], tuple[int, dict[str, str], bytes]]
 """A status, headers and a body, by target."""
 
@@ -62,7 +62,7 @@ class FragmentSite:
         self._loop.close()
 
 
-class Pages:
+class Pages(Site):
     """A server that says what a function makes of a target: a status, headers and a body."""
 
     def __init__(self, said: PageSaid) -> None:
@@ -70,7 +70,9 @@ class Pages:
         self.targets: list[str] = []
         site = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler, BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.0"
+
             def do_GET(self) -> None:
                 site.targets.append(self.path)
                 status, headers, body = said(self.path)
@@ -80,17 +82,8 @@ class Pages:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None:
-                """Nothing is printed."""
-
-        self._server = ThreadingHTTPServer((HERE, 0), Handler)
-        self.url = f"http://{HERE}:{self._server.server_address[1]}/data"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def stop(self) -> None:
-        """End it."""
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__(Handler)
+        self.url += "/data"
 
 
 def reader_of(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableSequence
 from http.client import HTTPConnection as Upstream
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, ParamSpec, Protocol, TypeAlias, TypeVar
 from urllib.parse import unquote_plus
 
 HERE = "127.0.0.1"
@@ -293,7 +293,35 @@ class MakeProxy(Protocol):
         ...
 
 
-class Documents:
+class QuietHandler(BaseHTTPRequestHandler):
+    """Keeps connections, and prints nothing."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+class Site:
+    """A server on a free port, in threads of its own."""
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        """Begin to listen."""
+        self._server = ThreadingHTTPServer((HERE, 0), handler)
+        self._server.daemon_threads = False
+        self.url = f"http://{HERE}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the threads."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Documents(Site):
     """JSON documents over HTTP, by path; `headers` go with each, `asked` are the requests so far."""
 
     def __init__(self, documents: Mapping[str, object]) -> None:
@@ -304,10 +332,7 @@ class Documents:
         self.bytes = 0
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 server.asked.append((self.path, dict(self.headers)))
                 found = server.documents.get(self.path)
@@ -323,32 +348,16 @@ class Documents:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer((HERE, 0), Handler)
-        self._server.daemon_threads = False
-        self.url = f"http://{HERE}:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the threads."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
 
-class Saying:
+class Saying(Site):
     """Answers whatever `said` gives for each request, by its path and query: a content type and bytes."""
 
     def __init__(self, said: Said) -> None:
         """Listen on a free port."""
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 kind, body = said(self.path)
                 self.send_response(200)
@@ -363,19 +372,35 @@ class Saying:
                 self.path += asked.decode()
                 self.do_GET()
 
-            def log_message(self, *_: object) -> None:
-                pass
+        super().__init__(Handler)
 
-        self._server = ThreadingHTTPServer((HERE, 0), Handler)
-        self.url = f"http://{HERE}:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
+
+class Stopped(Protocol):
+    """What runs until it is stopped."""
 
     def stop(self) -> None:
-        """End the threads."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        """End it."""
+        ...
+
+
+Server = TypeVar("Server", bound=Stopped)
+Given = ParamSpec("Given")
+
+
+@contextlib.contextmanager
+def making(make: Callable[Given, Server]) -> Iterator[Callable[Given, Server]]:
+    """Makes servers, all of which are stopped at the end."""
+    made: list[Server] = []
+
+    def one(*given: Given.args, **more: Given.kwargs) -> Server:
+        made.append(make(*given, **more))
+        return made[-1]
+
+    try:
+        yield one
+    finally:
+        for server in made:
+            server.stop()
 
 
 def numbered(faults: list[str]) -> Callable[[int], str]:

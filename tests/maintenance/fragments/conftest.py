@@ -1,10 +1,10 @@
 """Servers of fragments that are stopped with the test."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from fragment_sites import FragmentSite, Pages, PageSaid
+from servers import making
 
 
 @pytest.fixture(autouse=True)
@@ -18,26 +18,12 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def sites() -> Iterator[Callable[..., FragmentSite]]:
     """Makes servers of ours."""
-    made: list[FragmentSite] = []
-
-    def make(*given: Any, **more: Any) -> FragmentSite:
-        made.append(FragmentSite(*given, **more))
-        return made[-1]
-
-    yield make
-    for site in made:
-        site.stop()
+    with making(FragmentSite) as make:
+        yield make
 
 
 @pytest.fixture
 def pages() -> Iterator[Callable[[PageSaid], Pages]]:
     """Makes servers that say what they are told to."""
-    made: list[Pages] = []
-
-    def make(said: PageSaid) -> Pages:
-        made.append(Pages(said))
-        return made[-1]
-
-    yield make
-    for site in made:
-        site.stop()
+    with making(Pages) as make:
+        yield make

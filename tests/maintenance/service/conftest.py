@@ -1,9 +1,10 @@
 """Servers on loopback: an oxigraph for a module's tests, proxies before it, and documents in JSON."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import pytest
-from servers import BLOG, Documents, Fault, MakeProxy, Oxigraph, Proxy, Said, Saying
+from servers import BLOG, Documents, MakeProxy, Oxigraph, Proxy, Said, Saying, making
 
 
 @pytest.fixture(autouse=True)
@@ -25,40 +26,19 @@ def oxigraph() -> Iterator[Oxigraph]:
 @pytest.fixture
 def proxied(oxigraph: Oxigraph) -> Iterator[MakeProxy]:
     """Makes a proxy before the server; all are stopped after the test."""
-    made: list[Proxy] = []
-
-    def make(fault: Fault = "") -> Proxy:
-        made.append(Proxy(oxigraph.port, fault))
-        return made[-1]
-
-    yield make
-    for proxy in made:
-        proxy.stop()
+    with making(partial(Proxy, oxigraph.port)) as make:
+        yield make
 
 
 @pytest.fixture
 def documents() -> Iterator[Callable[[Mapping[str, object]], Documents]]:
     """Makes a server of JSON documents."""
-    made: list[Documents] = []
-
-    def make(found: Mapping[str, object]) -> Documents:
-        made.append(Documents(found))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.stop()
+    with making(Documents) as make:
+        yield make
 
 
 @pytest.fixture
 def saying() -> Iterator[Callable[[Said], Saying]]:
     """Makes a server that says what it is told to say."""
-    made: list[Saying] = []
-
-    def make(said: Said) -> Saying:
-        made.append(Saying(said))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.stop()
+    with making(Saying) as make:
+        yield make

@@ -7,8 +7,6 @@ import random
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 import lives
 import pytest
+from forks import Forks
 from servers import Oxigraph, Proxy
 
 from freshkeeper.maintenance.journal import journal
@@ -71,13 +70,12 @@ class Lives:
         """Start what forks them."""
         self.settings = settings
         self.listener = socket.create_server(("127.0.0.1", 0))
-        command = [sys.executable, lives.__file__]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.forks = Forks(lives)
 
     @contextlib.contextmanager
     def life(self) -> Iterator[tuple[int, Any]]:
         """A new run: its process and the connection to it; at the end it has to end."""
-        pid = self._ask({"port": self.listener.getsockname()[1], "session": self.settings})
+        pid = self.forks.ask({"port": self.listener.getsockname()[1], "session": self.settings})
         connection, _ = self.listener.accept()
         with connection, connection.makefile("rwb") as talk:
             try:
@@ -85,19 +83,12 @@ class Lives:
             finally:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_WR)
-                self._ask({"wait": pid})
+                self.forks.wait(pid)
 
     def close(self) -> None:
         """End the process that forks."""
-        self.process.communicate()
+        self.forks.close()
         self.listener.close()
-
-    def _ask(self, what: dict[str, Any]) -> int:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
 
 
 class Run:

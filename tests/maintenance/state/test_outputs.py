@@ -10,8 +10,6 @@ import re
 import resource
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 
 import lives
 import pytest
+from forks import Forks
 
 E = "http://example.org/"
 QUERY = f"""PREFIX : <{E}> REGISTER RSTREAM :out AS SELECT ?topic ?n ?text
@@ -54,28 +53,19 @@ class Lives:
     def __init__(self, settings: dict[str, Any], output: int) -> None:
         """Start what forks them."""
         self.asked = {"session": settings, "output": output}
-        command = [sys.executable, lives.__file__]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, text=True, pass_fds=[output], stdin=pipe, stdout=pipe)
+        self.forks = Forks(lives, [output])
 
     def begin(self, room: int = resource.RLIM_INFINITY) -> int:
         """A new run; its output, if it is a file, has so much room."""
-        return self._ask(self.asked | {"room": room})
+        return self.forks.ask(self.asked | {"room": room})
 
     def wait(self, pid: int) -> None:
         """Until it has ended."""
-        self._ask({"wait": pid})
+        self.forks.wait(pid)
 
     def close(self) -> None:
         """End the process that forks."""
-        self.process.communicate()
-
-    def _ask(self, what: dict[str, Any]) -> int:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
+        self.forks.close()
 
 
 def pipe() -> tuple[int, int]:

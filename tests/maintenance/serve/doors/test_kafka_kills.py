@@ -4,16 +4,14 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 import service_lives
+from forks import Forks
 from kafka_brokers import brokers, everything, properties, send
 from serving import POSTS, TOPICS, E
 
@@ -35,16 +33,7 @@ def test_elements_of_a_topic_count_once_and_all_answers_reach_another(tmp_path: 
             "streams": {POSTS: f"kafka://{address}/posts?{properties(tmp_path)}"},
             "outputs": {"out": f"kafka://{address}/answers"},
         }  # fmt: skip
-        forks = subprocess.Popen(
-            [sys.executable, service_lives.__file__], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-
-        def ask(what: dict[str, Any]) -> int:
-            assert forks.stdin is not None
-            forks.stdin.write(json.dumps(what) + "\n")
-            forks.stdin.flush()
-            assert forks.stdout is not None
-            return int(forks.stdout.readline())
+        forks = Forks(service_lives)
 
         def answered() -> int:
             try:
@@ -69,21 +58,21 @@ def test_elements_of_a_topic_count_once_and_all_answers_reach_another(tmp_path: 
 
         producer = threading.Thread(target=produce)
         producer.start()
-        pid, before = ask({"config": config}), 0
+        pid, before = forks.ask({"config": config}), 0
         for _ in range(2):
             reach(before + 3000)
             os.kill(pid, signal.SIGKILL)
-            ask({"wait": pid})
+            forks.wait(pid)
             before = json.loads((tmp_path / "state" / "answers" / "topics.ndjson").read_text().splitlines()[-1])["t"]
-            pid = ask({"config": config})
+            pid = forks.ask({"config": config})
         reach(before + 3000)
         sending.set()
         producer.join()
         last = (sent[0] * STEP - 1) // 1000 * 1000
         reach(last)
         os.kill(pid, signal.SIGTERM)
-        ask({"wait": pid})
-        forks.communicate()
+        forks.wait(pid)
+        forks.close()
         found = everything(address, "answers")
     assert {key for key, _ in found} == {b"topics"}
     told = [json.loads(value) for _, value in found if value is not None]

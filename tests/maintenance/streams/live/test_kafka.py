@@ -3,16 +3,14 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import lives
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from forks import Forks
 from kafka_brokers import brokers, properties, send
 
 from freshkeeper.maintenance.streams.live import kafka
@@ -61,19 +59,9 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path: Path, mon
 
 
 def test_a_run_that_is_killed_counts_every_element_once(tmp_path: Path) -> None:
-    command = [sys.executable, lives.__file__]
     out = tmp_path / "answers.ndjson"
     with brokers() as address, out.open("ab") as output:
-        forks = subprocess.Popen(
-            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[output.fileno()]
-        )
-
-        def ask(what: dict[str, Any]) -> int:
-            assert forks.stdin is not None
-            forks.stdin.write(json.dumps(what) + "\n")
-            forks.stdin.flush()
-            assert forks.stdout is not None
-            return int(forks.stdout.readline())
+        forks = Forks(lives, [output.fileno()])
 
         streams = {"urn:s": f"kafka://{address}/s?{properties(tmp_path)}"}
         session = {"text": COUNT, "streams": streams, "state": str(tmp_path / "state"), "on_loss": "reconnect"}
@@ -89,16 +77,16 @@ def test_a_run_that_is_killed_counts_every_element_once(tmp_path: Path) -> None:
         producer = threading.Thread(target=produce)
         producer.start()
         for _ in range(2):
-            pid = ask({"session": session, "output": output.fileno(), "room": -1})
+            pid = forks.ask({"session": session, "output": output.fileno(), "room": -1})
             size, until = out.stat().st_size, time.monotonic() + 60
             while out.stat().st_size < size + 1_000:
                 assert time.monotonic() < until
                 time.sleep(0.02)
             os.kill(pid, signal.SIGKILL)
-            ask({"wait": pid})
+            forks.wait(pid)
         sending.set()
         producer.join()
-        forks.communicate()
+        forks.close()
     found = {}
     for row in out.read_text().splitlines():
         if row.startswith("{") and row.endswith("}"):
