@@ -157,15 +157,22 @@ def _explained(query: "AnnotatedQuery") -> None:
     if query.ledger is not None:
         query.ledger.open()
     parts = query.parts()
-    changing = ", ".join(sorted(str(p) for p in parts.dynamic)) or "nothing: it is answered once"
+    nothing = "no predicate that is named" if parts.open else "nothing: it is answered once"
+    changing = ", ".join(sorted(str(p) for p in parts.dynamic)) or nothing
     print(f"dynamic, asked again when they expire: {changing}")
     print(f"static, asked for once: {', '.join(sorted(str(p) for p in parts.static)) or 'nothing'}")
+    for each in parts.open:
+        print(f"may match anything, asked again with what is dynamic: {each}")
     if parts.mixed:
         print(f"with and without a time: {', '.join(sorted(str(p) for p in parts.mixed))}")
     for style in parts.styles:
         print(f"how long triples hold is said by --speaking {style.speaking} --timing {style.timing}")
     print("fragments are asked for what this needs:")
-    print(query.asked(parts))
+    first, *beside = query.asked(parts)
+    print(first)
+    for each in beside:
+        print(f"and beside it, wherever it is: {each}")
+    print(f"{query.requests} requests told so much")
 
 
 def _predicates(written: str) -> frozenset[Any] | None:

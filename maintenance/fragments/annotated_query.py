@@ -7,29 +7,24 @@ answers until the first of what was read ends, or another one begins. Of several
 were one; their times are brought to the clock of the first one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 
-from pyoxigraph import DefaultGraph, NamedNode, Quad, QuerySolutions, Store
+from pyoxigraph import NamedNode, Quad, QuerySolutions, Store
 
 from freshkeeper.maintenance.budget.ledger import Ledger
+from freshkeeper.maintenance.fragments.annotated_patterns import Parts, asked, open_in, predicates_in
 from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource, KeptFragments
-from freshkeeper.maintenance.fragments.annotation_style import BEGINNING, END, Held, Read, Style, read_elements
-from freshkeeper.maintenance.fragments.needed_fragments import as_sparql, needed
-from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
-from freshkeeper.maintenance.query.service_split import is_open
+from freshkeeper.maintenance.fragments.annotation_style import BEGINNING, END, Held, Read, Speaking, read_elements
+from freshkeeper.maintenance.fragments.followable import as_graphs, services, tree_of
+from freshkeeper.maintenance.fragments.needed_fragments import needed
+from freshkeeper.maintenance.fragments.together import Together
 from freshkeeper.maintenance.query.sound import sound
-from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
-from freshkeeper.maintenance.query.syntax.reading import read_query
-from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
-from freshkeeper.maintenance.query.syntax.tokens import tokenize
-from freshkeeper.maintenance.query.syntax.tree import Graph, Path, Select, Service, Source, TriplePattern
-from freshkeeper.maintenance.query.syntax.tree import Triple as TripleOfTree
+from freshkeeper.maintenance.query.syntax.tree import Graph, Select
 from freshkeeper.maintenance.service.bounds import bounded
 from freshkeeper.maintenance.service.transport import Bound, Term
-from freshkeeper.policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.policies.errors import ConfigError
 
 TRIES = 3
 """Reads of one evaluation: pages of one answer may have been read before and after a change."""
@@ -50,17 +45,6 @@ class Moment:
     """annotations that make no sense, or that say nothing"""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Which predicates of a query change; which of these have triples without a time as well."""
-
-    dynamic: frozenset[NamedNode]
-    static: frozenset[NamedNode]
-    mixed: frozenset[NamedNode] = frozenset()
-    styles: tuple[Style, ...] = ()
-    """how the sources say it"""
-
-
 @dataclass(eq=False)
 class AnnotatedQuery:
     """One query, over the sources together."""
@@ -73,11 +57,10 @@ class AnnotatedQuery:
     """what an evaluation may cost; None: whatever it takes"""
     torn: int = 0
     """evaluations that were read again, because something ended meanwhile"""
-    _predicates: frozenset[NamedNode] = field(init=False)
+    _tree: Select = field(init=False)
 
     def __post_init__(self) -> None:
-        patterns = _patterns(tree_of(self.text))
-        self._predicates = frozenset(NamedNode(p) for element in patterns for p in element.predicates)
+        self._tree = tree_of(self.text, [source.client.url for source in self.sources])
 
     @property
     def requests(self) -> int:
@@ -96,48 +79,72 @@ class AnnotatedQuery:
         """The split; some requests for each source and each predicate, where it is not said by hand."""
         every = (source.found_style(self._pay) for source in self.sources)
         styles = tuple(dict.fromkeys(style for style in every if style is not None))
+        self._check_graphs()
+        named, open_ = predicates_in(self._tree), open_in(self._tree)
         if self.dynamic is not None:
-            changing = self._predicates & self.dynamic
-            return Parts(changing, self._predicates - changing, changing, styles)
+            changing = named & self.dynamic
+            return Parts(changing, named - changing, changing, styles, open_)
         pairs = list(zip(self.sources, self._readers(frozenset()), strict=True))
         dynamic, mixed = set[NamedNode](), set[NamedNode]()
-        for predicate in sorted(self._predicates, key=str):
+        for predicate in sorted(named, key=str):
             told = [source.spoken_of(predicate, reader) for source, reader in pairs]
             timed, plain = any(each[0] for each in told), any(each[1] for each in told)
             dynamic |= {predicate} if timed or not plain else set()
             mixed |= {predicate} if timed == plain else set()
-        return Parts(frozenset(dynamic), self._predicates - dynamic, frozenset(mixed & dynamic), styles)
+        return Parts(frozenset(dynamic), named - dynamic, frozenset(mixed & dynamic), styles, open_)
 
     def evaluate(self, parts: Parts) -> Moment:
         """What is true now."""
-        before, text = self.requests, self.asked(parts)
+        before, texts = self.requests, self.asked(parts)
         for _ in range(TRIES):
             began = self.now()
             every = Together(self._readers(parts.static))
-            needed(text, every)
-            read = self._read(every)
+            for text in texts:
+                needed(text, every, more=True)
+            reads = self._read(every)
             at = self.now()
-            if not any(began < held.until <= at for held in read.held):
+            held = [one for read in reads for one in read.held]
+            if any(began < one.until <= at for one in held):
+                self.torn += 1
+            elif any(one.since <= at < one.until for one in held) or not self._forgot():
                 break
-            self.torn += 1
-        holding = [held for held in read.held if held.since <= at < held.until]
-        rows = _rows(self.text, [*read.plain, *(Quad(*_terms(held)) for held in holding)])
-        since, until = _interval(read.held, at)
-        gap = bool(parts.dynamic) and not holding
-        return Moment(at, since, until, rows, self.requests - before, gap, tuple(read.odd))
+        for source, found in zip(self.sources, every.found, strict=True):
+            source.leave_over(found, at - self.sources[0].ahead + source.ahead)
+        rows = _rows(as_graphs(self._tree), self._data(reads, at))
+        since, until = _interval(held, at)
+        gap = parts.changing and not any(one.since <= at < one.until for one in held)
+        odd = tuple(said for read in reads for said in read.odd)
+        return Moment(at, since, until, rows, self.requests - before, gap, odd)
 
-    def asked(self, parts: Parts) -> str:
-        """The query with every dynamic pattern where its annotations are: what fragments are asked for."""
-        tree = tree_of(self.text)
-        number, edits = count(), list[Edit]()
-        for run in _runs(_patterns(tree)) if parts.styles else ():
-            triples = [triple for element in run for triple in element.triples]
-            if any(_predicates(triple) & parts.dynamic or _has_blank(triple) for triple in triples):
-                texts = (_written(triple, number, parts) for triple in triples)
-                edits.append(Edit(run[0].start, _end(run[-1]), f" {' '.join(texts)} "))
-        weaver, source = Weaver(tree.source.tokens.text), tree.source.tokens.text
-        weaver.copy(0, len(source), edits)
-        return weaver.done().text
+    def asked(self, parts: Parts) -> list[str]:
+        """The queries of which fragments are asked for."""
+        return asked(self._tree, parts)
+
+    def _data(self, reads: Sequence[Read], at: int) -> Iterable[Quad]:
+        """What holds of all sources together, and of those that a SERVICE asks alone."""
+        alone = services(self._tree)
+        for source, read in zip(self.sources, reads, strict=True):
+            holding = (Quad(*_terms(one)) for one in read.held if one.since <= at < one.until)
+            data = [*read.plain, *holding]
+            yield from data
+            if source.client.url in alone:
+                graph = NamedNode(source.client.url)
+                yield from (Quad(quad.subject, quad.predicate, quad.object, graph) for quad in data)
+
+    def _check_graphs(self) -> None:
+        """Where graphs say times, nothing tells a graph of the data from one of which the time was not read yet."""
+        speaking = [source for source in self.sources if source.style and source.style.speaking is Speaking.GRAPH]
+        asks = next((element for element in self._tree.deep() if isinstance(element, Graph)), None)
+        if asks is not None and speaking:
+            raise ConfigError(
+                f"{asks.flat[:80]}: {shown(speaking[0].client.url)} says by its graphs until when triples hold, so "
+                "these are no graphs of the data, and what they hold now is asked for without GRAPH"
+            )
+
+    def _forgot(self) -> bool:
+        """Whether anything was taken to be over for good; then nothing is until it was read again."""
+        forgotten = [source.forget_over() for source in self.sources]
+        return any(forgotten)
 
     def _readers(self, static: frozenset[NamedNode]) -> list[KeptFragments]:
         return [source.reader(static, self._pay) for source in self.sources]
@@ -150,125 +157,17 @@ class AnnotatedQuery:
         self.ledger.spend(cost)
         return True
 
-    def _read(self, every: "Together") -> Read:
+    def _read(self, every: Together) -> list[Read]:
         """What was found at each source, with its times by the first one's clock."""
-        whole = Read([], [], [])
+        reads = []
         for source, reader, quads in zip(self.sources, every.readers, every.found, strict=True):
             shift = self.sources[0].ahead - source.ahead
             if source.style is None:
-                whole.plain.extend(quad for quad in quads if isinstance(quad.graph_name, DefaultGraph))
+                reads.append(Read([], list(quads), []))
                 continue
             read = read_elements(quads, source.style, reader.form().address)
-            whole.held.extend(_moved(held, shift) for held in read.held)
-            whole.plain.extend(read.plain)
-            whole.odd.extend(read.odd)
-        return whole
-
-
-@dataclass(eq=False)
-class Together:
-    """Several sources read as one, with what each of them gave."""
-
-    readers: Sequence[KeptFragments]
-    found: list[dict[Quad, None]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.found = [{} for _ in self.readers]
-
-    @property
-    def quads(self) -> bool:
-        """Whether any of them has graphs."""
-        return any(reader.quads for reader in self.readers)
-
-    def pages(self, pattern: QuadPattern) -> float:
-        """How many requests a fragment takes of all of them."""
-        return sum(reader.pages(pattern) for reader in self.readers if _has(reader, pattern))
-
-    def whole(self, pattern: QuadPattern) -> list[Quad]:
-        """The fragment of each of them."""
-        every = []
-        for reader, found in zip(self.readers, self.found, strict=True):
-            quads = reader.whole(pattern) if _has(reader, pattern) else []
-            if not reader.quads:
-                quads = [Quad(quad.subject, quad.predicate, quad.object) for quad in quads]
-            found.update(dict.fromkeys(quads))
-            every += quads
-        return every
-
-
-def _has(reader: KeptFragments, pattern: QuadPattern) -> bool:
-    """Whether it can have any of it: what has no graphs has the default graph alone."""
-    return reader.quads or isinstance(pattern.graph, DefaultGraph)
-
-
-def tree_of(query: str) -> Select:
-    """The tree of a query that can be asked here; an error says what cannot."""
-    try:
-        if not isinstance(Store().query(query), QuerySolutions):
-            raise InputError("the query has no SELECT: what is asked again whenever it expires is a SELECT query")
-    except SyntaxError as error:
-        raise InputError(f"the query is no SPARQL: {' '.join(str(error.msg).split())}") from None
-    tokens = tokenize(query)
-    tree = read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
-    for element in tree.deep():
-        if isinstance(element, Graph | Service):
-            raise ConfigError(f"{element.flat[:80]}: a query over sources with annotations has no GRAPH or SERVICE")
-    return tree
-
-
-def _patterns(tree: Select) -> list[TriplePattern]:
-    """Its triple patterns, each with predicates that are named."""
-    found = [element for element in tree.deep() if isinstance(element, TriplePattern)]
-    for element in found:
-        if is_open(element):
-            raise ConfigError(f"name the predicate of {element.flat}: whether it changes is asked of each predicate")
-    return found
-
-
-def _runs(patterns: Sequence[TriplePattern]) -> list[list[TriplePattern]]:
-    """Those that share a subject as they are written, with ; or a comma between."""
-    runs = list[list[TriplePattern]]()
-    for element in patterns:
-        before = runs[-1][-1] if runs else None
-        if before is not None and not before.alone and before.spans[0] == element.spans[0]:
-            runs[-1].append(element)
-        else:
-            runs.append([element])
-    return runs
-
-
-def _end(element: TriplePattern) -> int:
-    """Where it ends, with a ; behind which nothing comes."""
-    last = element.stop
-    while element.source.items[last].is_mark(";"):
-        last += 1
-    return element.source.items[last - 1].end
-
-
-def _predicates(triple: TripleOfTree) -> frozenset[NamedNode]:
-    """Those that are written in a triple."""
-    predicate = triple[1]
-    if isinstance(predicate, Path):
-        return frozenset(map(NamedNode, predicate.predicates))
-    return frozenset({predicate} if isinstance(predicate, NamedNode) else ())
-
-
-def _has_blank(triple: TripleOfTree) -> bool:
-    """Whether it has a blank node: in a query it stands in one block only, and is a variable that is not shown."""
-    return any(isinstance(term, str) and term.startswith("_:") for term in triple)
-
-
-def _written(triple: TripleOfTree, number: Iterator[int], parts: Parts) -> str:
-    """A pattern of its own, a dynamic one as each of the styles has it."""
-    subject, predicate, value = map(as_sparql, triple)
-    changing = _predicates(triple) & parts.dynamic
-    if not changing:
-        return f"{subject} {predicate} {value} ."
-    if isinstance(triple[1], Path):
-        raise ConfigError(f"{predicate}: triples of {min(map(str, changing))} have times, so write it without a path")
-    mixed, n = bool(changing & parts.mixed), next(number)
-    ways = [style.pattern(subject, predicate, value, n, mixed) for style in parts.styles]
-    return ways[0] if len(ways) == 1 else f"{{ {' UNION '.join(f'{{ {way} }}' for way in ways)} }}"
+            reads.append(replace(read, held=[_moved(held, shift) for held in read.held]))
+        return reads
 
 
 def _terms(held: Held) -> tuple[NamedNode, NamedNode, Term]:

@@ -3,28 +3,29 @@
 How times are said need not be known: what is said of a time is looked up, and what it is said of (`found_style`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, urlsplit
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
 from freshkeeper.maintenance.fragments.annotation_style import (
+    ANNOTATING,
     EXPIRATION,
     FLAT_FINAL,
     INTERVAL,
     PREDICATE,
     REIFIES,
-    SINGLETON,
     SINGLETONS,
     Speaking,
     Style,
     Timing,
+    said_of_over,
 )
 from freshkeeper.maintenance.fragments.fragment_reader import FragmentReader
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.fragments.page_requests import PageRequests
-from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern, read_term
+from freshkeeper.maintenance.fragments.quad_pattern import PatternTerm, QuadPattern, read_term
 from freshkeeper.maintenance.fragments.search_form import SearchForm
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.policies.errors import ConfigError
@@ -48,6 +49,8 @@ class AnnotatedSource:
     """whether what holds now is asked for alone, where that can be"""
     requests: PageRequests = field(default_factory=PageRequests)
     _kept: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
+    _over: dict[PatternTerm, list[Quad]] = field(default_factory=dict)
+    """what was said of and by marks that are over"""
     _spoken: dict[NamedNode, tuple[bool, bool]] = field(default_factory=dict)
 
     @property
@@ -65,18 +68,34 @@ class AnnotatedSource:
         plain = self.requests.reader(self.client, pay)
         given = (plain.start, plain.ask, plain.counts, plain.most, plain.allowed)
         kept = self._kept if self.keep else {}
-        return KeptFragments(*given, holding=self.holding, kept=kept, static=static if self.keep else frozenset())
+        unchanging = static if self.keep else frozenset[NamedNode]()
+        return KeptFragments(*given, holding=self.holding, kept=kept, static=unchanging, over=self._over)
+
+    def leave_over(self, found: Collection[Quad], at: int) -> None:
+        """Keep what was read of elements that are over, so that it is not asked for again as long as it is seen."""
+        if self.keep and self.style is not None:
+            self._over = said_of_over(found, self.style, at)
+
+    def forget_over(self) -> bool:
+        """Ask for all of it again; whether there was anything."""
+        there = bool(self._over)
+        self._over = {}
+        return there
 
     def found_style(self, pay: Callable[[float], bool]) -> Style | None:
         """How it says until when triples hold; None as long as it says so of none."""
+        if self.style is not None and self.style.speaking is Speaking.SINGLETON:
+            reader = self.reader(frozenset(), pay)
+            there = [name for name in SINGLETONS if reader.first(_of(name)).quads]
+            self.style = replace(self.style, singleton=(*there, self.style.singleton)[0])
         for _ in range(TRIES):
             if self.style is not None:
                 break
             reader = self.reader(frozenset(), pay)
             said = {timing: reader.first(_of(predicate)).quads for timing, predicate in TIMED_BY.items()}
             sample = [(timing, quad) for timing, quads in said.items() for quad in {*quads[:1], *quads[-1:]}]
-            ways = [(timing, _speaking(quad, reader)) for timing, quad in sample]
-            found = {Style(speaking, timing) for timing, speaking in ways if speaking is not None}
+            ways = [_way(timing, quad, reader) for timing, quad in sample]
+            found = {style for style in ways if style is not None}
             if len(found) > 1:
                 both = " and ".join(sorted(f"--speaking {each.speaking} --timing {each.timing}" for each in found))
                 raise ConfigError(
@@ -107,7 +126,7 @@ class AnnotatedSource:
                 self._kept[plain] = found
             return False in graphs, True in graphs
         if self.style.speaking in (Speaking.SINGLETON, Speaking.REIFICATION):
-            says = SINGLETON if self.style.speaking is Speaking.SINGLETON else PREDICATE
+            says = self.style.singleton if self.style.speaking is Speaking.SINGLETON else PREDICATE
             timed = reader.first(QuadPattern(predicate=says, object=predicate, graph=DefaultGraph())).quads
             return bool(timed), bool(reader.first(plain).quads)
         if self.style.speaking is Speaking.STAR:
@@ -125,20 +144,18 @@ def _of(predicate: NamedNode) -> QuadPattern:
     return QuadPattern(predicate=predicate, graph=DefaultGraph())
 
 
-def _speaking(timed: Quad, reader: FragmentReader) -> Speaking | None:
-    """What the subject of a time is; None where nothing tells."""
+def _way(timing: Timing, timed: Quad, reader: FragmentReader) -> Style | None:
+    """How a triple is spoken of by the subject of a time; None where nothing tells."""
     said = {quad.predicate for quad in reader.first(QuadPattern(subject=timed.subject, graph=DefaultGraph())).quads}
-    for speaking, predicates in (
-        (Speaking.SINGLETON, SINGLETONS),
-        (Speaking.REIFICATION, (PREDICATE,)),
-        (Speaking.STAR, (REIFIES,)),
-    ):
-        if said.intersection(predicates):
-            return speaking
+    if singleton := said.intersection(SINGLETONS):
+        return Style(Speaking.SINGLETON, timing, min(singleton, key=str))
+    for speaking, predicate in ((Speaking.REIFICATION, PREDICATE), (Speaking.STAR, REIFIES)):
+        if predicate in said:
+            return Style(speaking, timing)
     if reader.quads and reader.first(QuadPattern(graph=timed.subject)).quads:
-        return Speaking.GRAPH
+        return Style(Speaking.GRAPH, timing)
     is_address = isinstance(timed.subject, NamedNode) and _is_address(timed.subject.value, reader.form())
-    return Speaking.IMPLICIT if is_address else None
+    return Style(Speaking.IMPLICIT, timing) if is_address else None
 
 
 def _is_address(iri: str, form: SearchForm) -> bool:
@@ -157,16 +174,29 @@ class KeptFragments(FragmentReader):
 
     kept: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
     static: frozenset[NamedNode] = frozenset()
+    over: Mapping[PatternTerm, list[Quad]] = field(default_factory=dict)
 
     def pages(self, pattern: QuadPattern) -> float:
         """None for what is kept."""
-        return 0 if pattern in self.kept else super().pages(pattern)
+        return 0 if self.has(pattern) else super().pages(pattern)
 
     def whole(self, pattern: QuadPattern) -> list[Quad]:
         """All of it."""
+        if (mark := self._mark(pattern)) is not None:
+            return [quad for quad in self.over[mark] if pattern.matches(quad)]
         if pattern not in self.kept:
             found = super().whole(pattern)
             if pattern.predicate not in self.static:
                 return found
             self.kept[pattern] = found
         return self.kept[pattern]
+
+    def has(self, pattern: QuadPattern) -> bool:
+        """What is kept, or was read for this evaluation."""
+        return pattern in self.kept or self._mark(pattern) is not None or super().has(pattern)
+
+    def _mark(self, pattern: QuadPattern) -> PatternTerm | None:
+        """Of what that is over a pattern asks; what annotates nothing is asked for like everything else."""
+        if pattern.predicate in ANNOTATING and pattern.subject in self.over:
+            return pattern.subject
+        return pattern.predicate if pattern.predicate in self.over else None

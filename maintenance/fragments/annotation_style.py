@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
 
-from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+from freshkeeper.maintenance.fragments.quad_pattern import PatternTerm, QuadPattern
 from freshkeeper.maintenance.fragments.vocabulary import RDF, XSD
 from freshkeeper.maintenance.service.annotations import TMP, instant_of
 
@@ -31,6 +31,7 @@ EXPIRATION, INTERVAL = NamedNode(f"{TMP}expiration"), NamedNode(f"{TMP}interval"
 INITIAL, FINAL = NamedNode(f"{TMP}initial"), NamedNode(f"{TMP}final")
 FLAT_INITIAL, FLAT_FINAL = NamedNode(f"{TMP}intervalInitial"), NamedNode(f"{TMP}intervalFinal")
 SUBJECT, PREDICATE, OBJECT = (NamedNode(f"{RDF}{name}") for name in ("subject", "predicate", "object"))
+TYPE, STATEMENT = NamedNode(f"{RDF}type"), NamedNode(f"{RDF}Statement")
 REIFIES = NamedNode(f"{RDF}reifies")
 SINGLETON = NamedNode("http://example.org/singletonproperties#singletonPropertyOf")
 SINGLETONS = (SINGLETON, NamedNode(f"{RDF}singletonPropertyOf"))
@@ -71,6 +72,8 @@ class Style:
 
     speaking: Speaking = Speaking.GRAPH
     timing: Timing = Timing.EXPIRATION
+    singleton: NamedNode = SINGLETON
+    """what a singleton property is of another one by"""
 
     def written(self, held: Held, name: str, address: Callable[[QuadPattern], str]) -> Iterator[Quad]:
         """The quads of an element; `name` is its own, `address` that of a fragment."""
@@ -79,7 +82,7 @@ class Style:
         if self.speaking is Speaking.GRAPH:
             yield Quad(s, p, o, mark)
         elif self.speaking is Speaking.SINGLETON:
-            yield from (Quad(s, mark, o), Quad(mark, SINGLETON, p))
+            yield from (Quad(s, mark, o), Quad(mark, self.singleton, p))
         elif self.speaking is Speaking.REIFICATION:
             yield from (Quad(mark, SUBJECT, s), Quad(mark, PREDICATE, p), Quad(mark, OBJECT, o))
         else:
@@ -103,24 +106,30 @@ class Style:
             yield Quad(mark, INTERVAL, interval)
             yield from (Quad(interval, INITIAL, date(held.since)), Quad(interval, FINAL, date(held.until)))
 
-    def pattern(self, subject: str, predicate: str, value: str, number: int, mixed: bool) -> str:
+    def pattern(self, subject: str, predicate: str, value: str, number: object, mixed: bool) -> str:
         """SPARQL that finds the element of a triple pattern, and its times; some triples may have none (`mixed`)."""
         mark, triple = f"?freshkeeper_mark_{number}", f"{subject} {predicate} {value} ."
-        if self.speaking is Speaking.IMPLICIT:
-            return f"{triple} OPTIONAL {{ {self._times(f'?freshkeeper_mark_{number}', number)} }}"
-        if self.speaking is Speaking.STAR:
-            return (
-                f"{triple} OPTIONAL {{ {mark} {REIFIES} ?freshkeeper_triple_{number} . {self._times(mark, number)} }}"
-            )
+        if self.speaking in (Speaking.STAR, Speaking.IMPLICIT):
+            return triple  # its times are found beside the query
         found = {
             Speaking.GRAPH: f"GRAPH {mark} {{ {triple} }}",
             Speaking.REIFICATION: f"{mark} {PREDICATE} {predicate} ; {SUBJECT} {subject} ; {OBJECT} {value} .",
-            Speaking.SINGLETON: f"{mark} {SINGLETON} {predicate} . {subject} {mark} {value} .",
+            Speaking.SINGLETON: f"{mark} {self.singleton} {predicate} . {subject} {mark} {value} .",
         }[self.speaking]
-        timed = f"{found} {self._times(mark, number)}"
-        return f"{{ {{ {triple} }} UNION {{ {timed} }} }}" if mixed else timed
+        timed = f"{found} {{ {self._times(mark, number)} }}"
+        either = f"{{ {{ {triple} }} UNION {{ {timed} }} }}" if mixed else timed
+        if self.speaking is Speaking.SINGLETON and predicate.startswith("?"):  # which of them are singletons
+            return f"{either} OPTIONAL {{ {predicate} {self.singleton} ?freshkeeper_of_{number} }}"
+        return either
 
-    def _times(self, mark: str, n: int) -> str:
+    def beside(self) -> str:
+        """SPARQL that finds times that no pattern leads to; empty where there are none."""
+        mark = "?freshkeeper_mark"
+        if self.speaking is Speaking.STAR:
+            return f"{mark} {REIFIES} ?freshkeeper_triple . {{ {self._times(mark, 'beside')} }}"
+        return self._times(mark, "beside") if self.speaking is Speaking.IMPLICIT else ""
+
+    def _times(self, mark: str, n: object) -> str:
         if self.timing is Timing.EXPIRATION:
             return f"{mark} {EXPIRATION} ?freshkeeper_until_{n} ."
         if self.timing is Timing.FLAT:
@@ -142,12 +151,17 @@ class Read:
 
 
 def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPattern], str]) -> Read:
-    """The elements among quads; one that ends before it begins, or has two ends, is odd and holds never."""
+    """The elements among quads; one that ends before it begins, or has two ends, is odd and holds never.
+
+    The rest are triples by themselves, but for the annotations, which are no data, and for triples of which a time is
+    said elsewhere. What stands in a graph that is no annotation stays there.
+    """
     every = list(quads)
-    spans, odd = _spans(every)
-    spoken = list(_spoken(every, style.speaking, address))
-    held, plain, inner = list[Held](), list[Quad](), {triple for _, (triple, _) in spoken}
-    for mark, (triple, _) in spoken:
+    ours = every if style.speaking is Speaking.GRAPH else [q for q in every if isinstance(q.graph_name, DefaultGraph)]
+    spans, odd = _spans(ours)
+    spoken = list(_spoken(ours, style.speaking, address))
+    held, timed = list[Held](), {triple for mark, triple in spoken if mark in spans}
+    for mark, triple in spoken:
         for since, until in spans.get(mark, ()):
             if since >= until:
                 odd.append(f"{triple} ends at {until}, before it begins at {since}")
@@ -155,22 +169,44 @@ def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPa
                 held.append(Held(triple, since, until))
         if mark not in spans and style.speaking is Speaking.GRAPH:
             odd.append(f"{triple} is in the graph {mark}, of which no time is said")
-    parts = {id(quad) for _, (_, used) in spoken for quad in used}
-    for quad in every:
-        known = quad.predicate in _OWN or id(quad) in parts
-        timed = Triple(quad.subject, quad.predicate, quad.object) in inner
-        if not known and not timed and isinstance(quad.graph_name, DefaultGraph):
-            plain.append(quad)
+    annotates = _annotations(style, ours)
+    left = (quad for quad in every if not (isinstance(quad.graph_name, DefaultGraph) and annotates(quad)))
+    if style.speaking is Speaking.GRAPH:
+        left = (quad for quad in left if isinstance(quad.graph_name, DefaultGraph))
+    plain = [q for q in left if not (isinstance(q.graph_name, DefaultGraph) and q.triple in timed)]
     return Read(held, plain, odd)
 
 
+ANNOTATING = frozenset(
+    {INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FINAL, SUBJECT, PREDICATE, OBJECT, REIFIES, *SINGLETONS}
+)
+"""Predicates of what is said of the mark of an interval."""
 _OWN = {EXPIRATION, INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FINAL}
 
 
-def _spoken(
-    quads: list[Quad], speaking: Speaking, address: Callable[[QuadPattern], str]
-) -> Iterator[tuple[object, tuple[Triple, list[Quad]]]]:
-    """What each mark speaks of, and the quads that say so."""
+def _annotations(style: Style, quads: Sequence[Quad]) -> Callable[[Quad], bool]:
+    """What tells the quads that annotate from those of the data: what they say, whatever else was read."""
+    own = set[object](_OWN)
+    if style.speaking is Speaking.REIFICATION:
+        own |= {SUBJECT, PREDICATE, OBJECT}
+    elif style.speaking is Speaking.SINGLETON:
+        own |= {*SINGLETONS, *(quad.subject for quad in quads if quad.predicate in SINGLETONS)}
+
+    def annotates(quad: Quad) -> bool:
+        if quad.predicate in own:
+            return True
+        if style.speaking is Speaking.STAR:
+            return quad.predicate == REIFIES and isinstance(quad.object, Triple)
+        return style.speaking is Speaking.REIFICATION and quad.predicate == TYPE and quad.object == STATEMENT
+
+    return annotates
+
+
+_Spoken: TypeAlias = Iterator[tuple[object, Triple]]
+
+
+def _spoken(quads: list[Quad], speaking: Speaking, address: Callable[[QuadPattern], str]) -> _Spoken:
+    """What each mark speaks of."""
     found: dict[Speaking, Callable[[list[Quad]], _Spoken]] = {
         Speaking.GRAPH: _in_graphs,
         Speaking.STAR: _reified,
@@ -181,17 +217,14 @@ def _spoken(
     return found[speaking](quads)
 
 
-_Spoken: TypeAlias = Iterator[tuple[object, tuple[Triple, list[Quad]]]]
-
-
 def _in_graphs(quads: list[Quad]) -> _Spoken:
-    return ((quad.graph_name, (quad.triple, [quad])) for quad in quads if not isinstance(quad.graph_name, DefaultGraph))
+    return ((quad.graph_name, quad.triple) for quad in quads if not isinstance(quad.graph_name, DefaultGraph))
 
 
 def _reified(quads: list[Quad]) -> _Spoken:
     for quad in quads:
         if quad.predicate == REIFIES and isinstance(quad.object, Triple):
-            yield quad.subject, (quad.object, [quad])
+            yield quad.subject, quad.object
 
 
 def _addressed(address: Callable[[QuadPattern], str], quads: list[Quad]) -> _Spoken:
@@ -199,26 +232,45 @@ def _addressed(address: Callable[[QuadPattern], str], quads: list[Quad]) -> _Spo
     for quad in quads:
         where = address(QuadPattern(quad.subject, quad.predicate, quad.object))
         if where in marks:
-            yield NamedNode(where), (quad.triple, [quad])
+            yield NamedNode(where), quad.triple
 
 
 def _singletons(quads: list[Quad]) -> _Spoken:
-    of = {q.subject: q for q in quads if q.predicate in SINGLETONS and isinstance(q.object, NamedNode)}
+    of = {q.subject: q.object for q in quads if q.predicate in SINGLETONS and isinstance(q.object, NamedNode)}
     for quad in quads:
-        if quad.predicate in of and isinstance(true := of[quad.predicate].object, NamedNode):
-            yield quad.predicate, (Triple(quad.subject, true, quad.object), [quad, of[quad.predicate]])
+        if quad.predicate in of:
+            yield quad.predicate, Triple(quad.subject, of[quad.predicate], quad.object)
 
 
 def _statements(quads: list[Quad]) -> _Spoken:
-    parts: dict[object, dict[NamedNode, Quad]] = {}
+    said: dict[object, dict[NamedNode, Quad]] = {}
     for quad in quads:
         if quad.predicate in (SUBJECT, PREDICATE, OBJECT):
-            parts.setdefault(quad.subject, {})[quad.predicate] = quad
-    for mark, of in parts.items():
+            said.setdefault(quad.subject, {})[quad.predicate] = quad
+    for mark, of in said.items():
         if len(of) == 3 and isinstance(predicate := of[PREDICATE].object, NamedNode):
             subject, value = of[SUBJECT].object, of[OBJECT].object
             if not isinstance(subject, Literal | Triple):
-                yield mark, (Triple(subject, predicate, value), list(of.values()))
+                yield mark, Triple(subject, predicate, value)
+
+
+def said_of_over(quads: Iterable[Quad], style: Style, at: int) -> dict[PatternTerm, list[Quad]]:
+    """What was said of, and by, each mark of which all intervals are over at an instant, and of these intervals.
+
+    The mark of an element is its own, and over for good with it. What may come back is not here: expirations, which are
+    put off, and addresses, which are those of a value.
+    """
+    if style.timing is Timing.EXPIRATION or style.speaking is Speaking.IMPLICIT:
+        return {}
+    every = list(quads)
+    spans, _ = _spans(every)
+    over = {mark for mark, each in spans.items() if all(until <= at for _, until in each)}
+    over |= {quad.object for quad in every if quad.predicate == INTERVAL and quad.subject in over}
+    found: dict[PatternTerm, list[Quad]] = {}
+    for quad in every:
+        for term in over.intersection((quad.subject, quad.predicate)):
+            found.setdefault(term, []).append(quad)  # type: ignore[arg-type]
+    return found
 
 
 def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], list[str]]:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery, Moment, Parts
+from freshkeeper.maintenance.fragments.annotated_patterns import Parts
+from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery, Moment
 from freshkeeper.maintenance.fragments.annotation_style import END
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.service.fetch_errors import NotSentError
@@ -84,12 +85,12 @@ class Following:
         if self.query.ledger is not None:
             self.query.ledger.open()
         before = self.query.requests
-        if self.parts is None or (self.parts.dynamic and not self.parts.styles):
+        if self.parts is None or (self.parts.changing and not self.parts.styles):
             self.parts = self.query.parts()
         return replace(self.query.evaluate(self.parts), requests=self.query.requests - before)
 
     def _changing(self) -> bool:
-        return self.parts is not None and bool(self.parts.dynamic)
+        return self.parts is not None and self.parts.changing
 
     def _back_off(self) -> int:
         self.failed, self._fails = self.failed + 1, self._fails + 1

@@ -77,6 +77,7 @@ class FragmentReader:
     read: int = 0
     """triples, so far"""
     _pages: dict[str, Page] = field(default_factory=dict)
+    _wholes: set[QuadPattern] = field(default_factory=set)
 
     def form(self) -> SearchForm:
         """How fragments are asked for, which the first page tells."""
@@ -124,7 +125,16 @@ class FragmentReader:
                 raise FetchError(f"malformed: the pages of {pattern} go on and on: {said}")
         if page.count is not None and len(set(found)) != self.counts.of(pattern):
             self.counts.liars += 1
+        self._wholes.add(pattern)
         return found
+
+    def has(self, pattern: QuadPattern) -> bool:
+        """Whether a whole fragment was read already."""
+        return pattern in self._wholes
+
+    def service(self, address: str) -> None:
+        """It is one source, which asks no other one."""
+        del address
 
     def _address(self, pattern: QuadPattern) -> str:
         form = self.form()

@@ -13,6 +13,7 @@ its first page tells, or one request for each value that is known.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -53,6 +54,7 @@ FEW = 2
 """Values for which a pattern is asked at once: its count would cost a request as well."""
 ZERO = ("*", "?")
 """A path with one of these may have no length, and then begins and ends at any node."""
+_IRI = re.compile(r"<[^>]*>")
 
 
 class Fragments(Protocol):
@@ -68,11 +70,17 @@ class Fragments(Protocol):
     def whole(self, pattern: QuadPattern) -> list[Quad]:
         """All of a fragment."""
 
+    def has(self, pattern: QuadPattern) -> bool:
+        """Whether a fragment is there already."""
 
-def needed(query: str, reader: Fragments) -> Store:
-    """A store with all that a query needs."""
+    def service(self, address: str) -> "Fragments | None":
+        """One source of several, where it is asked alone."""
+
+
+def needed(query: str, reader: Fragments, more: bool = False) -> Store:
+    """A store with all that a query needs; where the query will be asked of a part of it (`more`), of any part."""
     tree = _tree(query)
-    work = _Fetching(reader, tree.source.prologue.text)
+    work = _Fetching(reader, tree.source.prologue.text, more)
     work.group(tree.inner, _Given(), None)
     for block in tree.expressions:
         work.group(block, _Given(), None)
@@ -155,6 +163,8 @@ class _Wanted:
 class _Fetching:
     reader: Fragments
     prologue: str
+    more: bool = False
+    """whether more is fetched than the query is asked of in the end"""
     store: Store = field(default_factory=Store)
     _uses: dict[str, int] = field(default_factory=dict)
     """in how many triple patterns a variable stands"""
@@ -163,9 +173,9 @@ class _Fetching:
 
     def group(self, elements: Sequence[Element], given: _Given, graph: NamedNode | str | None) -> None:
         """Fetch what the elements of a group need; `given` is joined with it."""
-        if any(isinstance(e, Service) for e in elements):
+        if any(isinstance(e, Service) and self._alone(e) is None for e in elements):
             raise FetchError("refused: a SERVICE cannot be asked of fragments: put it beside the outer one")
-        joined, blocks = given, [e for e in elements if isinstance(e, (*REQUIRED, Graph))]
+        joined, blocks = given, [e for e in elements if isinstance(e, (*REQUIRED, Graph, Service))]
         for element in elements:
             if isinstance(element, Values):
                 joined = joined.and_(element.text, element.always)
@@ -196,6 +206,9 @@ class _Fetching:
 
     def _block(self, block: Element, given: _Given, graph: NamedNode | str | None) -> _Given:
         """A block that is joined; afterwards it gives values itself."""
+        if isinstance(block, Service):
+            self._service(block, given)
+            return given
         if isinstance(block, Graph):
             name = block.name.text[1:] if block.iri is None else NamedNode(block.iri)
             self.group(block.inner, given, name)
@@ -206,8 +219,21 @@ class _Fetching:
         else:
             for part in block.parts:
                 self.group(part, given, graph)
+        if self.more and not _grows(block):
+            return given
         text = f"{{ {block.text} }}" if isinstance(block, Select) else block.text
         return given.and_(_in_graph(text, graph), block.always)
+
+    def _alone(self, block: Service) -> Fragments | None:
+        return None if block.iri is None else self.reader.service(block.iri)
+
+    def _service(self, block: Service, given: _Given) -> None:
+        """What is asked of one source alone."""
+        reader, one = self.reader, self._alone(block)
+        assert one is not None
+        self.reader = one
+        self.group(block.inner, given, None)
+        self.reader = reader
 
     def _optional(self, elements: Sequence[Element], joined: _Given, graph: NamedNode | str | None) -> None:
         """What may find nothing, with what is bound before it whatever it finds; a filter comes behind all."""
@@ -224,8 +250,10 @@ class _Fetching:
         """The pattern that takes the fewest requests, with what is known to be one value put in, and the values."""
         choices: list[tuple[float, int, _Wanted, QuadPattern, dict[str, list[PatternTerm]]]] = []
         for one in wanted:
+            if self.reader.has(one.pattern):
+                return one, one.pattern, {}
             pattern, values = self._narrowed(one, given)
-            fewest = min((len(rows) for rows in values.values()), default=math.inf)
+            fewest = min((self._requests(pattern, role, values[role]) for role in values), default=math.inf)
             if fewest <= FEW:
                 return one, pattern, values
             pages = math.inf if isinstance(one.predicate, Path) else self.reader.pages(pattern)
@@ -269,10 +297,15 @@ class _Fetching:
 
     def _asked(self, pattern: QuadPattern, values: Mapping[str, Sequence[PatternTerm]]) -> list[QuadPattern]:
         """The fragments of a pattern: itself, or one for each value, where these are fewer requests."""
-        role = min(values, key=lambda each: len(values[each]), default=None)
-        if role is None or (len(values[role]) > FEW and len(values[role]) >= self.reader.pages(pattern)):
+        costs = {role: self._requests(pattern, role, found) for role, found in values.items()}
+        role = min(costs, key=lambda each: costs[each], default=None)
+        if role is None or (costs[role] > FEW and costs[role] >= self.reader.pages(pattern)):
             return [pattern]
         return [_with(pattern, role, term) for term in values[role]]
+
+    def _requests(self, pattern: QuadPattern, role: str, values: Sequence[PatternTerm]) -> int:
+        """How many requests it takes at least to ask for each value."""
+        return sum(not self.reader.has(_with(pattern, role, term)) for term in values)
 
     def _add(self, one: _Wanted, quads: Sequence[Quad]) -> None:
         for quad in quads:
@@ -291,10 +324,21 @@ def _path_parts(one: _Wanted, pattern: QuadPattern) -> list[QuadPattern]:
     """A path takes all triples of each of its predicates; all that there are, where it may begin anywhere."""
     if not isinstance(one.predicate, Path):
         return [pattern]
-    open_ends = pattern.subject is None and pattern.object is None
-    if "!" in one.predicate.text or (open_ends and any(one.predicate.text.count(mark) for mark in ZERO)):
+    if takes_all(one.subject, one.predicate, one.object):
         return [QuadPattern(graph=pattern.graph)]
     return [QuadPattern(predicate=NamedNode(p), graph=pattern.graph) for p in sorted(one.predicate.predicates)]
+
+
+def takes_all(subject: Position, path: Path, value: Position) -> bool:
+    """Whether a path may pass over any predicate, or begin and end at any node."""
+    marks = _IRI.sub("", path.text)
+    open_ends = _term(subject) is None and _term(value) is None
+    return "!" in marks or (open_ends and any(mark in marks for mark in ZERO))
+
+
+def _grows(block: Element) -> bool:
+    """Whether it has but more solutions, the more triples there are."""
+    return all(isinstance(each, (TriplePattern, Values, Group, Union)) for each in block.walk())
 
 
 def _narrows(block: Element) -> bool:

@@ -330,9 +330,12 @@ def test_whatever_stands_around_a_dynamic_pattern_the_answers_are_those_of_what_
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("SELECT * { ?s ?p ?o }", "name the predicate"),
-        ("SELECT * { GRAPH ?g { ?s <a:p> ?o } }", "no GRAPH or SERVICE"),
-        (f"SELECT * {{ ?s <{T}delay>+ ?o }}", "without a path"),
+        ("SELECT * { GRAPH ?g { ?s <a:p> ?o } }", "these are no graphs of the data"),
+        ("SELECT * { SERVICE <http://other/> { ?s <a:p> ?o } }", "--source.; there is http://source/data"),
+        ("SELECT * { SERVICE ?any { ?s <a:p> ?o } }", "SERVICE .any: what is asked here says until when"),
+        ("SELECT * { SERVICE <http://source/data> { GRAPH <a:g> { ?s <a:p> ?o } } }", "triples, without GRAPH"),
+        ("SELECT * { SERVICE <http://source/data> { ?s <a:p> ?o } GRAPH ?g { ?s <a:p> ?o } }", "name the graph"),
+        ("SELECT * FROM <a:g> { ?s <a:p> ?o }", "with all that they hold"),
         ("ASK { ?s <a:p> ?o }", "no SELECT"),
         ("SELECT * {", "no SPARQL"),
     ],
