@@ -96,9 +96,14 @@ class _Writing:
         if not self._changes(triple):
             return " ".join(map(as_sparql, triple)) + " ."
         mixed, n = predicate in self.parts.mixed or _is_open(triple), number or next(self._numbers)
-        terms = as_sparql(subject), as_sparql(predicate), as_sparql(value)
+        terms = as_sparql(subject), _apart(predicate, n, subject), _apart(value, n, subject, predicate)
         ways = dict.fromkeys(style.pattern(*terms, n, mixed) for style in self.parts.styles)
         return next(iter(ways)) if len(ways) == 1 else f"{{ {' UNION '.join(f'{{ {way} }}' for way in ways)} }}"
+
+
+def _apart(position: Position, number: object, *before: Position) -> str:
+    """As SPARQL; by another name where it stands before: what is read then has its times read as well."""
+    return as_sparql(f"freshkeeper_same_{number}_{len(before)}" if position in before else position)
 
 
 def _patterns(tree: Select) -> list[TriplePattern]:
