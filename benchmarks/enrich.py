@@ -1,8 +1,9 @@
 """Streaming enrichment on Spark: events per second, beside one Manager over the same trace without Spark.
 
-Asked for: 1 M events at 10,000 distinct keys, an evaluation every second of event time; freshness within half a point
-of the single-process manager's on the same trace, policy and seed, and the same spending. Freshness is the truth: the
-answers in the Parquet files, and those of the manager, against the schedule of changes.
+Asked for: 10,000 keys, an evaluation every second of event time; .1, .3 and .5 of the manager's rate at 50,000,
+500,000 and 5 million events per micro-batch; freshness within half a point of the manager's on the same trace, policy
+and seed, and the same spending. Freshness is the truth: the answers in the Parquet files, and those of the manager,
+against the schedule of changes.
 """
 
 import argparse
@@ -24,21 +25,22 @@ from stopwatch import ratios, show
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrich import OnCluster, enrich
+from freshkeeper.maintenance.pipeline.enrich import enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
 from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.base import Graph, Policy
-from freshkeeper.policies.gain import Gain
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.trace.trace import Trace
 from freshkeeper.simulator.trace.workload import Workload, generate
 from freshkeeper.simulator.world.simulated_remote import Remote
 from freshkeeper.simulator.world.truth import schedule_of
 
-EVENTS, KEYS, EDGES, WIDE, GAMMA, SEED = 1_000_000, 10_000, 20_000, 1_000_000, 500, 3
-RANGE, STEP, FILES, WARM_UP = 4_000, 1_000, 20, 50_000
+KEYS, EDGES, GAMMA, SEED = 10_000, 20_000, 500, 3
+RANGE, STEP, WARM_UP = 4_000, 1_000, 50_000
+SIZES = [(50_000, 20), (500_000, 4), (5_000_000, 1)]
+"""Events per micro-batch, and how many micro-batches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ def scene(events: int, keys: int, edges: int, place: Path) -> Scene:
 
 
 def single(scene: Scene, policy: Policy, until: int) -> tuple[float, float, float]:
-    """Freshness, spending and seconds of one manager."""
+    """Seconds, spending and freshness of one manager."""
     warm, schedule = scene.warm, schedule_of(scene.trace)
     manager = Manager(scene.window, scene.remote, policy, BudgetRule.of(GAMMA), Learned(), seed=SEED)
     manager.view.fill(warm.pairs(["sn"]), warm.values(), warm.at)
@@ -99,7 +101,7 @@ def single(scene: Scene, policy: Policy, until: int) -> tuple[float, float, floa
         sr = np.array(answers.entries, np.int64)
         good = schedule.last_change(now)[sr] <= answers.refreshed
         fresh.append(float(answers.weight[good].sum() / answers.weight.sum()))
-    return float(np.mean(fresh)), float(manager.ledger.spent), time.perf_counter() - began
+    return time.perf_counter() - began, float(manager.ledger.spent), float(np.mean(fresh))
 
 
 class Clock:
@@ -141,9 +143,7 @@ STEPS = {"decided, fetched": "answered", "answers written": "written", "snapshot
 """What ends with which step, behind the counts' arrival."""
 
 
-def streamed(
-    spark: SparkSession, scene: Scene, policy: Policy, graph: OnCluster | None, clock: Clock | None = None
-) -> tuple[float, float, int]:
+def streamed(spark: SparkSession, scene: Scene, policy: Policy, clock: Clock) -> tuple[float, float, int]:
     """Seconds, spending and the last instant of the query."""
     for name in ("state", "answers"):
         shutil.rmtree(scene.place / name, ignore_errors=True)
@@ -152,14 +152,13 @@ def streamed(
     writer = enrich(
         events, on="sn", at="t_ms", source=scene.remote, policy=policy, budget=GAMMA, window=RANGE, step=STEP,
         start=scene.trace.t0, warm=scene.warm, state=scene.place / "state", sink=scene.place / "answers",
-        value="bigint", seed=SEED, graph=graph, reached=clock or (lambda _: None),
+        value="bigint", seed=SEED, reached=clock,
     )  # fmt: skip
     began = time.perf_counter()
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     taken = time.perf_counter() - began
-    if clock is not None:
-        clock.progress(query)
+    clock.progress(query)
     evaluations = read_journal(scene.place / "state", "evaluations")
     return taken, sum(evaluations["spent"].to_pylist()), max(evaluations["t_ms"].to_pylist())
 
@@ -179,66 +178,70 @@ def freshness(spark: SparkSession, scene: Scene) -> tuple[float, int]:
     return row["fresh"], row["rows"]
 
 
-def planned(spark: SparkSession, scene: Scene) -> tuple[float, float]:
-    """Seconds per evaluation, and answers per second, of the plan that leaves the graph on the cluster."""
-    policy, graph = Gain(expect=False, windows=1), OnCluster(str(scene.place / "window"))
-    taken, _, last = streamed(spark, scene, policy, graph)
-    _, answers = freshness(spark, scene)
-    return taken * STEP / (last - scene.trace.t0), answers / taken
+@dataclass(frozen=True)
+class Found:
+    """One trace both ways: seconds, requests and freshness on Spark, and of one manager."""
+
+    events: int
+    answers: int
+    spark: tuple[float, float, float]
+    alone: tuple[float, float, float]
+    clock: Clock
+
+    @property
+    def share(self) -> float:
+        """Spark's rate by that of one manager."""
+        return self.alone[0] / self.spark[0]
 
 
-def report(events: int, files: int) -> None:
-    """Both ways, and the plan that leaves the graph on the cluster, on a part of it and with 50 times the edges."""
+def both(spark: SparkSession, size: int, files: int, place: Path) -> Found:
+    """So many micro-batches of so many events."""
+    here, clock = scene(size * files, KEYS, EDGES, place), Clock()
+    here.drop(files)
+    taken, spent, until = streamed(spark, here, make("gain"), clock)
+    fresh, answers = freshness(spark, here)
+    alone_fresh, alone_spent, alone = single(here, make("gain"), until)
+    shutil.rmtree(place)
+    count = len(here.trace.arrivals)
+    return Found(count, answers, (taken, spent, fresh), (alone, alone_spent, alone_fresh), clock)
+
+
+def report(sizes: list[tuple[int, int]]) -> None:
+    """Micro-batches of several sizes, each beside one manager over the same trace."""
     place = Path(tempfile.mkdtemp(prefix="enrich-"))
-    whole = scene(events, KEYS, EDGES, place / "whole")
-    small, wide = (scene(WARM_UP, KEYS, edges, place / str(edges)) for edges in (EDGES, WIDE))
-    for each, number in ((whole, files), (small, 1), (wide, 1)):
-        each.drop(number)
     # Plans of a few jobs are not worth planning twice: without adaptive execution an evaluation takes half the time.
     spark = spark_session("local[2]", {"spark.driver.memory": "4g", "spark.sql.adaptive.enabled": "false"})
-    streamed(spark, small, make("gain"), None)  # Spark and the kernels are warm from here on
-    clock = Clock()
-    taken, spent, until = streamed(spark, whole, make("gain"), None, clock)
-    fresh, answers = freshness(spark, whole)
-    alone_fresh, alone_spent, alone = single(whole, make("gain"), until)
-    (small_step, small_rate), (wide_step, wide_rate) = planned(spark, small), planned(spark, wide)
+    both(spark, WARM_UP, 2, place / "warm")  # Spark and the kernels are warm from here on
+    found = {size: both(spark, size, files, place / str(size)) for size, files in sizes}
     spark.stop()
     shutil.rmtree(place)
-    count = len(whole.trace.arrivals)
     show(
-        f"Enrichment of {count:,} events at {KEYS:,} keys, {EDGES:,} edges, γ = {GAMMA}, gain, learned, local[2]",
-        ["", "Spark", "one Manager"],
+        f"Enrichment at {KEYS:,} keys, {EDGES:,} edges, γ = {GAMMA}, gain, learned, local[2]; Spark / one Manager",
+        ["events per micro-batch", *(f"{size:,}" for size in found)],
         [
-            ["seconds", f"{taken:.1f}", f"{alone:.1f}"],
-            ["events per second", f"{count / taken:,.0f}", f"{count / alone:,.0f}"],
-            ["answers per second", f"{answers / taken:,.0f}", f"{answers / alone:,.0f}"],
-            ["freshness (truth)", f"{fresh:.4f}", f"{alone_fresh:.4f}"],
-            ["spent", f"{spent:,.0f}", f"{alone_spent:,.0f}"],
-            [f"graph on the cluster, {EDGES:,} edges: seconds per evaluation", f"{small_step:.2f}", ""],
-            ["  answers per second", f"{small_rate:,.0f}", ""],
-            [f"graph on the cluster, {WIDE:,} edges: seconds per evaluation", f"{wide_step:.2f}", ""],
-            ["  answers per second", f"{wide_rate:,.0f}", ""],
+            ["events", *(f"{each.events:,}" for each in found.values())],
+            ["events per second", *(_pair(each.events, each) for each in found.values())],
+            ["answers per second", *(_pair(each.answers, each) for each in found.values())],
+            ["requests", *(f"{each.spark[1]:,.0f} / {each.alone[1]:,.0f}" for each in found.values())],
+            ["freshness (truth)", *(f"{each.spark[2]:.4f} / {each.alone[2]:.4f}" for each in found.values())],
+            ["Spark's rate by the Manager's", *(f"{each.share:.3f}" for each in found.values())],
         ],
     )
-    show(
-        f"A micro-batch of {count // files:,} events, the mean of {clock.batches}",
-        ["", "seconds", "share"],
-        clock.rows(),
-    )
+    for size, each in found.items():
+        title = f"A micro-batch of {size:,} events, the mean of {each.clock.batches}"
+        show(title, ["", "seconds", "share"], each.clock.rows())
     ratios(
-        {
-            "events_per_second": count / taken,
-            "manager_over_spark_seconds": alone / taken,
-            "freshness_points_apart": 100 * abs(fresh - alone_fresh),
-            "spent_over_spent": spent / alone_spent,
-            "wide_plan_over_small_plan": wide_step / small_step,
-        }
+        {f"share_at_{size}": each.share for size, each in found.items()}
+        | {"freshness_points_apart": max(100 * abs(each.spark[2] - each.alone[2]) for each in found.values())}
+        | {"spent_over_spent": max(each.spark[1] / each.alone[1] for each in found.values())}
     )
+
+
+def _pair(count: int, found: Found) -> str:
+    return f"{count / found.spark[0]:,.0f} / {count / found.alone[0]:,.0f}"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=EVENTS)
-    parser.add_argument("--files", type=int, default=FILES, help="micro-batches")
-    asked = parser.parse_args()
-    report(asked.events, asked.files)
+    parser.add_argument("--small", action="store_true", help="micro-batches of 50,000 events alone")
+    report(SIZES[:1] if parser.parse_args().small else SIZES)

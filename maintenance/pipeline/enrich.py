@@ -7,13 +7,15 @@
 own, and a snapshot ends the micro-batch. docs/scale.md says how this runs on a cluster.
 """
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+from pyarrow import parquet
 
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
@@ -55,6 +57,20 @@ class Files:
         """Write one micro-batch."""
         answers.write.format(self.format).mode("overwrite").save(f"{self.path}/batch_id={batch}")
 
+    @property
+    def here(self) -> Path | None:
+        """The directory, where answers can be written into it without Spark: Parquet, on a file system of machines."""
+        scheme, _, path = self.path.rpartition("://")
+        plain = scheme == "file" or not (scheme or self.path.startswith("file:") or "HADOOP_CONF_DIR" in os.environ)
+        return Path(path).absolute() if self.format == "parquet" and plain else None
+
+    def put(self, written: Path, batch: int) -> None:
+        """Files that were written beside it are those of a micro-batch now."""
+        assert self.here is not None
+        target = self.here / f"batch_id={batch}"
+        shutil.rmtree(target, ignore_errors=True)
+        written.rename(target)
+
 
 Duration = int | str
 """milliseconds, or as people write it: 4s, 500ms, PT1M"""
@@ -62,10 +78,16 @@ Duration = int | str
 
 @dataclass(frozen=True)
 class OnCluster:
-    """The graph stays on the cluster, and choices are made by a Spark plan; the window is kept under `shared`."""
+    """The graph lies on the cluster, in shards under `shared`, which are scored there."""
 
     shared: str
-    """a path that the driver and all executors see: hdfs:, s3a:, or a directory where all run on one machine"""
+    """a directory that the driver and all executors have under this name: of one machine, NFS, or mounted otherwise"""
+    shards: int | None = None
+    """in how many parts; as many as the cluster has cores unless said otherwise"""
+
+    def __post_init__(self) -> None:
+        if "://" in self.shared or self.shared.startswith("hdfs:"):
+            raise ConfigError(f"shared is {self.shared!r}; it is a directory that all have mounted, and no address")
 
 
 def enrich(
@@ -115,7 +137,7 @@ def enrich(
     process = _process(events, settings, source_of(source), Path(state), shape, to, graph, reached)
 
     def micro_batch(frame: "DataFrame", number: int) -> None:
-        process(number, counted(frame, columns, at, settings.window))
+        process(number, counted(frame, columns, at, settings.window, hashed=graph is not None))
 
     return events.writeStream.foreachBatch(micro_batch).option("checkpointLocation", str(Path(state) / "checkpoint"))
 
@@ -131,22 +153,48 @@ def _process(
     reached: Callable[[str], None],
 ) -> Callable[[int, Tabular], None]:
     """What is done with a micro-batch, its number and its counts."""
-    spark = events.sparkSession
+    spark, here = events.sparkSession, sink.here if isinstance(sink, Files) else None
 
     def from_driver(steps: Sequence[Step[pa.Table]], batch: int) -> None:
         answers = pa.concat_tables([step.answers for step in steps])
-        if answers.num_rows:
+        if not answers.num_rows:
+            return
+        if isinstance(sink, Files) and here is not None:
+            place = _empty(here / f"_{batch}")
+            parquet.write_table(answers, place / "answers.parquet")
+            sink.put(place, batch)
+        else:
             sink(spark.createDataFrame(answers), batch)
 
-    def from_cluster(steps: "Sequence[Step[DataFrame]]", batch: int) -> None:
-        sink(reduce(lambda all, more: all.unionByName(more), (step.answers for step in steps)), batch)
+    def from_cluster(steps: Sequence[Step[Path]], batch: int) -> None:
+        place = steps[-1].answers
+        if not place.exists():
+            return
+        if isinstance(sink, Files) and here is not None:
+            sink.put(place, batch)
+        else:
+            sink(spark.read.schema(spark_schema).parquet(str(place)), batch)
 
     if graph is None:
         return on_the_driver(settings, source, state, shape, from_driver, reached).process
-    from freshkeeper.maintenance.pipeline.enrichment.on_executors import WindowParts, on_the_cluster
+    from pyspark.sql.pandas.types import from_arrow_schema
 
-    parts = WindowParts(spark, graph.shared)
-    return on_the_cluster(settings, source, state, shape, from_cluster, reached, parts).process
+    from freshkeeper.maintenance.pipeline.enrichment.on_executors import Cluster, on_the_cluster
+
+    spark_schema, shared = from_arrow_schema(shape.schema), Path(graph.shared).absolute()
+    shards = graph.shards or spark.sparkContext.defaultParallelism
+
+    def staging(batch: int) -> Path:
+        return shared / "answers" / str(batch) if here is None else here / f"_{batch}"
+
+    cluster = Cluster(spark, shared)
+    return on_the_cluster(settings, source, state, shape, from_cluster, reached, cluster, shards, staging).process
+
+
+def _empty(place: Path) -> Path:
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    return place
 
 
 def _ms(name: str, duration: Duration, read: Callable[[str], int] = to_ms) -> int:

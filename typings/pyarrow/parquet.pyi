@@ -13,6 +13,7 @@ def write_table(
     where: str | PathLike[str] | IO[bytes],
     *,
     compression: str = "snappy",
+    use_dictionary: bool | list[str] = True,
     row_group_size: int | None = None,
 ) -> None: ...
 def read_metadata(where: str | PathLike[str]) -> FileMetaData: ...

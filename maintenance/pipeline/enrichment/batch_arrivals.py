@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FIRST, LAST, COUNT, EARLIEST, LATEST = "_first", "_last", "_count", "_earliest", "_latest"
 ORDER = [FIRST, EARLIEST]
+HASH = "_hash"
+"""The column of a key's hash, as Spark's xxhash64 has it."""
 
 OURS = {"k", "t_ms", "sr", "value", "weight", "refreshed_ms", "fresh", "batch_id"}
 """The columns of answers beside the keys."""
@@ -32,12 +34,20 @@ Tabular: TypeAlias = "DataFrame | pa.Table"
 class Arrivals:
     """Elements of one key each, in the order of their evaluations and then of time: the same whenever it is read."""
 
-    keys: list[Hashable]
+    names: Sequence[Hashable]
+    """each key once"""
+    codes: Ints
+    """by row: the number of its key"""
     first: Ints
     """the first evaluation whose window holds them"""
     earliest: Ints
     latest: Ints
     count: Ints
+
+    @property
+    def keys(self) -> list[Hashable]:
+        """By row."""
+        return [self.names[code] for code in self.codes.tolist()]
 
     @property
     def size(self) -> int:
@@ -46,22 +56,26 @@ class Arrivals:
 
     def by_evaluation(self) -> Iterator[tuple[int, "Arrivals"]]:
         """Split by first evaluation."""
-        cuts = [0, *(np.flatnonzero(np.diff(self.first)) + 1).tolist(), len(self.keys)]
+        cuts = [0, *(np.flatnonzero(np.diff(self.first)) + 1).tolist(), self.first.size]
         for start, stop in pairwise(cuts):
             if start < stop:
-                columns = (self.first, self.earliest, self.latest, self.count)
-                yield int(self.first[start]), Arrivals(self.keys[start:stop], *(each[start:stop] for each in columns))
+                columns = (self.codes, self.first, self.earliest, self.latest, self.count)
+                yield int(self.first[start]), Arrivals(self.names, *(each[start:stop] for each in columns))
 
 
-def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec) -> "DataFrame":
-    """Elements per key, first and last evaluation; elements without a time or a key join with nothing and are left."""
+def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec, hashed: bool = False) -> "DataFrame":
+    """Elements per key, first and last evaluation; elements without a time or a key join with nothing and are left.
+
+    Keys that are `hashed` are one column of numbers.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     kind = dict(events.dtypes)[at]
     millis = F.unix_millis(F.col(at).cast("timestamp")) if kind.startswith("timestamp") else F.col(at).cast("bigint")
     timed = events.select(*on, millis.alias("_ms")).dropna()
     placed = timed.withColumns({FIRST: F.expr(first(window)), LAST: F.expr(last(window))})
-    return placed.groupBy(*on, FIRST, LAST).agg(
+    keys = [F.xxhash64(*on).alias(HASH)] if hashed else on
+    return placed.groupBy(*keys, FIRST, LAST).agg(
         F.count("*").alias(COUNT), F.min("_ms").alias(EARLIEST), F.max("_ms").alias(LATEST)
     )
 
@@ -73,11 +87,20 @@ def here(table: Tabular) -> pa.Table:
 
 def collected(counts: Tabular, on: Sequence[str]) -> Arrivals:
     """The counts on the driver."""
-    table = here(counts).sort_by([(name, "ascending") for name in (*ORDER, *on)])
-    parts = [table[name].to_pylist() for name in on]
-    keys: list[Hashable] = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
-    columns = (np.asarray(table[name].to_numpy(), np.int64) for name in (FIRST, EARLIEST, LATEST, COUNT))
-    return Arrivals(keys, *columns)
+    table = here(counts).sort_by([(name, "ascending") for name in (*ORDER, *on)]).combine_chunks()
+    numbers = (np.asarray(table[name].to_numpy(), np.int64) for name in (FIRST, EARLIEST, LATEST, COUNT))
+    return Arrivals(*_coded(table, on), *numbers)
+
+
+def _coded(table: pa.Table, on: Sequence[str]) -> tuple[list[Hashable], Ints]:
+    """The keys of some rows, each once, and which of them each row has."""
+    codes = np.zeros(table.num_rows, np.int64)
+    for name in on:
+        column = table[name].combine_chunks().dictionary_encode()
+        codes = codes * max(1, len(column.dictionary)) + column.indices.to_numpy(zero_copy_only=False)
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    parts = [table[name].take(first).to_pylist() for name in on]
+    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True)), codes
 
 
 def key_columns(keys: Sequence[Hashable], on: Sequence[str]) -> dict[str, list[object]]:

@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+
 from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.errors import InputError
 
-FORMAT = b"freshkeeper enrichment 4\n"
+FORMAT = b"freshkeeper enrichment 5\n"
 KEPT = 2
 """Snapshots that stay: the last one, and the one before it for those who look."""
+UNREADABLE = (OSError, AttributeError, ImportError, EOFError, KeyError, TypeError, pickle.UnpicklingError)
 HEAD = struct.Struct("<II")
 
 
@@ -38,10 +41,11 @@ class Store:
     def save(self, batch: int, state: object) -> None:
         """The state after a micro-batch."""
         text = io.BytesIO()
-        text.write(FORMAT)
         _Pickler(text, self.outside).dump(state)
-        with whole(self._snapshot(batch), durable=True) as file:
-            file.write_bytes(text.getbuffer())
+        with whole(self._snapshot(batch), durable=True) as file, file.open("wb") as out:
+            out.write(FORMAT)
+            with pa.CompressedOutputStream(out, "lz4") as packed:
+                packed.write(text.getbuffer())
         for old in self.batches()[:-KEPT]:
             self._snapshot(old).unlink()
             self.log(old).forget()
@@ -62,8 +66,8 @@ class Store:
             if file.readline() != FORMAT:
                 raise InputError(wrong)
             try:
-                return known[-1], _Unpickler(file, self.outside).load()
-            except (AttributeError, ImportError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
+                return known[-1], _Unpickler(pa.CompressedInputStream(file, "lz4"), self.outside).load()
+            except UNREADABLE as error:
                 raise InputError(f"{wrong} ({error})") from None
 
     def batches(self) -> list[int]:
@@ -120,7 +124,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: BinaryIO, outside: Mapping[str, object]) -> None:
+    def __init__(self, file: pa.NativeFile, outside: Mapping[str, object]) -> None:
         super().__init__(file)
         self._outside = outside
 

@@ -4,14 +4,14 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.evaluation import Answers, Evaluation
+from freshkeeper.maintenance.evaluation import Join
 from freshkeeper.maintenance.journal.rows import Rows
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected, key_columns
@@ -23,8 +23,9 @@ from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.policies.arrays import Floats, Ints
-from freshkeeper.policies.base import Case, Policy
+from freshkeeper.maintenance.view.local_view import View
+from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.base import NEVER, Case, Policy
 from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
@@ -69,24 +70,27 @@ class Shape:
         age = [("weight", pa.int64()), ("refreshed_ms", pa.int64()), ("fresh", pa.float64())]
         return pa.schema([*instant, *keys, ("sr", pa.string()), ("value", self.value), *age])
 
-    def table(self, k: int, now: int, answers: Answers) -> pa.Table:
+    def table(self, k: int, join: Join, view: View) -> pa.Table:
         """The answers of one evaluation; a value is written as it is, or as text where text is asked for."""
-        rows = len(answers)
-        values = answers.values
-        if self.value == pa.string():
-            values = [value if value is None or isinstance(value, str) else str(value) for value in values]
-        columns: dict[str, Sequence[object] | Ints | Floats] = {
-            "k": np.full(rows, k),
-            "t_ms": np.full(rows, now),
-            **key_columns(answers.keys, self.on),
-            "sr": [str(key) for key in answers.entries],
-            "value": values,
-            "weight": answers.weight,
-            "refreshed_ms": answers.refreshed,
-            "fresh": answers.freshness,
-        }
-        schema = self.schema
-        return pa.Table.from_arrays([pa.array(columns[part.name], part.type) for part in schema], schema=schema)
+        sn, sr = join.rows
+        held = join.refreshed[sr] != NEVER
+        sn, sr = np.repeat(np.arange(join.sns.size), join.degrees)[held], sr[held]
+        used, place = np.unique(sr, return_inverse=True)
+        slots, rows, schema = used.tolist(), sr.size, self.schema
+        keys = key_columns([view.sns.keys[slot] for slot in join.sns.tolist()], self.on)
+        columns: dict[str, Any] = {
+            "k": np.full(rows, k), "t_ms": np.full(rows, join.now),
+            "sr": pa.array([str(view.srs.keys[slot]) for slot in slots], pa.string()).take(place),
+            "value": pa.array(self._written(join.values(slots, view.values)), self.value).take(place),
+            "weight": join.counts[sn], "refreshed_ms": join.refreshed[sr], "fresh": join.fresh[held],
+        }  # fmt: skip
+        columns |= {name: pa.array(column, schema.field(name).type).take(sn) for name, column in keys.items()}
+        return pa.table([columns[name] for name in schema.names], schema=schema)
+
+    def _written(self, values: list[object]) -> list[object]:
+        if self.value != pa.string():
+            return values
+        return [value if value is None or isinstance(value, str) else str(value) for value in values]
 
 
 def shape_of(events: "StructType", on: Sequence[str], value: str) -> Shape:
@@ -116,13 +120,14 @@ class OnDriver:
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step[pa.Table]:
         """Elements of one key and one pair of evaluations are alike, so any of their times stands for all."""
-        now = self.manager.window.instant(k)
-        slots = [self.manager.view.sn_slots(part.keys) for part in arrivals]
         at = _joined([np.repeat(part.earliest, part.count) for part in arrivals])
-        sns = _joined([np.repeat(slot, part.count) for slot, part in zip(slots, arrivals, strict=True)])
-        evaluation: Evaluation = self.manager.evaluate_slots(now, at, sns)
-        answers = self.shape.table(k, now, evaluation.answers)
-        return Step(evaluation.record, evaluation.refreshes, answers)
+        sns = _joined([np.repeat(self._slots(part), part.count) for part in arrivals])
+        evaluation = self.manager.evaluate_slots(self.manager.window.instant(k), at, sns)
+        return Step(evaluation.record, evaluation.refreshes, self.shape.table(k, evaluation.join, self.manager.view))
+
+    def _slots(self, part: Arrivals) -> Ints:
+        codes, place = np.unique(part.codes, return_inverse=True)
+        return self.manager.view.sn_slots([part.names[code] for code in codes.tolist()])[place]
 
 
 def on_the_driver(
@@ -143,7 +148,9 @@ def on_the_driver(
 
     def begin() -> State[pa.Table]:
         policy, model = copy.deepcopy((settings.policy, settings.model))
-        manager = Manager(settings.window, once, policy, settings.budget, model, settings.case, seed=settings.seed)
+        manager = Manager(
+            settings.window, once, policy, settings.budget, model, settings.case, seed=settings.seed, answers=False
+        )
         if settings.warm is not None:
             manager.view.fill(settings.warm.pairs(shape.on), settings.warm.values(), settings.warm.at)
         return State(Due(settings.window, settings.delay), OnDriver(manager, shape))

@@ -1,18 +1,26 @@
 """A graph that stays on the cluster: from Rounds of its parts a policy chooses what it chooses from one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import enriched
 import numpy as np
 import own_policies
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from freshkeeper.maintenance.pipeline.enrich import OnCluster
+from freshkeeper.maintenance.pipeline.enrichment import on_executors, scored_parts
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
+from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.maintenance.view.schedule import FixedSchedule
 from freshkeeper.policies.errors import ConfigError
@@ -36,29 +44,50 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-def on_the_cluster(
-    spark: SparkSession, place: Path, policy: Ranked, model: FixedSchedule | None
-) -> tuple[list[Step[Any]], list[tuple[float | str, ...]], Batches[Any]]:
-    """The steps of the first seconds, in two micro-batches with a restart between them, and answers as rows."""
-    from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
-    from freshkeeper.maintenance.pipeline.enrichment.on_executors import WindowParts, on_the_cluster
+@dataclass
+class Lives:
+    """A query on the cluster, started anew for every micro-batch, each time with one shard more than before."""
 
-    done: list[Step[Any]] = []
-    answers: list[pa.Table] = []
+    spark: SparkSession
+    place: Path
+    settings: Settings
+    steps: list[Step[Path]] = field(default_factory=list)
+    rows: list[tuple[object, ...]] = field(default_factory=list)
+    query: Batches[Path] | None = None
 
-    def write(steps: Sequence[Step[Any]], batch: int) -> None:
-        done.extend(steps)
-        answers.extend(step.answers.toArrow() for step in steps)
+    def process(self, number: int, events: Sequence[tuple[int, str]]) -> None:
+        """One micro-batch."""
+        cluster, source = (
+            on_executors.Cluster(self.spark, self.place / "shared"),
+            enriched.Counted(self.place / "requests"),
+        )
+        self.query = on_executors.on_the_cluster(
+            self.settings, source, self.place / "state", Shape(["topic"], [pa.string()], pa.string()), self.write,
+            lambda _: None, cluster, 2 + number, lambda batch: self.place / "answers" / str(batch),
+        )  # fmt: skip
+        counts = self.spark.createDataFrame(enriched.counts_of(events))
+        self.query.process(number, counts.withColumn(HASH, F.xxhash64("topic")).drop("topic"))
 
-    shape = Shape(["topic"], [pa.string()], pa.string())
-    parts, source = WindowParts(spark, str(place / "window")), enriched.Counted(place / "requests")
-    settings = enriched.settings(policy, model)
+    def write(self, steps: Sequence[Step[Path]], batch: int) -> None:
+        self.steps += steps
+        for row in parquet.read_table(steps[-1].answers).to_pylist():
+            self.rows.append((*list(row.values())[:-1], round(row["fresh"], 9)))
+
+    @property
+    def keeper(self) -> on_executors.OnSpark:
+        assert self.query is not None
+        evaluator = self.query.state.evaluator
+        assert isinstance(evaluator, on_executors.OnSpark)
+        return evaluator
+
+
+def lived(spark: SparkSession, place: Path, policy: Ranked, model: FixedSchedule | None) -> Lives:
+    """The first seconds, in two micro-batches."""
+    lives = Lives(spark, place, enriched.settings(policy, model))
     early = [event for event in enriched.events() if event[0] <= UNTIL * 1000 + 500]
-    for number, part in enumerate((early[: len(early) // 2], early[len(early) // 2 :])):
-        query = on_the_cluster(settings, source, place / "state", shape, write, lambda _: None, parts)
-        query.process(number, spark.createDataFrame(enriched.counts_of(part)))
-    rows = pa.concat_tables(answers).to_pylist()
-    return done, sorted((*list(row.values())[:-1], round(row["fresh"], 9)) for row in rows), query
+    lives.process(0, early[: len(early) // 2])
+    lives.process(1, early[len(early) // 2 :])
+    return lives
 
 
 @pytest.mark.parametrize(
@@ -68,29 +97,33 @@ def on_the_cluster(
         (Gain(expect=False, windows=2), enriched.schedule()),
         (Random(), None),
         (Plan(expect=False), None),
+        (Plan(), None),
+        (Gain(), None),
+        (Gain(), enriched.schedule()),
         (own_policies.Dearest(), None),
     ],
     ids=lambda each: getattr(each, "name", "learned" if each is None else "exact"),
 )
-def test_a_plan_on_spark_makes_the_same_choices_and_gives_the_same_answers(
+def test_shards_make_the_same_choices_and_give_the_same_answers(
     spark: SparkSession, tmp_path: Path, policy: Ranked, model: FixedSchedule | None
 ) -> None:
-    done, rows, query = on_the_cluster(spark, tmp_path, policy, model)
+    lives = lived(spark, tmp_path, policy, model)
     expected, evaluations = enriched.single_process(tmp_path / "elsewhere", policy, model)
-    assert len(done) == UNTIL
-    for step, evaluation in zip(done, evaluations, strict=False):
+    assert len(lives.steps) == UNTIL
+    for step, evaluation in zip(lives.steps, evaluations, strict=False):
+        if policy == Plan() and set(step.refreshes.keys) != set(evaluation.refreshes.keys):
+            assert step.record.k > 1
+            assert sorted(step.refreshes.gain) == pytest.approx(sorted(evaluation.refreshes.gain))
+            return  # of entries that are alike it drew others, and what follows is another story
         assert set(step.refreshes.keys) == set(evaluation.refreshes.keys)
         for name in ("k", "t_ms", "results", "window_mappings", "candidates", "stale", "budget", "spent", "carried"):
             assert getattr(step.record, name) == getattr(evaluation.record, name), name
         assert step.record.expected_fresh == pytest.approx(evaluation.record.expected_fresh)
-    assert rows == [row for row in expected if row[0] <= UNTIL]
-    evaluator: Any = query.state.evaluator
-    assert len(evaluator.touched.values) < enriched.USERS or policy.name == "lru"
+    assert sorted(lives.rows) == [row for row in expected if row[0] <= UNTIL]
+    assert len(lives.keeper.touched.values) < enriched.USERS
 
 
 def test_of_many_that_are_alike_each_is_as_likely_however_the_graph_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from freshkeeper.maintenance.pipeline.enrichment import scored_parts
-
     monkeypatch.setattr(scored_parts, "TIES", 0)
     rng, seen = np.random.default_rng(0), np.zeros(12)
     for _ in range(600):
@@ -100,37 +133,75 @@ def test_of_many_that_are_alike_each_is_as_likely_however_the_graph_is_parted(mo
             chosen, cut = scored_parts.highest(np.zeros(len(rows)), tie, 3)
             columns = {"sr": [rows[n] for n in chosen], "score": np.zeros(chosen.size), "tie": tie[chosen]}
             parts.append(scored_parts.Best(pa.table(columns), cut=cut))
-        seen[scored_parts.together(parts, 3, pa.table({})).rows["sr"].to_pylist()] += 1
+        seen[scored_parts.together(parts, 3).rows["sr"].to_pylist()] += 1
     assert seen.sum() == 1800
     assert seen[:2].mean() == pytest.approx(seen[2:].mean(), rel=0.15)
 
 
-def test_counts_that_no_window_needs_any_more_are_removed(spark: SparkSession, tmp_path: Path) -> None:
-    _, _, query = on_the_cluster(spark, tmp_path, Sbm(), None)
-    assert sorted(path.name for path in (tmp_path / "window").iterdir()) == ["0", "1"]
-    query.process(2, spark.createDataFrame(enriched.counts_of([((UNTIL + 2) * 1000 + 1, "t0")])))
-    assert sorted(path.name for path in (tmp_path / "window").iterdir()) == ["1", "2"]
+def test_what_no_restart_needs_is_removed_and_the_next_one_begins_with_the_snapshot(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_executors, "REPLAYED", 3)
+    lives = lived(spark, tmp_path, Sbm(), None)
+    places = {name: tmp_path / "shared" / name for name in ("counts", "log", "snapshots")}
+    assert lives.keeper.base == 3
+    assert sorted(path.name for path in places["snapshots"].iterdir()) == ["3.0", "3.1"]
+    assert sorted(path.name for path in places["log"].iterdir()) == ["4.asked", "4.came"]
+    shutil.rmtree(places["counts"])  # of what came before the snapshot nothing is read again
+    lives.process(2, [((UNTIL + 2) * 1000 + 1, "t0")])
+    kept = {name: sorted(path.name for path in place.iterdir()) for name, place in places.items()}
+    assert kept == {"counts": [], "log": [], "snapshots": ["6.0", "6.1"]}
+    expected, _ = enriched.single_process(tmp_path / "elsewhere", Sbm())
+    assert sorted(row for row in lives.rows if cast("int", row[0]) <= UNTIL) == [
+        row for row in expected if row[0] <= UNTIL
+    ]
 
 
-def test_a_stream_with_its_graph_on_the_cluster_gives_the_answers_of_one_manager(
+def test_keys_of_many_edges_edges_named_twice_elements_that_are_late_and_keys_of_none(
     spark: SparkSession, tmp_path: Path
+) -> None:
+    entries = [f"u{n}" for n in range(300)]
+    topics, srs = [*["all"] * 300, "one", "one", "one"], [*entries, "u7", "u7", "nowhere"]
+    copies = pa.table({"sr": entries, "value": ["0"] * 300})
+    warm = Warm(pa.table({"topic": topics, "sr": srs}), copies, 0)
+    lives = Lives(spark, tmp_path, replace(enriched.settings("lru"), warm=warm))
+    lives.process(0, [(500, "all"), (600, "one"), (700, "nobody"), (1001, "all")])
+    lives.process(1, [(100, "one"), (2001, "nobody")])
+    assert [step.record.window_mappings for step in lives.steps] == [3, 5]
+    assert [step.record.results for step in lives.steps] == [301, 602]
+    of_one = [(row[0], row[3], row[5]) for row in lives.rows if row[2] == "one"]
+    assert of_one == [(1, "u7", 1), (2, "u7", 2)]
+    assert sorted(str(row[3]) for row in lives.rows if row[:3] == (2, 2000, "all")) == sorted(entries)
+
+
+@pytest.mark.parametrize("as_files", [True, False])
+def test_a_stream_with_its_graph_on_the_cluster_gives_the_answers_of_one_manager(
+    spark: SparkSession, tmp_path: Path, as_files: bool
 ) -> None:
     enriched.drop(tmp_path, 6)
     for path in sorted((tmp_path / "events").iterdir())[1:]:
         path.unlink()
+    tables: list[pa.Table] = []
+    sink = tmp_path / "answers" if as_files else lambda frame, _: tables.append(frame.toArrow())
     graph = OnCluster(str(tmp_path / "window"))
-    enriched.finish(enriched.query(spark, tmp_path, policy="lru", graph=graph))
-    found = spark.read.parquet(str(tmp_path / "answers")).drop("batch_id", "fresh").toArrow().to_pylist()
-    last = max(row["k"] for row in found)
-    expected = [row[:-1] for row in enriched.single_process(tmp_path / "elsewhere", "lru")[0] if row[0] <= last]
+    enriched.finish(enriched.query(spark, tmp_path, policy="lru", graph=graph, sink=sink))
+    if as_files:
+        tables.append(spark.read.parquet(str(tmp_path / "answers")).drop("batch_id").toArrow())
+    found = [list(row.values())[:-1] for table in tables for row in table.to_pylist()]
+    last = max(row[0] for row in found)
+    expected = [list(row[:-1]) for row in enriched.single_process(tmp_path / "elsewhere", "lru")[0] if row[0] <= last]
     assert last > 4
-    assert sorted(tuple(row.values()) for row in found) == expected
+    assert sorted(found) == expected
+
+
+def test_a_shared_directory_is_none_by_its_address() -> None:
+    with pytest.raises(ConfigError, match="shared is 'hdfs://host/window'; it is a directory that all have mounted"):
+        OnCluster("hdfs://host/window")
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"policy": "gain"}, "knows nothing of arrivals to come: gain with expect=False"),
         ({"policy": "bundle"}, "'bundle' is no score of each entry by itself under learned knowledge"),
         (
             {"policy": Plan(expect=False), "model": enriched.schedule()},
@@ -140,8 +211,8 @@ def test_a_stream_with_its_graph_on_the_cluster_gives_the_answers_of_one_manager
         ({"policy": "sbm", "case": "aggregate"}, "case bgp"),
     ],
 )
-def test_what_the_plan_cannot_do_is_said_before_the_query_starts(
-    spark: SparkSession, tmp_path: Path, changes: Mapping[str, FixedSchedule | Plan | str | None], said: str
+def test_what_shards_cannot_do_is_said_before_the_query_starts(
+    spark: SparkSession, tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:
     enriched.drop(tmp_path, 1)
     with pytest.raises(ConfigError, match=said):

@@ -1,0 +1,128 @@
+"""The graph laid out once as shards of entries: columns of numbers in files that executors map into memory.
+
+Whatever an entry needs is in its shard: all its edges, and every key that they come from. So demand is summed where an
+entry is scored, a key with ever so many edges is spread over all shards, and nothing is shuffled by an evaluation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import ipc
+
+from freshkeeper.maintenance.files import whole
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH
+from freshkeeper.policies.arrays import Ids, Ints
+from freshkeeper.policies.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SHARD = "_shard"
+NAMES = ("entries", "keys", "start", "edges")
+
+
+@dataclass(frozen=True, eq=False)
+class ShardFiles:
+    """What a shard is at first, and stays but for the copies."""
+
+    entries: pa.Table
+    """sr, value, and what the knowledge needs"""
+    keys: pa.Table
+    """the keys of windows in the order of their hashes: _hash, and the columns that they came from"""
+    start: Ints
+    """where the edges of each key begin, and where the last ones end"""
+    neighbours: Ids
+
+    @classmethod
+    def read(cls, place: Path) -> "ShardFiles":
+        """As far as somebody looks at it."""
+        entries, keys, start, edges = (read_arrow(place / f"{name}.arrow") for name in NAMES)
+        return cls(entries, keys, numbers(start, "start"), numbers(edges, "sr").astype(np.int32, copy=False))
+
+    def write(self, place: Path) -> None:
+        """Under the names that `read` knows."""
+        start, edges = pa.table({"start": self.start}), pa.table({"sr": self.neighbours})
+        for name, table in zip(NAMES, (self.entries, self.keys, start, edges), strict=True):
+            write_arrow(table, place / f"{name}.arrow")
+
+    @property
+    def hashes(self) -> Ints:
+        """Ascending."""
+        return numbers(self.keys, HASH)
+
+    @cached_property
+    def names(self) -> pa.Array:
+        """The entries as text."""
+        return column(self.entries, "sr").cast(pa.string())
+
+    @cached_property
+    def srs(self) -> Sequence[object]:
+        """The entries as sources know them."""
+        found: Any = column(self.entries, "sr").to_numpy(zero_copy_only=False)
+        return cast("Sequence[object]", found)
+
+
+def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int, place: Path) -> None:
+    """One job that writes all shards; an edge to what has no copy is none."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    shard = F.pmod(F.xxhash64("sr"), F.lit(shards)).cast("int").alias(SHARD)
+    both = edges.select(shard, F.xxhash64(*on).alias(HASH), *on, "sr"), copies.select(shard, "*")
+    left, right = (table.groupBy(SHARD) for table in both)
+    left.cogroup(right).applyInArrow(_writer(list(on), place), "edges bigint").collect()
+    for number in range(shards):
+        if not (place / str(number)).exists():  # nothing fell to it
+            _part(both[0].limit(0).toArrow(), both[1].limit(0).toArrow(), list(on)).write(place / str(number))
+
+
+def column(table: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    return table[name].combine_chunks() if table[name].num_chunks != 1 else table[name].chunk(0)
+
+
+def numbers(table: pa.Table, name: str) -> Ints:
+    """Numbers, as they lie in the file where they can."""
+    return column(table, name).to_numpy(zero_copy_only=False)
+
+
+def write_arrow(table: pa.Table, path: Path) -> None:
+    """There whole or not at all; processes that try the same do not meet."""
+    with whole(path, mark=uuid4().hex) as file, ipc.new_file(str(file), table.schema) as out:
+        out.write_table(table.combine_chunks())
+
+
+def read_arrow(path: Path) -> pa.Table:
+    """A table that somebody wrote, mapped into memory."""
+    return ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def _writer(on: list[str], place: Path) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    def write(edges: pa.Table, copies: pa.Table) -> pa.Table:
+        number = (edges if edges.num_rows else copies)[SHARD][0].as_py()
+        part = _part(edges, copies, on)
+        part.write(place / str(number))
+        return pa.table({"edges": [part.neighbours.size]})
+
+    return write
+
+
+def _part(edges: pa.Table, copies: pa.Table, on: list[str]) -> ShardFiles:
+    entries = copies.drop_columns([SHARD]).sort_by([("sr", "ascending")]).combine_chunks()
+    found = pc.index_in(column(edges, "sr"), column(entries, "sr"))
+    known, entry = edges.filter(pc.is_valid(found)), found.drop_null().to_numpy()
+    hashes, first, key = np.unique(numbers(known, HASH), return_index=True, return_inverse=True)
+    keys = known.select([HASH, *on]).take(first)
+    for name in on:
+        if pc.any(pc.not_equal(column(known, name), column(keys, name).take(key))).as_py():
+            raise InputError("two lookup keys of the edges have the same 64-bit hash: rename one of them")
+    width = max(1, entries.num_rows)
+    owner, neighbours = np.divmod(np.unique(key.astype(np.int64) * width + entry), width)  # an edge named twice is one
+    start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=hashes.size))]).astype(np.int64)
+    return ShardFiles(entries, keys, start, neighbours.astype(np.int32))
