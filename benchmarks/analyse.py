@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -137,10 +138,20 @@ class Made:
         return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def timed(run: Callable[[], float]) -> tuple[float, float, float]:
-    """What it gives, and how many seconds it takes, by the clock and of processor time in this process."""
+@dataclass(frozen=True)
+class Cost:
+    """Seconds by the clock and of processor time in this process, and the most memory that it had meanwhile."""
+
+    seconds: float
+    busy: float
+    peak_gb: float
+
+
+def timed(run: Callable[[], float]) -> tuple[float, Cost]:
+    """What it gives, and at what cost."""
+    Path("/proc/self/clear_refs").write_text("5")  # from here on the most memory is counted anew
     began, busy = time.perf_counter(), time.process_time()
-    return run(), time.perf_counter() - began, time.process_time() - busy
+    return run(), Cost(time.perf_counter() - began, time.process_time() - busy, peak_gb("self"))
 
 
 def whole_analysis(engine: DuckDB, run: Path) -> float:
@@ -172,8 +183,8 @@ def peak_gb(process: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024**2
 
 
-def measured(engines: list[str], place: Path, millions: float) -> Iterator[tuple[str, float, float]]:
-    """Seconds and processor seconds by what was done, for so many million answers."""
+def measured(engines: list[str], place: Path, millions: float) -> Iterator[tuple[str, Cost]]:
+    """The cost of what was done, for so many million answers."""
     run = place / f"{millions:g}"
     rows = int(millions * 1e6)
     if shutil.disk_usage(place).free < 5 * BYTES_PER_ROW * rows:
@@ -184,9 +195,9 @@ def measured(engines: list[str], place: Path, millions: float) -> Iterator[tuple
     counted = ~told["warmup"].to_numpy()
     truth = float((told["fresh"].to_numpy() / told["results"].to_numpy())[counted].mean())
     for name, what in _things(engines, run, millions):
-        found, seconds, busy = timed(what)
+        found, cost = timed(what)
         assert abs(found - truth) < 1e-9, f"{name} says {found}, the tables were made with {truth}"
-        yield name, seconds, busy
+        yield name, cost
     shutil.rmtree(run)
 
 
@@ -212,14 +223,13 @@ def report(sizes: list[float], engines: list[str], memory: str) -> None:
     with tempfile.TemporaryDirectory(prefix="freshkeeper-") as place:
         list(measured(engines, Path(place), 0.2))  # the JVM has to get warm
         for millions in sizes:
-            for name, seconds, busy in measured(engines, Path(place), millions):
-                taken.setdefault(name, {})[millions] = seconds
-                speed = f"{millions / seconds:.2f} M rows/s"
-                rows.append([f"{name}, {millions:g} M answers", f"{seconds:.1f} s", f"{busy:.1f} s", speed])
-    rows.append(["most memory of this process", f"{peak_gb('self'):.1f} GB", "", "4 GB asked"])
+            for name, cost in measured(engines, Path(place), millions):
+                taken.setdefault(name, {})[millions] = cost.seconds
+                figures = [f"{cost.seconds:.1f} s", f"{cost.busy:.1f} s", f"{cost.peak_gb:.1f} GB"]
+                rows.append([f"{name}, {millions:g} M answers", *figures])
     if spark is not None:
         ((java,),) = spark.sql("SELECT java_method('java.lang.ProcessHandle', 'current')").collect()
-        rows.append(["most memory of the JVM", f"{peak_gb(java):.1f} GB", "", "4 GB asked"])
+        rows.append(["most memory of the JVM", "", "", f"{peak_gb(java):.1f} GB"])
         spark.stop()
     for name, by_size in taken.items():
         key = name.lower().replace(", ", "_").replace(" ", "_")
@@ -230,7 +240,7 @@ def report(sizes: list[float], engines: list[str], memory: str) -> None:
                 named[f"{key}_over_{word}_{millions:g}_m"] = by_size[millions] / taken[beside][millions]
     show(
         f"Freshness analysis, growth from {sizes[0]:g} M to {sizes[-1]:g} M answers",
-        ["", "by the clock", "processor, here", "speed"],
+        ["", "by the clock", "processor, here", "memory, here"],
         rows,
     )
     ratios(named)

@@ -19,8 +19,8 @@ from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database
 if TYPE_CHECKING:
     from freshkeeper.maintenance.pipeline.analysis.journal_tables import Tables
 
-SLICE = 10_000_000
-"""Answers that are judged at once, with some 150 bytes each; an evaluation that has more is a slice of its own."""
+SLICE = 4_000_000
+"""Answers that are judged at once, with some 200 bytes each; an evaluation that has more is a slice of its own."""
 NEVER_STALE = 2**63 - 1
 UNKNOWN = 1 - 2**63
 """When a copy was fetched of which nobody knows; it is never fresh."""

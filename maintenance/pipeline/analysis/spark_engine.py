@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WHOSE = ("setting", "policy", "seed")
 TASKS = 4
-"""Slices of a task are so many times smaller than those of a process that has the machine to itself."""
+"""To a core; a task judges one slice after another, so that what they are judged by is unpacked once for them."""
 
 
 class Spark(DuckDB):
@@ -64,14 +64,14 @@ class Spark(DuckDB):
         context = self._session.sparkContext
         if not str(context.master).startswith("local"):
             ship(self._session, ["freshkeeper"])
-        shared, most = context.broadcast(judge), max(1, judging.SLICE // TASKS)
+        shared, most = context.broadcast(judge), max(1, judging.SLICE // 2)
         try:
             if "://" in path:
                 yield from self._shuffled(path, shared, [*WHOSE, judge.moment], most)
                 return
             parts = files(Path(path))
             slices = judge.slices(parts, most)
-            tasks = context.parallelize(slices, max(len(slices), 1))
+            tasks = context.parallelize(slices, min(len(slices), TASKS * context.defaultParallelism) or 1)
             yield from tasks.mapPartitions(lambda own: shared.value.judged(parts, own, threads=1)).collect()
         finally:
             shared.destroy()
