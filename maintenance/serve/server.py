@@ -29,7 +29,7 @@ from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service_numbers import ServiceNumbers
 from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.starting import start
-from freshkeeper.maintenance.serve.warm_up import warm_up
+from freshkeeper.maintenance.serve.warm_up import warm_up_if_possible
 from freshkeeper.maintenance.service.sources import Source
 from freshkeeper.maintenance.service_join.maintenance_settings import Observer
 from freshkeeper.policies.errors import ConfigError
@@ -87,7 +87,7 @@ def serve(
             service.trace(traces)
         doors = Doors.of(config, door, tell)
         try:
-            warm_up()
+            warm_up_if_possible(tell)
             doors.start()
             told = f"[{host}]" if ":" in host else host
             address = f"{'https' if https else 'http'}://{told}:{bound.getsockname()[1]}"

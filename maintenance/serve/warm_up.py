@@ -6,7 +6,7 @@ directory that goes: elements, windows, joins, views, answers, ids that are free
 """
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,9 @@ from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.starting import start
+from freshkeeper.maintenance.service.endpoint import error_text
 from freshkeeper.maintenance.settings.validation import validated
+from freshkeeper.policies.errors import FreshkeeperError
 
 STREAM, OTHER, SOURCE = "urn:warm:posts", "urn:warm:places", "urn:warm:users"
 BEGIN, STEP, STEPS, TOPICS, USERS = 1_000_000_000_000, 1_000, 6, 3, 7
@@ -54,6 +56,14 @@ def warm_up() -> None:
             service.settled()
     gc.collect()
     gc.freeze()
+
+
+def warm_up_if_possible(tell: Callable[[str], None]) -> None:
+    """A service serves also where there is no room for another one; then that is said."""
+    try:
+        warm_up()
+    except (OSError, FreshkeeperError) as error:
+        tell(f"nothing is loaded ahead, so the first elements may take seconds: {error_text(error)}")
 
 
 def _small_service(place: Path) -> Service:

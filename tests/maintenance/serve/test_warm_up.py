@@ -2,9 +2,13 @@
 
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 import serving
+
+from freshkeeper.maintenance.serve.warm_up import warm_up, warm_up_if_possible
 
 SCRIPT = """
 import sys
@@ -53,6 +57,17 @@ def newly_loaded(*given: str) -> str:
     command = [sys.executable, "-c", SCRIPT, *given]
     place = str(serving.__file__).rpartition("/")[0]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=place).stdout.strip()
+
+
+def test_where_there_is_no_room_a_service_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    warm_up.cache_clear()
+    told: list[str] = []
+    warm_up_if_possible(told.append)
+    warm_up.cache_clear()
+    assert len(told) == 1
+    assert "the first elements may take seconds: " in told[0]
+    assert "No such file or directory" in told[0]
 
 
 @pytest.mark.slow
