@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jupytext
 import pytest
+from commands import commands
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -19,29 +20,35 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
     return BLOCK.findall(document.read_text())
 
 
+@pytest.fixture(scope="session")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where docs/paper.md measures; the notebook of the figures reads what is there already."""
+    return tmp_path_factory.mktemp("paper")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
-def test_what_a_document_shows_runs(document: Path, tmp_path: Path) -> None:
-    for name in ("configs",):
-        if (ROOT / name).exists():
-            (tmp_path / name).symlink_to(ROOT / name)
+def test_what_a_document_shows_runs(document: Path, tmp_path: Path, paper: Path) -> None:
+    place = paper if document.name == "paper.md" else tmp_path
+    (place / "configs").symlink_to(ROOT / "configs")
     for kind, file, text in blocks(document):
         if kind == "python":
-            program = tmp_path / (file or "example.py")
+            program = place / (file or "example.py")
             program.write_text(text)
             if not file:
-                run([sys.executable, str(program)], tmp_path)
+                run(["python", str(program)], place)
             continue
         for line in text.replace("\\\n", " ").splitlines():
             if line.strip().startswith("make "):
                 assert re.search(rf"^{line.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), line
             elif line.strip():
-                run(["bash", "-c", line], tmp_path)
+                run(["bash", "-c", line], place)
 
 
-def run(command: list[str], place: Path) -> None:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(place), "COLUMNS": "120"}
+def run(command: list[str], place: Path, **more: str) -> None:
+    """In a shell that finds `freshkeeper` and `python`, forked from one process that has imported everything."""
+    path = os.pathsep.join([str(commands()), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(place), "COLUMNS": "120", **more}
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
 
@@ -68,15 +75,15 @@ def test_what_the_map_says_to_read_in_a_file_is_in_it() -> None:
 
 @pytest.mark.slow
 def test_the_picture_of_the_graph_is_drawn(tmp_path: Path) -> None:
-    run([sys.executable, str(ROOT / "docs" / "draw_graph.py"), str(tmp_path / "graph.png")], ROOT)
+    run(["python", str(ROOT / "docs" / "draw_graph.py"), str(tmp_path / "graph.png")], ROOT)
     assert (tmp_path / "graph.png").stat().st_size > 5_000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.py")), ids=lambda path: path.stem)
-def test_notebooks_run_from_top_to_bottom(notebook: Path, tmp_path: Path) -> None:
+def test_notebooks_run_from_top_to_bottom(notebook: Path, tmp_path: Path, paper: Path) -> None:
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    run([sys.executable, str(notebook)], tmp_path)
+    run(["python", str(notebook)], tmp_path, FRESHKEEPER_RUNS=str(paper / "runs"))
 
 
 @pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
