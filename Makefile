@@ -1,6 +1,6 @@
 # Two commands do all the set-up: `make run` and `make test`. The rest is for those who work on the project.
 PYTHON ?= python3.11
-PROCESSES ?= 2
+PROCESSES ?= 3  # on two cores: tests that wait by the clock leave none idle
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
 PROGRAMS := scripts/cohesion scripts/run-notebooks scripts/write-lock scripts/write-sbom
@@ -15,7 +15,6 @@ run: .venv/ready            ## the main job: policies side by side under one bud
 test: .venv/ready java chromium databases peers  ## everything that is tested
 	$(BIN)/python -m pytest $(TOGETHER) $(ARGS)
 
-test-fast: PROCESSES = 3  # of which one or another waits by the clock
 test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, kills, commands in processes of their own, browser or notebooks
 	$(BIN)/python -m pytest $(TOGETHER) -m "not slow" $(ARGS)
 

@@ -31,6 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("quick")
 
 
+ALONE = ("test_standalone_cluster.py", "test_enrich_kills.py")
+"""They start Spark in processes of their own, and need no session."""
+
+
 class Together(LoadScopeScheduling):
     """In several processes the tests of a file share one, and with it their fixtures; all on Spark share a session."""
 
@@ -44,17 +48,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
 
 
 def _process_of(nodeid: str) -> str:
-    return "spark" if "/pipeline/" in nodeid or "spark" in nodeid else nodeid.partition("::")[0]
+    file = nodeid.partition("::")[0]
+    if file.endswith("test_documents.py"):
+        return "paper" if "paper" in nodeid else nodeid  # who measure the paper share runs, others nothing
+    return "spark" if ("/pipeline/" in nodeid or "spark" in nodeid) and not file.endswith(ALONE) else file
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Whatever needs Spark is slow; what else is says so itself. In several processes files with slow ones go first."""
+    """Whatever needs Spark is slow; what else is says so itself. In several processes what takes longest goes first."""
     for item in items:
         if _on_spark(item):
             item.add_marker("slow")
     if hasattr(config, "workerinput"):
         slow = {_process_of(item.nodeid) for item in items if item.get_closest_marker("slow")}
-        items.sort(key=lambda item: (_process_of(item.nodeid) != "spark", _process_of(item.nodeid) not in slow))
+        items.sort(key=lambda item: _turn(_process_of(item.nodeid), slow))
+
+
+def _turn(process: str, slow: set[str]) -> int:
+    """Before whom: a session and a cluster of Spark, documents and notebooks, files with slow tests, all others."""
+    turns = (process == "spark", process.endswith(ALONE), process == "paper" or "test_documents.py::" in process)
+    return turns.index(True) if any(turns) else 3 + (process not in slow)
 
 
 def pytest_runtest_teardown() -> None:
