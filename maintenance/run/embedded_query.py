@@ -1,6 +1,7 @@
 """A continuous query inside a Python program: text in, a query to run out."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypedDict, Unpack
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.budget.shared_budget import SharedBudget
@@ -20,26 +21,37 @@ from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.policies.errors import ConfigError, nearest
 
 
+class QueryOptions(TypedDict, total=False):
+    """How what is remote is fetched; whatever is left out is as each says."""
+
+    policy: str
+    """A name; "", as it is unless told, is the best that handles the case."""
+    budget: float | SharedBudget
+    """Per evaluation and SERVICE pattern: 10, or one that other queries share."""
+    bank: float
+    """How much of it may be saved for later: 0."""
+    shares: Shares | None
+    """This query's shares of a budget that others share: None."""
+    edges: bool
+    """Whether it changes over time which entries a key has: False."""
+    fetch: str
+    """From the "view", or "always" or "once" for no view."""
+    missing: str
+    """What becomes of answers whose SERVICE part was never fetched: "emit", "wait" or "drop"."""
+
+
 def continuous_query(
     text: str,
     sources: Mapping[str, Source] | None = None,
     graphs: Graphs | None = None,
-    policy: str = "",
-    budget: float | SharedBudget = 10,
-    bank: float = 0,
-    shares: Shares | None = None,
-    edges: bool = False,
-    fetch: str = Fetch.VIEW,
-    missing: str = Missing.EMIT,
+    *,
     streams: Sequence[str] = (),
+    **options: Unpack[QueryOptions],
 ) -> ContinuousQuery:
     """A query with what answers its SERVICE patterns and its graphs, by IRI; `run` and `run_async` feed it streams.
 
-    `policy` is a name, "" the best that handles the case; `budget` is per evaluation and SERVICE pattern, or one that
-    other queries share, with this query's `shares` of it; `edges` says whether they change over time; `fetch` is view,
-    or always or once for no view; `missing` says what becomes of answers whose SERVICE part was never fetched: emit,
-    wait or drop. A source in which nothing changes needs no volatile predicates. `streams` says which there are, for a
-    query in CQELS-QL that asks any of them.
+    `options` are those of `QueryOptions`: policy, budget, bank, shares, edges, fetch, missing. A source where nothing
+    changes needs no volatile predicates. `streams` says which there are, for a query in CQELS-QL that asks any of them.
 
     >>> from freshkeeper import Source, continuous_query
     >>> text = '''PREFIX : <urn:>
@@ -50,23 +62,17 @@ def continuous_query(
     >>> [window.stream for window in query.query.windows]
     ['urn:stream']
     """
-    settings = _settings(policy, budget, bank, shares, edges, fetch, missing)
-    return build(parse(text, streams=streams), graphs, sources=sources, settings=settings)
+    return build(parse(text, streams=streams), graphs, sources=sources, settings=_settings(**options))
 
 
 def continuous_queries(
     texts: Mapping[str, str],
     sources: Mapping[str, Source] | None = None,
     graphs: Graphs | None = None,
-    policy: str = "",
-    budget: float | SharedBudget = 10,
-    bank: float = 0,
-    shares: Shares | None = None,
-    edges: bool = False,
-    fetch: str = Fetch.VIEW,
-    missing: str = Missing.EMIT,
+    *,
     streams: Sequence[str] = (),
     weights: Mapping[str, float] | None = None,
+    **options: Unpack[QueryOptions],
 ) -> list[ContinuousQuery]:
     """Several queries by name over the same sources and graphs; `run` and `run_async` take them together.
 
@@ -83,7 +89,7 @@ def continuous_queries(
     >>> [query.name for query in queries]
     ['all', 'short']
     """
-    settings, parts = _settings(policy, budget, bank, shares, edges, fetch, missing), weights or {}
+    settings, parts = _settings(**options), weights or {}
     registrations = [
         Registration(parse(text, streams=streams), name, settings, parts.get(name, 1)) for name, text in texts.items()
     ]
@@ -91,13 +97,13 @@ def continuous_queries(
 
 
 def _settings(
-    policy: str,
-    budget: float | SharedBudget,
-    bank: float,
-    shares: Shares | None,
-    edges: bool,
-    fetch: str,
-    missing: str,
+    policy: str = "",
+    budget: float | SharedBudget = 10,
+    bank: float = 0,
+    shares: Shares | None = None,
+    edges: bool = False,
+    fetch: str = Fetch.VIEW,
+    missing: str = Missing.EMIT,
 ) -> MaintenanceSettings:
     for name, kind, given in (("fetch", Fetch, fetch), ("missing", Missing, missing)):
         known = [each.value for each in kind]
