@@ -80,7 +80,7 @@ class Refreshes:
 
     @classmethod
     def none(cls, spent: float = 0.0) -> "Refreshes":
-        """Nothing was fetched."""
+        """Of an evaluation that fetched nothing, and what it may have spent on trying."""
         return replace(cls.of_late([], [], [], []), spent=spent)
 
     @classmethod

@@ -224,7 +224,7 @@ def read_query(written: str) -> str:
 
 
 def parsed(text: str, dialect: str, streams: "Iterable[str]" = ()) -> "Query":
-    """The query object."""
+    """The query object of a text, in the dialect that is named or found out."""
     from freshkeeper.maintenance.query.parser import parse
 
     return parse(text, dialect or None, streams=list(streams))

@@ -13,7 +13,7 @@ class Here:
     """The thread that asks."""
 
     def begin(self, call: Lookup, keys: list[Any]) -> "Future[Any]":
-        """At once."""
+        """Call the look-up in the caller's thread; the answer or its error is there at once."""
         answer: Future[Any] = Future()
         try:
             answer.set_result(call(keys))

@@ -122,7 +122,7 @@ class EnricherSettings:
 
     @property
     def pricing(self) -> Price:
-        """Of requests."""
+        """What requests cost: as said, or one each, for a batch of keys."""
         return self.price or Price(batch=self.batch)
 
     def rule(self) -> BudgetRule:

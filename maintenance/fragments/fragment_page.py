@@ -40,7 +40,7 @@ LONGEST_COUNT = 15
 
 @dataclass(frozen=True)
 class Page:
-    """One page."""
+    """What one page of a fragment says: quads, how many there are in all, and where the next page is."""
 
     quads: Sequence[Quad]
     count: int | None

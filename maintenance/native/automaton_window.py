@@ -23,7 +23,7 @@ OLDEST, NEWEST, FREE, CHAINS = 0, 1, 2, 3
 
 
 class Held(NamedTuple):
-    """The window's triples."""
+    """The triples of a window, a slot each, in chains of those that hash alike."""
 
     slots: Ints
     heads: Ints

@@ -21,7 +21,7 @@ class _Told(event.Listener):
             self.tell(WAITING)
 
     def on_end(self, event: event.Event) -> None:
-        """It is now."""
+        """Nothing to tell: that it began was told."""
 
 
 def tell_when_compiling(tell: Callable[[str], None]) -> Callable[[], None]:

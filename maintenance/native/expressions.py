@@ -36,7 +36,7 @@ class LiteralIds:
         self.dictionary.hold(self._forget)
 
     def of(self, ids: Ints) -> Bools:
-        """Which of these."""
+        """Which of these ids are literals or quoted triples."""
         each, places = np.unique(ids, return_inverse=True)
         for id in each.tolist():
             if id not in self._known:

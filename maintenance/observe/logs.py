@@ -38,7 +38,7 @@ def start(level: str, stream: TextIO | None = None) -> None:
 
 
 def tell(level: int, event: str, **told: object) -> None:
-    """One line."""
+    """Log an event, with what is told of it, in one line."""
     LOGGER.log(level, event, extra={"told": told})
 
 

@@ -69,7 +69,7 @@ class Traces:
                     kept.pop(next(iter(kept)))  # type: ignore[call-overload]
 
     def ended(self, query: str, t: int, failed: bool) -> None:
-        """It is over."""
+        """The span of a query's evaluation ends, marked where it failed."""
         from opentelemetry.trace import StatusCode
 
         with self._lock:
@@ -124,7 +124,7 @@ class TracedRequests:
     kinds: tuple[str, ...] = field(default=("http", "websocket"))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request."""
+        """Answer one request within a span."""
         if scope["type"] not in self.kinds:
             await self.app(scope, receive, send)
             return

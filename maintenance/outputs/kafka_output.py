@@ -24,7 +24,7 @@ PATIENCE = 30.0
 
 
 class KafkaOutput:
-    """One topic."""
+    """Puts answers into one topic of Kafka."""
 
     def __init__(self, url: str) -> None:
         import confluent_kafka  # noqa: F401

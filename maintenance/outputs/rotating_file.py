@@ -15,7 +15,7 @@ BLOCK = 1 << 16
 
 @dataclass(eq=False)
 class RotatingFile:
-    """Lines of answers."""
+    """A file of answers as lines, which is put aside when it is large."""
 
     path: Path
     largest: int

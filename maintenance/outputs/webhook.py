@@ -36,7 +36,7 @@ class _NoRedirects(HTTPRedirectHandler):
     """What is signed goes where it was meant to go."""
 
     def redirect_request(self, *_: object) -> None:
-        """Nowhere."""
+        """Answers go to no other address than the one that was named."""
 
 
 def signature(secret: bytes, id: str, at: int, body: bytes) -> str:
@@ -62,7 +62,7 @@ def secret_of(variable: str, environment: Mapping[str, str] = os.environ) -> byt
 
 @dataclass(eq=False)
 class Webhook:
-    """One address."""
+    """Posts answers to one address, signed, again and again, and writes dead letters of what it refuses."""
 
     url: str
     secret: bytes | None

@@ -30,7 +30,7 @@ class Spans(Protocol):
         """One of this instant has begun."""
 
     def ended(self, query: str, t: int, failed: bool) -> None:
-        """It is over."""
+        """The evaluation of a query at an instant is over."""
 
 
 @dataclass(eq=False)

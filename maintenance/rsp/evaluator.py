@@ -91,7 +91,7 @@ class Evaluator(Protocol):
         ...
 
     def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
-        """Evaluate a query."""
+        """The solutions, quads or truth value of a query in SPARQL, with these functions."""
         ...
 
 

@@ -61,7 +61,7 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """One evaluation's output."""
+    """What one evaluation gives out, after the R2S operator."""
 
     t: int
     form: Form

@@ -72,7 +72,7 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Its own."""
+        """The name of its function, as the OpenAPI document has it."""
         return self.handle.__name__
 
     async def answer(self, door: "Door", request: Request) -> Response:

@@ -51,7 +51,7 @@ class Registered:
 
     @classmethod
     def read(cls, head: Mapping[str, Any]) -> "Registered":
-        """From the log."""
+        """A registration as the head of its record in the log has it."""
         names = ("number", "name", "text", "dialect", "first", "views")
         return cls(**{name: head[name] for name in names}, configured=head.get("configured", False))
 
@@ -82,7 +82,7 @@ class Registrations:
 
     @property
     def dictionary(self) -> Dictionary:
-        """Of all queries."""
+        """The one that all queries share."""
         return self.graphs.dictionary
 
     def new(self, name: str, text: str, dialect: str, configured: bool = False) -> Registered:

@@ -79,7 +79,7 @@ def _brought(request: HTTPConnection) -> bytes:
 
 
 def _name_of(host: str) -> str:
-    """Without its port."""
+    """The host's name without its port."""
     return _parts(f"//{host}").hostname or ""
 
 

@@ -155,7 +155,7 @@ class AtOnce:
     ask: Ask
 
     def room(self, now: int) -> float:
-        """Any number."""
+        """Without a limit there is room for any number of requests."""
         del now
         return math.inf
 

@@ -49,7 +49,7 @@ def parts(value: Mapping[str, Any]) -> list[Any]:
 
 
 def untagged(value: Mapping[str, Any], inner: Callable[[Any], Any]) -> Any:
-    """The value again."""
+    """The value that was written with a tag, as JSON has no such type."""
     ((tag, held),) = value.items()
     if tag == "list":
         return [inner(part) for part in held]

@@ -33,7 +33,7 @@ class ViewStore(Protocol):
 
 @dataclass(eq=False)
 class NoStore:
-    """Keeps nothing."""
+    """For a run without a state: keeps nothing."""
 
     last: int | None = None
     doubt: Doubt | None = None

@@ -24,10 +24,10 @@ class Unchanging(Dumped):
         paired(slots, keys)
 
     def evict(self, slots: Ids) -> None:
-        """Nor to forget."""
+        """There is nothing to forget."""
 
     def observe(self, evidence: Evidence) -> None:
-        """Nor to learn."""
+        """There is nothing to learn."""
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """A change rate of 0."""

@@ -38,7 +38,7 @@ class Measured:
     """whether every seed draws a trace of its own; else seeds break ties alone, and intervals are over time"""
 
     def point(self, curve: str, knob: float) -> Point:
-        """The numbers."""
+        """The numbers of a curve where its knob stands here."""
         return Point(curve, knob, self.requests, self._estimate(False), self._estimate(True))
 
     def ahead(self, other: "Measured") -> Estimate:
@@ -52,7 +52,7 @@ class Measured:
 
     @property
     def share(self) -> float:
-        """The headline alone."""
+        """The mean share of fresh answers over the seeds, alone."""
         return float(np.nanmean([_share(one, self.warm_up) for one in self.series]))
 
     def _estimate(self, arrived: bool) -> Estimate:

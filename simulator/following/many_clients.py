@@ -78,7 +78,7 @@ class Sample:
 
 @dataclass(eq=False)
 class Crowd:
-    """The clients."""
+    """What the clients that run side by side have counted together."""
 
     over: Event = field(default_factory=Event)
     answers: int = 0

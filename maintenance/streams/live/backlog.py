@@ -15,7 +15,7 @@ MOST = 200_000
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """One message."""
+    """A message that nobody has taken yet, and where it came from."""
 
     part: str
     number: int
