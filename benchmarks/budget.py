@@ -19,8 +19,8 @@ from freshkeeper.simulator.budget.caches import Caches
 from freshkeeper.simulator.budget.played import played
 from freshkeeper.simulator.budget.point import Measured, Point
 from freshkeeper.simulator.budget.question import Question
-from freshkeeper.simulator.experiment.experiment import task_of
 from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.run_parts import task_of
 
 PACE = {"change_interval_ms": [3000, 120_000], "arrival_interval_ms": [2000, 15_000]}
 POISSON = {**PACE, "change_law": "poisson"}

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from inspect import Parameter, signature
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from freshkeeper.simulator.experiment.baselines import Baseline
-    from freshkeeper.simulator.experiment.experiment import Part, Performed
+    from freshkeeper.simulator.experiment.experiment import Performed
     from freshkeeper.simulator.experiment.experiment_config import Experiment, Setting
+    from freshkeeper.simulator.experiment.run_parts import Part
     from freshkeeper.simulator.experiment.summary import Row
 
 
@@ -53,7 +55,7 @@ def experiment_options(keys: Iterable[str]) -> Iterator[Parameter]:
 def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequence[str] = ()) -> "list[Row]":
     """Run it, write the page, print what came of it."""
     from freshkeeper.simulator.experiment.baselines import read_baselines
-    from freshkeeper.simulator.experiment.experiment import simulate
+    from freshkeeper.simulator.experiment.experiment import SoFar, simulate
     from freshkeeper.simulator.experiment.experiment_config import settings_of
     from freshkeeper.simulator.report.page import write_report
 
@@ -64,7 +66,7 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
         with live.bar.running():
             rows = simulate(
                 experiment, out, _command(), _processes(experiment, len(settings), chosen.jobs), chosen.resume,
-                live.update, performed,
+                live.update, performed, SoFar(write_report) if chosen.report else SoFar(),
             )  # fmt: skip
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; what is finished is kept: go on with --out {out} --resume") from None
@@ -129,7 +131,8 @@ class Live:
 
     def __init__(self, settings: "Sequence[Setting]") -> None:
         self.bar, self._settings = Bar("simulating"), settings
-        self._seen: dict[tuple[int, str], list[float]] = {}
+        self._seen: dict[tuple[int, str], tuple[float, int]] = {}
+        """mean freshness and seeds, in the order in which they moved"""
         self.parts: list[Part] = []
 
     def update(self, part: "Part", done: int, of: int) -> None:
@@ -137,15 +140,18 @@ class Live:
         self.parts.append(part)
         for policy, result in part.numbers.items():
             if result["freshness"] is not None:
-                seen = self._seen.pop((part.index, policy), [])
-                self._seen[part.index, policy] = [*seen, result["freshness"]]
-        last = sorted(list(self._seen)[-self.bar.room :], key=lambda key: key[0])
-        means = {key: sum(self._seen[key]) / len(self._seen[key]) for key in last}
+                mean, seeds = self._seen.pop((part.index, policy), (0.0, 0))
+                self._seen[part.index, policy] = mean + (result["freshness"] - mean) / (seeds + 1), seeds + 1
+        self.bar.update(done, of, self._standings() if self.bar.shown else None)
+
+    def _standings(self) -> "Table":
+        last = sorted(islice(reversed(self._seen), self.bar.room), key=lambda key: key[0])
         rows = [
-            [self._settings[index].name, policy, f"{means[index, policy]:.3f}", str(len(self._seen[index, policy]))]
+            [self._settings[index].name, policy, f"{mean:.3f}", str(seeds)]
             for index, policy in last
+            for mean, seeds in [self._seen[index, policy]]
         ]
-        self.bar.update(done, of, table("", ["setting", "policy", "freshness so far", "seeds"], rows, words=2))
+        return table("", ["setting", "policy", "freshness so far", "seeds"], rows, words=2)
 
     def notes(self) -> list[str]:
         """Why the bound was left out, and how many refreshes came late."""

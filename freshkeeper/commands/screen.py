@@ -100,6 +100,11 @@ class Bar:
         """How many rows a table below it may have."""
         return max(3, errors.height - 8)
 
+    @property
+    def shown(self) -> bool:
+        """Whether there is a terminal that it is on."""
+        return self._live is not None
+
     def update(self, done: int, of: int, below: Table | None = None) -> None:
         """So many of so many are done."""
         self._progress.update(self._task, completed=done, total=of)

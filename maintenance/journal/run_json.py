@@ -69,6 +69,9 @@ class About(_Part):
     versions: dict[str, Any] = Field(default_factory=dict)
     command: str = ""
     complete: bool = True
+    finished: int | None = None
+    runs: int | None = None
+    """of a simulation: so many of so many runs, each one setting with one seed, are in its tables"""
     config: dict[str, Any] = Field(default_factory=dict)
     seeds: list[int] = Field(default_factory=list)
     settings: dict[str, Setting] = Field(default_factory=dict)

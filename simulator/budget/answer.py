@@ -10,7 +10,7 @@ from freshkeeper.simulator.budget.point import Point
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.search import least_budget, with_a_curve
 from freshkeeper.simulator.budget.tries import Progress, Tries
-from freshkeeper.simulator.experiment.experiment import task_of
+from freshkeeper.simulator.experiment.run_parts import task_of
 from freshkeeper.simulator.report.intervals import Estimate
 
 TRIFLE = 0.03

@@ -12,8 +12,9 @@ from freshkeeper.simulator.budget.played import played
 from freshkeeper.simulator.budget.point import Measured, Point
 from freshkeeper.simulator.budget.question import Question
 from freshkeeper.simulator.budget.search import Search
-from freshkeeper.simulator.experiment.experiment import follow_parent, task_of
+from freshkeeper.simulator.experiment.experiment import follow_parent
 from freshkeeper.simulator.experiment.experiment_config import Experiment
+from freshkeeper.simulator.experiment.run_parts import task_of
 
 Progress = Callable[[Point], None]
 Try = tuple[str, float]

@@ -1,75 +1,60 @@
-"""A whole experiment: tasks over processes, parts that survive a kill, and the run directory they end in.
+"""A whole experiment: runs over processes, parts that survive a kill, and the run directory they end in.
 
-Every (setting, seed) is one task and writes one part, whole or not at all. A run that was stopped goes on with
-`resume`; the tables are put together in the order of tasks, so they do not depend on who finished first.
+Every run, one setting with one seed, is a task of its own and writes one part, whole or not at all. What was stopped
+goes on with `resume`; tables are put together in the order of settings, so they do not depend on who finished first.
+All settings get their first seed before any gets its second: what there is so far is of the whole grid.
 """
 
-import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
-from pyarrow import parquet
-
-from freshkeeper.maintenance.files import whole, whole_directory
-from freshkeeper.maintenance.journal import journal, run_json
-from freshkeeper.maintenance.journal.run_json import About, BoundNote, Contender, RunError
+from freshkeeper.maintenance.journal import run_json
+from freshkeeper.maintenance.journal.run_json import About, RunError
 from freshkeeper.maintenance.settings.addresses import shown_in
-from freshkeeper.maintenance.settings.durations import to_unit
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 from freshkeeper.policies.registry import find
-from freshkeeper.simulator.budget.beside import beside
-from freshkeeper.simulator.experiment.baselines import Baseline, baselines_of, write_baselines
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
-from freshkeeper.simulator.experiment.summary import Row, mean_and_ci, of_seed, read_summary, write_summary
-from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
-from freshkeeper.simulator.trace.trace import Trace, read_trace
-from freshkeeper.simulator.trace.workload import generate
-from freshkeeper.simulator.world.task import Outcome, Task
-
-PAPER_EVALUATIONS = 50
-MOST_EVALUATIONS = 1_000_000
-"""With a trace, unless more are asked for: a task keeps the rows of all of them, about 10 KB each."""
-TABLES = ("evaluations", "refreshes", "answers", "changes")
-PART = "part.json"
-
-
-@dataclass(frozen=True)
-class Part:
-    """What is known of a finished task without opening its tables."""
-
-    index: int
-    seed: int
-    numbers: dict[str, dict[str, Any]]
-    bound: float | None
-    why_no_bound: str
-    baselines: list[dict[str, Any]] = field(default_factory=list)
-    why_no_baselines: str = ""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One task to be done in some process."""
-
-    experiment: Experiment
-    index: int
-    seed: int
-    place: Path
-
+from freshkeeper.simulator.experiment.run_parts import Job, Part, evaluations_of, handles, perform, recorded_trace
+from freshkeeper.simulator.experiment.run_tables import RunTables, plain, policies_of
+from freshkeeper.simulator.experiment.summary import Row, read_summary
 
 Progress = Callable[[Part, int, int], None]
 Performed = Callable[[list[Job]], Iterator[Part]]
-"""Does all tasks somewhere, and gives the parts in whatever order."""
+"""Does all runs somewhere, and gives the parts in whatever order."""
+
+
+@dataclass
+class SoFar:
+    """Puts together what is finished while the rest goes on: so seldom that it takes a twentieth of the time."""
+
+    told: Callable[[Path], object] = lambda _: None
+    """given the run directory each time that it has been put together"""
+    first_s: float = 10.0
+    times: float = 20.0
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._due = self.clock() + self.first_s
+
+    def look(self, out: Path, write: Callable[[], object]) -> None:
+        """Where it is time, have everything written."""
+        began = self.clock()
+        if began < self._due:
+            return
+        write()
+        self.told(out)
+        ended = self.clock()
+        self._due = ended + max(self.first_s, self.times * (ended - began))
 
 
 def simulate(
@@ -80,47 +65,57 @@ def simulate(
     resume: bool = False,
     progress: Progress | None = None,
     performed: Performed | None = None,
+    so_far: SoFar | None = None,
 ) -> list[Row]:
-    """Run everything that is not done yet, then put the run directory together.
+    """Do everything that is not done yet, then put the run directory together; with `so_far` in between as well.
 
-    `performed` says where tasks are done; by default in so many processes of this machine.
+    `performed` says where runs are done; by default in so many processes of this machine.
     """
     settings = settings_of(experiment)
     policies = runnable(settings)
     for setting in sorted(settings, key=lambda setting: str(setting.experiment.trace)):
         if setting.experiment.trace is not None:  # what cannot be read or done must not leave a run directory
-            _evaluations(setting.experiment, _recorded(setting.experiment.trace))
+            evaluations_of(setting.experiment, recorded_trace(setting.experiment.trace))
     known = _prepare(experiment, out, resume)
     if known is not None and known.complete:
         return read_summary(out / "summary.csv")
-    if known is not None:
-        command = known.command
-    else:
-        _write_run(out, experiment, settings, command, {})
-    todo = [
-        Job(experiment, index, seed, out / "parts" / f"{index:05d}-{seed}")
-        for index in range(len(settings))
-        for seed in experiment.seed_list
-    ]
+    todo = _jobs(experiment, settings, out)
+    tables = RunTables(experiment, settings, policies, out, command if known is None else known.command, todo)
+    if known is None:
+        tables.describe({})
     parts: dict[tuple[int, int], Part] = {}
-    for part in performed(todo) if performed else _performed(todo, jobs):
+    ordered = _seed_by_seed(todo, experiment.seed_list)
+    for part in performed(ordered) if performed else _performed(ordered, jobs):
         parts[part.index, part.seed] = part
         if progress is not None:
             progress(part, len(parts), len(todo))
-    ordered = [parts[job.index, job.seed] for job in todo]
-    rows = _put_together(settings, policies, out, ordered)
-    write_baselines(out, _baselines(settings, ordered))
-    write_summary(out / "summary.csv", rows)
-    _write_run(out, experiment, settings, command, parts)
+        if so_far is not None and len(parts) < len(todo):
+            so_far.look(out, lambda: tables.write(parts))
+    rows = tables.write(parts)
     shutil.rmtree(out / "parts")
     return rows
 
 
+def _jobs(experiment: Experiment, settings: list[Setting], out: Path) -> list[Job]:
+    """Every run, in the order of settings."""
+    return [
+        Job(setting, index, seed, out / "parts" / f"{index:05d}-{seed}")
+        for index, setting in enumerate(settings)
+        for seed in experiment.seed_list
+    ]
+
+
+def _seed_by_seed(todo: list[Job], seeds: list[int]) -> list[Job]:
+    """What is known of the whole grid grows; a recorded trace is read once."""
+    position = {seed: n for n, seed in enumerate(seeds)}
+    return sorted(todo, key=lambda job: (str(job.setting.experiment.trace), position[job.seed]))
+
+
 def runnable(settings: list[Setting]) -> dict[str, list[PolicySettings]]:
     """Which policies each setting runs; one that no setting can run is an error."""
-    fitting = {setting.name: [p for p in setting.experiment.policies if _handles(p, setting)] for setting in settings}
+    fitting = {setting.name: [p for p in setting.experiment.policies if handles(p, setting)] for setting in settings}
     running = {policy.title for chosen in fitting.values() for policy in chosen}
-    for policy in _policies(settings).values():
+    for policy in policies_of(settings).values():
         policy.make()
         if policy.title not in running:
             kind = find(policy.name)
@@ -131,38 +126,8 @@ def runnable(settings: list[Setting]) -> dict[str, list[PolicySettings]]:
     return fitting
 
 
-def _policies(settings: list[Setting]) -> dict[str, PolicySettings]:
-    """Every policy of the run by title."""
-    return {policy.title: policy for setting in settings for policy in setting.experiment.policies}
-
-
 def _listed(words: Iterable[str]) -> str:
     return " or ".join(sorted(words))
-
-
-def perform(job: Job, recorded: Callable[[Path], Trace] | None = None) -> Part:
-    """Do one task, or read what an earlier run of it left; `recorded` knows traces that are not on this machine."""
-    if done(job):
-        return Part(**json.loads((job.place / PART).read_text()))
-    task = task_of(job.experiment, job.index, job.seed, recorded)
-    setting = task.setting
-    outcomes = [task.run(policy) for policy in setting.experiment.policies if _handles(policy, setting)]
-    bound, why = task.bound()
-    numbers = {outcome.policy: _numbers(outcome) for outcome in outcomes}
-    part = Part(job.index, job.seed, numbers, bound, why, *beside(task))
-    _write_part(job.place, task, outcomes, part)
-    return part
-
-
-def task_of(experiment: Experiment, index: int, seed: int, recorded: Callable[[Path], Trace] | None = None) -> Task:
-    """One setting of an experiment with one seed, and its trace."""
-    setting = settings_of(experiment)[index]
-    return Task(setting, seed, *_trace(setting, seed, recorded or _recorded))
-
-
-def done(job: Job) -> bool:
-    """Whether an earlier run left this task's part."""
-    return (job.place / PART).exists()
 
 
 def _performed(todo: list[Job], jobs: int) -> Iterator[Part]:
@@ -201,67 +166,6 @@ def follow_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def _handles(policy: PolicySettings, setting: Setting) -> bool:
-    kind = find(policy.name)
-    return setting.case in kind.cases and setting.knowledge in kind.knowledge
-
-
-def _trace(setting: Setting, seed: int, recorded: Callable[[Path], Trace]) -> tuple[Trace, int]:
-    """The trace of a seed, and how many evaluations it gets."""
-    chosen = setting.experiment
-    if chosen.trace is None:
-        given = "duration_ms" in chosen.workload.model_fields_set
-        whole = max(1, chosen.workload.duration_ms // chosen.step) if given else PAPER_EVALUATIONS
-        evaluations = chosen.evaluations or whole
-        workload = chosen.workload.model_copy(update={"duration_ms": evaluations * chosen.step})
-        return generate(workload, seed), evaluations
-    trace = recorded(chosen.trace)
-    return trace, _evaluations(chosen, trace)
-
-
-def _evaluations(chosen: Experiment, trace: Trace) -> int:
-    """As many as a recorded trace has steps, where it is not said how many; so many that no run ends are a slip."""
-    whole = max(1, int(trace.arrivals.t_ms[-1] - trace.t0) // chosen.step)
-    if chosen.evaluations is None and whole > MOST_EVALUATIONS:
-        step = suggested_step(trace)
-        window, good, given = (to_unit(ms) for ms in (step * STEPS_PER_WINDOW, step, chosen.step))
-        raise ConfigError(
-            f"{chosen.trace} has {whole:,} evaluations with a step of {given}, more than {MOST_EVALUATIONS:,}; "
-            f"its arrivals suggest --window {window} --step {good}, or say how many with --evaluations"
-        )
-    return chosen.evaluations or whole
-
-
-@lru_cache(maxsize=2)
-def _recorded(path: Path) -> Trace:
-    return read_trace(path)
-
-
-def _numbers(outcome: Outcome) -> dict[str, Any]:
-    return {
-        **of_seed(outcome.tables["evaluations"]),
-        "evaluations": outcome.tables["evaluations"].num_rows,
-        "spent": outcome.spent,
-        "requests": outcome.requests,
-        "over_budget": outcome.over_budget,
-        "seconds": outcome.seconds,
-        "late": outcome.late,
-        "events": outcome.events,
-    }
-
-
-def _write_part(place: Path, task: Task, outcomes: list[Outcome], part: Part) -> None:
-    """A kill leaves a whole part or none."""
-    with whole_directory(place) as unfinished:
-        for name in TABLES:
-            tables = [outcome.tables[name] for outcome in outcomes if name in outcome.tables]
-            if name == "changes":
-                tables = [task.changes()]
-            if tables:
-                journal.write(unfinished, name, tables)
-        (unfinished / PART).write_text(json.dumps(asdict(part)))
-
-
 def _prepare(experiment: Experiment, out: Path, resume: bool) -> About | None:
     """Make the run directory, or find that it is ours to go on with; gives what its run.json says then."""
     about = None
@@ -269,7 +173,7 @@ def _prepare(experiment: Experiment, out: Path, resume: bool) -> About | None:
         if not resume:
             raise ConfigError(f"{out} holds a run already; go on with it (--resume) or name another directory (--out)")
         about = _begun(out)
-        if about.config != shown_in(_plain(experiment)):
+        if about.config != shown_in(plain(experiment)):
             raise ConfigError(f"{out} holds a run of another config; name another directory (--out)")
         if about.complete:
             shutil.rmtree(out / "parts", ignore_errors=True)
@@ -290,100 +194,3 @@ def _begun(out: Path) -> About:
         if about is not None and about.freshkeeper:
             return about
     raise ConfigError(f"{out / run_json.FILE} is not of a run of freshkeeper; name another directory (--out)")
-
-
-def _put_together(
-    settings: list[Setting], policies: dict[str, list[PolicySettings]], out: Path, parts: list[Part]
-) -> list[Row]:
-    for name in TABLES:
-        files = [out / "parts" / f"{part.index:05d}-{part.seed}" / f"{name}.parquet" for part in parts]
-        _merge(out, name, [file for file in files if file.exists()])
-    return [
-        _row(setting, policy, [part for part in parts if part.index == index])
-        for index, setting in enumerate(settings)
-        for policy in policies[setting.name]
-    ]
-
-
-def _baselines(settings: list[Setting], parts: list[Part]) -> list[Baseline]:
-    every = [baselines_of(s, [p.baselines for p in parts if p.index == n]) for n, s in enumerate(settings)]
-    return [row for rows in every for row in rows]
-
-
-def _merge(out: Path, name: str, files: list[Path]) -> None:
-    """Part by part, so that memory holds one of them."""
-    if not files:
-        return
-    with (
-        whole(out / f"{name}.parquet") as unfinished,
-        parquet.ParquetWriter(str(unfinished), journal.SCHEMAS[name], compression="zstd") as writer,
-    ):
-        for file in files:
-            writer.write_table(parquet.read_table(file))
-
-
-def _row(setting: Setting, policy: PolicySettings, parts: list[Part]) -> Row:
-    numbers = [part.numbers[policy.title] for part in parts]
-    freshness, ci95 = mean_and_ci([n["freshness"] for n in numbers if n["freshness"] is not None])
-    fresh, answers = (sum(n[name] for n in numbers) for name in ("fresh", "results"))
-    bounds = [part.bound for part in parts if part.bound is not None]
-    held_to_it = getattr(find(policy.name), "budgeted", True)  # the bound is of a budget
-    bound = sum(bounds) / len(bounds) if held_to_it and len(bounds) == len(parts) else None
-    evaluations = sum(n["evaluations"] for n in numbers)
-    return Row(
-        setting=setting.name,
-        policy=policy.title,
-        case=setting.case.value,
-        knowledge=setting.knowledge.value,
-        budget=float(setting.rule.per_evaluation),
-        bank=float(setting.rule.bank),
-        seeds=len(parts),
-        freshness=freshness,
-        ci95=ci95,
-        pooled=fresh / answers if answers else None,
-        stale_answers=answers - fresh,
-        answers=answers,
-        spent=sum(n["spent"] for n in numbers),
-        requests_per_evaluation=sum(n["requests"] for n in numbers) / evaluations,
-        share_of_bound=freshness / bound if bound and freshness is not None else None,
-        over_budget=any(n["over_budget"] for n in numbers),
-        seconds=sum(n["seconds"] for n in numbers),
-    )
-
-
-def _write_run(
-    out: Path, experiment: Experiment, settings: list[Setting], command: str, parts: dict[tuple[int, int], Part]
-) -> None:
-    why = next((part.why_no_bound for part in parts.values() if part.bound is None), "")
-    About(
-        command=command,
-        complete=bool(parts),
-        config=_plain(experiment),
-        seeds=experiment.seed_list,
-        settings={setting.name: _described(setting) for setting in settings},
-        policies={title: _declared(policy) for title, policy in _policies(settings).items()},
-        bound=BoundNote(included=bool(parts) and not why, reason=why),
-    ).write(out, 0o666)
-
-
-def _described(setting: Setting) -> run_json.Setting:
-    chosen, rule = setting.experiment, setting.rule
-    return run_json.Setting(
-        varied=setting.varied, budget=float(rule.per_evaluation), bank=float(rule.bank), case=setting.case.value,
-        knowledge=setting.knowledge.value, range_ms=chosen.window, step_ms=chosen.step, start=chosen.start,
-        evaluations=chosen.evaluations,
-    )  # fmt: skip
-
-
-def _declared(policy: PolicySettings) -> Contender:
-    made = policy.make()
-    return Contender(
-        name=policy.name, settings=policy.settings, keeps_budget=made.keeps_budget, is_bound=made.is_bound,
-        budgeted=getattr(made, "budgeted", True),
-    )  # fmt: skip
-
-
-def _plain(experiment: Experiment) -> dict[str, Any]:
-    """What was run; where it ran is no part of it."""
-    plain: dict[str, Any] = experiment.model_dump(mode="json", exclude={"spark"})
-    return plain

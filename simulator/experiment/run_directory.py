@@ -113,8 +113,14 @@ def read(path: Path) -> Run:
         notes.append("There is no run.json, so the settings and the command to repeat this are unknown.")
     evaluations = _evaluations(path, about, notes)
     if not about.complete:
-        notes.append("The run did not finish; this is what there was.")
+        notes.append(_unfinished(about))
     return Run(path, about, evaluations, _summary(path, notes), notes, _baselines(path, notes))
+
+
+def _unfinished(about: About) -> str:
+    if about.runs is None:
+        return "The run did not finish; this is what there was."
+    return f"These are {about.finished:,} of {about.runs:,} runs; the others had not finished when this was written."
 
 
 def _evaluations(path: Path, about: About, notes: list[str]) -> Evaluations:

@@ -19,8 +19,8 @@ from freshkeeper.simulator.budget.cache_reads import Series
 from freshkeeper.simulator.budget.played import played
 from freshkeeper.simulator.budget.point import Measured, Point
 from freshkeeper.simulator.budget.question import Question
-from freshkeeper.simulator.experiment.experiment import task_of
 from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.run_parts import task_of
 
 
 def fresh(asked: Question, title: str, budget: float) -> float:

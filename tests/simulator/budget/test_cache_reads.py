@@ -7,8 +7,8 @@ import pytest
 
 from freshkeeper.simulator.budget.cache_reads import Reads
 from freshkeeper.simulator.budget.played import played
-from freshkeeper.simulator.experiment.experiment import task_of
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, resolve
+from freshkeeper.simulator.experiment.run_parts import task_of
 from freshkeeper.simulator.world.task import Task
 
 STEP = 1000

@@ -10,8 +10,8 @@ from freshkeeper.simulator.budget.cache_reads import Reads
 from freshkeeper.simulator.budget.caches import Caches
 from freshkeeper.simulator.budget.played import played
 from freshkeeper.simulator.budget.point import Measured
-from freshkeeper.simulator.experiment.experiment import task_of
 from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.run_parts import task_of
 from freshkeeper.simulator.report.intervals import Estimate
 
 PROJECT = Path(__file__).parents[3]

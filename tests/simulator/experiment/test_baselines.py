@@ -14,8 +14,9 @@ from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.experiment.baselines import Baseline, read_baselines
 from freshkeeper.simulator.experiment.check import check
 from freshkeeper.simulator.experiment.compare import compare
-from freshkeeper.simulator.experiment.experiment import simulate, task_of
+from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.run_parts import task_of
 from freshkeeper.simulator.experiment.summary import read_summary
 from freshkeeper.simulator.report import report_tables
 from freshkeeper.simulator.report.groups import groups

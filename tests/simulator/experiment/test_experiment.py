@@ -18,9 +18,12 @@ import yaml
 from pyarrow import parquet
 
 from freshkeeper.policies.errors import ConfigError
-from freshkeeper.simulator.experiment.experiment import runnable, simulate
-from freshkeeper.simulator.experiment.experiment_config import Experiment, resolve, settings_of
+from freshkeeper.simulator.experiment import experiment as experiment_module
+from freshkeeper.simulator.experiment import run_parts
+from freshkeeper.simulator.experiment.experiment import SoFar, runnable, simulate
+from freshkeeper.simulator.experiment.experiment_config import Experiment, Setting, resolve, settings_of
 from freshkeeper.simulator.experiment.summary import Row, read_summary
+from freshkeeper.simulator.report.page import write_report
 
 TIMINGS = {"decide_us", "fetch_ms", "latency_ms"}
 SMALL = {"sns": 20, "srs": 20, "edges": 120}
@@ -78,6 +81,63 @@ def test_the_same_seed_gives_the_same_tables_whatever_the_number_of_processes(tm
     assert content(tmp_path / "two") == first
     assert not list((tmp_path / "two").glob(".*"))
     assert not (tmp_path / "two" / "parts").exists()
+
+
+def test_while_it_goes_on_tables_and_page_are_of_what_is_finished_and_say_so(tmp_path: Path) -> None:
+    told = []
+
+    def look(run: Path) -> None:
+        page = write_report(run).read_text()
+        summary = read_summary(run / "summary.csv")
+        told.append((len(rows_of(run)), sum(row.seeds for row in summary), " runs so far" in page))
+        assert f"{len(told)} of 4 runs so far" in page
+        assert f"These are {len(told)} of 4 runs" in page
+
+    swept = experiment(budget=[2, 3], seeds=2, policies="lru")
+    rows = simulate(swept, tmp_path / "run", so_far=SoFar(look, first_s=0, times=0))
+    assert told == [(20 * n, n, True) for n in (1, 2, 3)]
+    assert "so far" not in write_report(tmp_path / "run").read_text()
+    assert rows == read_summary(tmp_path / "run" / "summary.csv")
+    simulate(swept, tmp_path / "quiet")
+    assert content(tmp_path / "run") == content(tmp_path / "quiet")
+
+
+def test_what_there_is_so_far_is_put_together_in_a_twentieth_of_the_time() -> None:
+    now, written = [0.0], []
+
+    def write() -> None:
+        written.append(now[0])
+        now[0] += 2
+
+    so_far = SoFar(clock=lambda: now[0])
+    while now[0] < 200:
+        so_far.look(Path("run"), write)
+        now[0] += 1
+    assert written == [10, 52, 94, 136, 178]
+
+
+def test_every_setting_gets_its_first_seed_before_any_gets_its_second(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    swept = experiment(budget=[2, 3], seeds=[7, 1], policies="lru")
+    simulate(swept, tmp_path / "run", progress=lambda part, done, of: seen.append((part.seed, part.index)))
+    assert seen == [(7, 0), (7, 1), (1, 0), (1, 1)]
+    assert [(row["setting"], row["seed"]) for row in rows_of(tmp_path / "run")[::20]] == [
+        (setting, seed) for setting in ("budget=2", "budget=3") for seed in (7, 1)
+    ]
+
+
+def test_a_grid_is_laid_out_once_and_not_for_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swept = experiment(budget=list(range(1, 11)), seeds=3, policies="lru", evaluations=2, baselines=False)
+    asked: list[Experiment] = []
+
+    def counted(of: Experiment) -> list[Setting]:
+        asked.append(of)
+        return settings_of(of)
+
+    for module in (run_parts, experiment_module):
+        monkeypatch.setattr(module, "settings_of", counted)
+    simulate(swept, tmp_path / "run")
+    assert len(asked) == 1
 
 
 def test_another_seed_gives_other_tables(tmp_path: Path) -> None:
@@ -166,6 +226,7 @@ def test_a_run_killed_again_and_again_and_resumed_equals_an_uninterrupted_one(
     tmp_path: Path, uninterrupted: dict[str, Any]
 ) -> None:
     kept = []
+    finished: dict[Path, int] = {}
     for moment, options in ((0, []), (1, ["--resume"]), (4, ["--resume"])):
         command = Command(tmp_path, *options)
         assert until((command.out / "run.json").exists)
@@ -174,6 +235,9 @@ def test_a_run_killed_again_and_again_and_resumed_equals_an_uninterrupted_one(
         command.process.kill()
         command.process.communicate()
         kept.append(command.parts())
+        now = {part: part.stat().st_mtime_ns for part in command.out.glob("parts/*/part.json")}
+        assert finished.items() <= now.items(), "what was finished is done again, or lost"
+        finished = now
         assert until(lambda: not any(map(alive, workers)))  # noqa: B023  it is called at once
         assert not json.loads((command.out / "run.json").read_text())["complete"]
     assert kept == sorted(kept)

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from freshkeeper.maintenance.pipeline.ship import packed
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
-from freshkeeper.simulator.experiment.experiment import Part, simulate
+from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.run_parts import Part
 from freshkeeper.simulator.trace.trace import write_trace
 from freshkeeper.simulator.trace.workload import Workload, generate
 
@@ -64,6 +66,29 @@ def test_a_sweep_on_spark_equals_the_local_one_row_for_row(on_spark: "OnSpark", 
     assert [vars(row) | {"seconds": 0} for row in there] == [vars(row) | {"seconds": 0} for row in here]
     assert seen == [(n, 16) for n in range(1, 17)]
     assert not list((tmp_path / "there").glob(".*"))
+
+
+def test_a_task_hands_back_what_it_did_not_come_to(on_spark: "OnSpark", tmp_path: Path) -> None:
+    experiment = resolve({"workload": SMALL, "budget": [2, 3, 4], "policies": "lru", "evaluations": 5, "seeds": 6})
+    simulate(experiment, tmp_path / "here")
+    simulate(experiment, tmp_path / "one-by-one", performed=replace(on_spark, task_s=0.0))
+    assert content(tmp_path / "one-by-one") == content(tmp_path / "here")
+
+
+def test_what_a_task_finished_before_a_mistake_is_kept(
+    on_spark: "OnSpark", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picky = PLUGIN.replace("picked =", "assert budget.available < 4, 'too rich'; picked =")
+    (tmp_path / "picky.py").write_text(picky)
+    monkeypatch.syspath_prepend(tmp_path)
+    experiment = resolve(
+        {"workload": SMALL, "policies": "picky:First", "budget": [2, 3, 4], "seeds": 4, "evaluations": 3}
+    )
+    with pytest.raises(FreshkeeperError, match="a task failed on Spark: AssertionError: too rich"):
+        simulate(experiment, tmp_path / "there", performed=on_spark)
+    finished = {place.name for place in (tmp_path / "there" / "parts").iterdir()}
+    assert {"00000-0", "00001-0"} <= finished
+    assert not any(name.startswith("00002") for name in finished)
 
 
 def test_a_recorded_trace_is_sent_along_and_policies_of_ones_own_too(

@@ -1,0 +1,157 @@
+"""A run directory put together of parts: of all of them in the end, before that of those there are."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from freshkeeper.maintenance.files import whole
+from freshkeeper.maintenance.journal import journal, run_json
+from freshkeeper.maintenance.journal.run_json import About, BoundNote, Contender
+from freshkeeper.policies.registry import find
+from freshkeeper.simulator.experiment.baselines import Baseline, baselines_of, write_baselines
+from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting
+from freshkeeper.simulator.experiment.run_parts import TABLES, Job, Part, read_table, table_of
+from freshkeeper.simulator.experiment.summary import Row, mean_and_ci, write_summary
+
+Parts = Mapping[tuple[int, int], Part]
+"""by setting and seed"""
+ROWS = 1 << 17
+"""From so many on they are written: memory holds one large part, or many small ones, which are read as one."""
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """What is made of an experiment's parts."""
+
+    experiment: Experiment
+    settings: list[Setting]
+    policies: dict[str, list[PolicySettings]]
+    out: Path
+    command: str
+    todo: list[Job]
+
+    def write(self, parts: Parts) -> list[Row]:
+        """Everything: tables, baselines.csv, summary.csv and, when the others are there, run.json."""
+        places = [job.place for job in self.todo if (job.index, job.seed) in parts]
+        for name in TABLES:
+            _merge(self.out, name, [place for place in places if table_of(place, name).exists()])
+        of: dict[int, list[Part]] = defaultdict(list)
+        for job in self.todo:
+            if part := parts.get((job.index, job.seed)):
+                of[job.index].append(part)
+        write_baselines(self.out, self._baselines(of))
+        rows = self._rows(of)
+        write_summary(self.out / "summary.csv", rows)
+        self.describe(parts)
+        return rows
+
+    def describe(self, parts: Parts) -> None:
+        """run.json, of a run that is complete when it has all parts."""
+        why = next((part.why_no_bound for part in parts.values() if part.bound is None), "")
+        About(
+            command=self.command,
+            complete=len(parts) == len(self.todo),
+            finished=len(parts),
+            runs=len(self.todo),
+            config=plain(self.experiment),
+            seeds=self.experiment.seed_list,
+            settings={setting.name: _described(setting) for setting in self.settings},
+            policies={title: _declared(policy) for title, policy in policies_of(self.settings).items()},
+            bound=BoundNote(included=bool(parts) and not why, reason=why),
+        ).write(self.out, 0o666)
+
+    def _rows(self, of: Mapping[int, list[Part]]) -> list[Row]:
+        each = [(self.settings[index], of[index]) for index in sorted(of)]
+        return [_row(setting, policy, parts) for setting, parts in each for policy in self.policies[setting.name]]
+
+    def _baselines(self, of: Mapping[int, list[Part]]) -> list[Baseline]:
+        every = [baselines_of(self.settings[index], [part.baselines for part in of[index]]) for index in sorted(of)]
+        return [row for rows in every for row in rows]
+
+
+def _merge(out: Path, name: str, places: Sequence[Path]) -> None:
+    """Part by part, in their order."""
+    if not places:
+        return
+    with (
+        whole(out / f"{name}.parquet") as unfinished,
+        parquet.ParquetWriter(str(unfinished), journal.SCHEMAS[name], compression="zstd") as writer,
+    ):
+        for table in _gathered(places, name):
+            writer.write_table(table)
+
+
+def _gathered(places: Sequence[Path], name: str) -> Iterator[pa.Table]:
+    """Their tables, small ones together."""
+    held: list[pa.Table] = []
+    rows = 0
+    for place in places:
+        held.append(read_table(place, name))
+        rows += held[-1].num_rows
+        if rows >= ROWS:
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def policies_of(settings: list[Setting]) -> dict[str, PolicySettings]:
+    """Every policy of the run by title."""
+    return {policy.title: policy for setting in settings for policy in setting.experiment.policies}
+
+
+def _row(setting: Setting, policy: PolicySettings, parts: list[Part]) -> Row:
+    numbers = [part.numbers[policy.title] for part in parts]
+    freshness, ci95 = mean_and_ci([n["freshness"] for n in numbers if n["freshness"] is not None])
+    fresh, answers = (sum(n[name] for n in numbers) for name in ("fresh", "results"))
+    bounds = [part.bound for part in parts if part.bound is not None]
+    held_to_it = getattr(find(policy.name), "budgeted", True)  # the bound is of a budget
+    bound = sum(bounds) / len(bounds) if held_to_it and len(bounds) == len(parts) else None
+    evaluations = sum(n["evaluations"] for n in numbers)
+    return Row(
+        setting=setting.name,
+        policy=policy.title,
+        case=setting.case.value,
+        knowledge=setting.knowledge.value,
+        budget=float(setting.rule.per_evaluation),
+        bank=float(setting.rule.bank),
+        seeds=len(parts),
+        freshness=freshness,
+        ci95=ci95,
+        pooled=fresh / answers if answers else None,
+        stale_answers=answers - fresh,
+        answers=answers,
+        spent=sum(n["spent"] for n in numbers),
+        requests_per_evaluation=sum(n["requests"] for n in numbers) / evaluations,
+        share_of_bound=freshness / bound if bound and freshness is not None else None,
+        over_budget=any(n["over_budget"] for n in numbers),
+        seconds=sum(n["seconds"] for n in numbers),
+    )
+
+
+def _described(setting: Setting) -> run_json.Setting:
+    chosen, rule = setting.experiment, setting.rule
+    return run_json.Setting(
+        varied=setting.varied, budget=float(rule.per_evaluation), bank=float(rule.bank), case=setting.case.value,
+        knowledge=setting.knowledge.value, range_ms=chosen.window, step_ms=chosen.step, start=chosen.start,
+        evaluations=chosen.evaluations,
+    )  # fmt: skip
+
+
+def _declared(policy: PolicySettings) -> Contender:
+    made = policy.make()
+    return Contender(
+        name=policy.name, settings=policy.settings, keeps_budget=made.keeps_budget, is_bound=made.is_bound,
+        budgeted=getattr(made, "budgeted", True),
+    )  # fmt: skip
+
+
+def plain(experiment: Experiment) -> dict[str, Any]:
+    """What was run; where it ran is no part of it."""
+    plain: dict[str, Any] = experiment.model_dump(mode="json", exclude={"spark"})
+    return plain
