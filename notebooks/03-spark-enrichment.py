@@ -13,6 +13,7 @@
 # has `fetch` and `expand`. It needs Java 17 or newer.
 
 # %%
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -24,12 +25,11 @@ from pyspark.sql import DataFrame
 from freshkeeper import Copy, Expanded, Fetched, Price
 from freshkeeper.maintenance.pipeline.enrich import enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
-from freshkeeper.maintenance.pipeline.rdf_source import TimedRdf
+from freshkeeper.maintenance.pipeline.rdf_lines import statements
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 
 place = Path(tempfile.mkdtemp())
 spark = spark_session("local[2]", {"spark.sql.adaptive.enabled": "false"})
-spark.dataSource.register(TimedRdf)
 
 # %% [markdown]
 # ## The stream
@@ -42,9 +42,19 @@ times = np.sort(rng.integers(0, 40_000, 600))
 topics = rng.zipf(1.5, 600) % 12
 lines = [f'{t}\t<urn:post{n}> <urn:about> "t{k}" .\n' for n, (t, k) in enumerate(zip(times, topics, strict=True))]
 (place / "posts").mkdir()
-(place / "posts" / "day1.nq").write_text("".join(lines[:450]))
 
-posts = spark.readStream.format("timed-rdf").option("maxBytesPerTrigger", "6k").load(str(place / "posts"))
+
+def arrive(part):
+    """A quarter of them as a file; Spark reads files in the order of their times, and these come at once."""
+    file = place / "posts" / f"{part}.nq"
+    file.write_text("".join(lines[150 * part : 150 * (part + 1)]))
+    os.utime(file, (part, part))
+
+
+for part in range(3):
+    arrive(part)
+
+posts = statements(spark.readStream.option("maxFilesPerTrigger", 1).text(str(place / "posts")))
 posts.printSchema()
 
 # %% [markdown]
@@ -116,7 +126,7 @@ answers.orderBy("k", "topic", "sr").show(8)
 # a kill at any moment would have changed nothing about that.
 
 # %%
-(place / "posts" / "day2.nq").write_text("".join(lines[450:]))
+arrive(3)
 answers = run("gain")
 evaluations = read_journal(place / "gain" / "state", "evaluations").to_pandas()
 print(evaluations[["k", "window_mappings", "candidates", "budget", "spent", "expected_fresh", "results"]].tail(5))

@@ -1,29 +1,40 @@
 """A standalone Spark cluster: a master and workers, each a process of its own, on loopback; and the jobs done on it.
 
-python spark_cluster.py jobs PLACE MASTER            simulate, analyse and enrich, a worker killed in each
-python spark_cluster.py enrich PLACE MASTER STEP N   enrich; kills itself at a STEP reached for the Nth time
+python spark_cluster.py LIFE PLACE MASTER CLUSTER    one of three drivers, the first two of which kill themselves:
+
+    first     in the middle of enriching
+    second    ends that, then in the middle of simulating
+    third     ends that, analyses, enriches and runs a notebook, a worker killed in the middle of each
 """
 
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import enriched
 import pyspark
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from freshkeeper.maintenance.pipeline.analysis import analyse, judging
+from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
 from freshkeeper.maintenance.pipeline.enrich import OnCluster
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.policies.gain import Gain
-from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment import Progress, simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.experiment.run_parts import Part
+from freshkeeper.simulator.experiment.spark_tasks import OnSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,13 +44,16 @@ START, PATIENCE = Path(pyspark.__file__).parent / "bin" / "spark-class", 60
 SETTINGS = enriched.SETTINGS | {
     "spark.driver.host": HOST, "spark.driver.bindAddress": HOST, "spark.driver.memory": "512m",
     "spark.executor.memory": "480m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.sql.shuffle.partitions": "2", "spark.task.maxFailures": "8",
+    "spark.sql.shuffle.partitions": "2", "spark.task.maxFailures": "8", "spark.ui.liveUpdate.period": "0",
 }  # fmt: skip
 EXPERIMENT = {
     "workload": {"sns": 12, "srs": 10, "edges": 40}, "policies": "random,gain", "budget": [2, 3], "evaluations": 12,
-    "seeds": 3, "answers": True, "bound": "never",
+    "seeds": 6, "answers": True, "bound": "never",
 }  # fmt: skip
 POLICY = Gain(expect=False, windows=1)
+KEPT = 2
+"""Runs of a simulation that are finished before the driver is killed."""
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03-spark-enrichment.py"
 
 
 @dataclass(frozen=True)
@@ -121,14 +135,14 @@ class Killer:
             os.kill(self.cluster.workers()[0], signal.SIGKILL)
             self.cluster.worker()
 
-    def when_busy(self, spark: "SparkSession") -> threading.Thread:
-        """As soon as some task of a stage is done and others are not."""
+    def when_busy(self, spark: SparkSession) -> threading.Thread:
+        """As soon as a stage has a task that is not done."""
 
         def wait() -> None:
             tracker = spark.sparkContext.statusTracker()
             while self.left:
                 infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                if any(info and 0 < info.numCompletedTasks < info.numTasks for info in infos):
+                if any(info and info.numCompletedTasks < info.numTasks for info in infos):
                     self()
                 time.sleep(0.005)
 
@@ -137,13 +151,38 @@ class Killer:
         return thread
 
 
-def jobs(place: Path, cluster: Cluster) -> None:
-    """All three, with a worker killed in the middle of each."""
-    from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
-    from freshkeeper.simulator.experiment.spark_tasks import OnSpark
+def first(place: Path, cluster: Cluster) -> None:
+    """Kills itself while it enriches."""
+    enrich(place / "killed", spark_session(cluster.master, SETTINGS), enriched.kill_at("recorded", 3))
 
+
+def second(place: Path, cluster: Cluster) -> None:
+    """Ends what the first began; kills itself while it simulates."""
     spark = spark_session(cluster.master, SETTINGS)
-    simulate(resolve(EXPERIMENT), place / "run", performed=OnSpark(spark), progress=Killer(cluster))
+    enrich(place / "killed", spark, lambda _: None)
+
+    def end(_part: Part, done: int, _of: int) -> None:
+        if done > KEPT:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sweep(place, spark, end)
+
+
+def third(place: Path, cluster: Cluster) -> None:
+    """All four, with a worker killed in the middle of each."""
+    spark = spark_session(cluster.master, SETTINGS)
+    before = {part: part.stat().st_mtime_ns for part in place.glob("run/parts/*/part.json")}
+    assert len(before) >= KEPT
+
+    def checked(part: Part, done: int, of: int) -> None:
+        if done > len(before):
+            killer(part, done, of)
+        if done == of:
+            assert before.items() <= {each: each.stat().st_mtime_ns for each in before}.items(), "done again"
+
+    killer = Killer(cluster)
+    sweep(place, spark, checked)
+    assert not killer.left
     judging.SLICE = 500
     killer = Killer(cluster)
     thread = killer.when_busy(spark)
@@ -153,18 +192,41 @@ def jobs(place: Path, cluster: Cluster) -> None:
     killer = Killer(cluster)
     enrich(place, spark, lambda step: killer() if step == "recorded" else None)
     assert not killer.left
-    spark.stop()
+    killer = Killer(cluster)
+    spark.streams.addListener(InStream(killer))
+    with (place / "said").open("w") as said, redirect_stdout(said):
+        runpy.run_path(str(NOTEBOOK))
+    assert not killer.left
 
 
-def enrich(place: Path, spark: "SparkSession", reached: enriched.Reached) -> None:
+class InStream(StreamingQueryListener):
+    """Kills after the first micro-batch, while those that follow go on."""
+
+    def __init__(self, killer: Killer) -> None:
+        self._killer = killer
+
+    def onQueryStarted(self, event: object) -> None:  # noqa: N802
+        """Nothing is done yet."""
+
+    def onQueryProgress(self, event: object) -> None:  # noqa: N802
+        """A micro-batch is."""
+        self._killer(event)
+
+    def onQueryTerminated(self, event: object) -> None:  # noqa: N802
+        """All are."""
+
+
+def sweep(place: Path, spark: SparkSession, progress: Progress) -> None:
+    """A simulation, from where it was."""
+    simulate(resolve(EXPERIMENT), place / "run", resume=True, performed=OnSpark(spark, task_s=0.0), progress=progress)
+
+
+def enrich(place: Path, spark: SparkSession, reached: Callable[[str], None]) -> None:
     """Scored on the cluster, answers as files."""
     graph = OnCluster(str(place / "window"))
     enriched.finish(enriched.query(spark, place, policy=POLICY, graph=graph, reached=reached))
 
 
 if __name__ == "__main__":
-    what, here, master = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-    if what == "jobs":
-        jobs(here, Cluster(Path(sys.argv[4]), master))
-    else:
-        enrich(here, spark_session(master, SETTINGS), enriched.kill_at(sys.argv[4], int(sys.argv[5])))
+    life, here, master, processes = sys.argv[1:]
+    {"first": first, "second": second, "third": third}[life](Path(here), Cluster(Path(processes), master))
