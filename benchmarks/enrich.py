@@ -200,7 +200,7 @@ def both(spark: SparkSession, size: int, files: int, place: Path) -> Found:
     here.drop(files)
     taken, spent, until = streamed(spark, here, make("gain"), clock)
     fresh, answers = freshness(spark, here)
-    alone_fresh, alone_spent, alone = single(here, make("gain"), until)
+    alone, alone_spent, alone_fresh = single(here, make("gain"), until)
     shutil.rmtree(place)
     count = len(here.trace.arrivals)
     return Found(count, answers, (taken, spent, fresh), (alone, alone_spent, alone_fresh), clock)
