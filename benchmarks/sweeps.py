@@ -1,8 +1,7 @@
 """A sweep of 10,000 small runs: on Spark with one and with two workers, and beside it on processes of this machine.
 
 A run is one setting with one seed: ten evaluations of `gain` over 40 edges. Each way has the page anew while it goes
-on, as `freshkeeper simulate` has. What a run costs is processor time, as workers, the driver and whoever else is on
-the machine share its cores: of all processes of the way, beside a plain loop over the same runs.
+on, as `freshkeeper simulate` has. Beside each stands what as many plain loops over the same runs would have done.
 
     python benchmarks/sweeps.py --runs 2000
 """
@@ -15,7 +14,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil
 from stopwatch import ratios, show
 
 from freshkeeper.simulator.experiment.experiment import SoFar, simulate
@@ -41,26 +39,20 @@ def experiment(runs: int) -> Experiment:
     )
 
 
-def processor_seconds() -> float:
-    """Of this process, of all that it started, and of all that those did."""
-    me = psutil.Process()
-    return sum(sum(each.cpu_times()[:4]) for each in [me, *me.children(recursive=True)])
-
-
 def alone(place: Path) -> float:
-    """Processor seconds of one run in a plain loop."""
+    """Seconds of one run in a plain loop."""
     chosen = experiment(ALONE)
     jobs = [Job(s, n, seed, place / f"{n}-{seed}") for n, s in enumerate(settings_of(chosen)) for seed in range(4)]
     for job in jobs[:SETTINGS]:  # until everything is imported and compiled
         perform(job)
-    began = time.process_time()
+    began = time.perf_counter()
     for job in jobs[SETTINGS:]:
         perform(job)
-    return (time.process_time() - began) / len(jobs[SETTINGS:])
+    return (time.perf_counter() - began) / len(jobs[SETTINGS:])
 
 
-def swept(way: str, runs: int, place: Path) -> tuple[float, float]:
-    """Seconds and processor seconds of a sweep, after a small one that starts whatever has to be started."""
+def swept(way: str, runs: int, place: Path) -> float:
+    """Seconds of a sweep, after a small one that starts whatever has to be started."""
     if way == "local":
         return _timed(experiment(runs), place / "run", jobs=2)
     from freshkeeper.maintenance.pipeline.spark_session import spark_session
@@ -77,21 +69,20 @@ def swept(way: str, runs: int, place: Path) -> tuple[float, float]:
             shutil.rmtree(each, ignore_errors=True)
 
 
-def _timed(chosen: Experiment, out: Path, **how: object) -> tuple[float, float]:
-    began, before = time.perf_counter(), processor_seconds()
+def _timed(chosen: Experiment, out: Path, **how: object) -> float:
+    began = time.perf_counter()
     rows = simulate(chosen, out, so_far=SoFar(write_report), **how)  # type: ignore[arg-type]
     write_report(out)
     assert sum(row.seeds for row in rows) == len(chosen.seed_list) * len(rows)
-    return time.perf_counter() - began, processor_seconds() - before
+    return time.perf_counter() - began
 
 
-def in_a_process(way: str, runs: int) -> tuple[float, float]:
+def in_a_process(way: str, runs: int) -> float:
     """One way in a process of its own."""
     done = subprocess.run(
         [sys.executable, __file__, "--runs", str(runs), "--way", way], check=True, stdout=subprocess.PIPE, text=True
     )
-    seconds, used = done.stdout.split()[-2:]
-    return float(seconds), float(used)
+    return float(done.stdout.split()[-1])
 
 
 def report(runs: int) -> None:
@@ -100,26 +91,26 @@ def report(runs: int) -> None:
         one = alone(Path(place))
     few = max(1, runs // 4)
     ways = {"Spark, two workers": ("2", runs), "Spark, one worker": ("1", few), "two processes": ("local", runs)}
-    found = {name: (many, *in_a_process(way, many)) for name, (way, many) in ways.items()}
+    found = {name: (many, in_a_process(way, many)) for name, (way, many) in ways.items()}
+    share = {name: one * many / s / (1 if way == "1" else 2) for (name, (many, s)), (way, _) in
+             zip(found.items(), ways.values(), strict=True)}  # fmt: skip
     show(
         "A sweep, with its report",
-        ["", "runs", "seconds", "runs a second", "processor ms a run", "of a plain loop"],
+        ["", "runs", "seconds", "runs a second", "of as many plain loops"],
         [
-            ["plain loop, no report", f"{ALONE}", "", "", f"{1e3 * one:.1f}", ""],
+            ["plain loop, no report", f"{ALONE}", "", f"{1 / one:.0f}", "1.00"],
             *(
-                [name, f"{many:,}", f"{s:.1f}", f"{many / s:.0f}", f"{1e3 * cpu / many:.1f}", f"{cpu / many / one:.2f}"]
-                for name, (many, s, cpu) in found.items()
+                [name, f"{many:,}", f"{s:.1f}", f"{many / s:.0f}", f"{share[name]:.2f}"]
+                for name, (many, s) in found.items()
             ),
         ],
     )
-    rate = {name: many / seconds for name, (many, seconds, _) in found.items()}
-    cost = {name: cpu / many for name, (many, _, cpu) in found.items()}
+    rate = {name: many / seconds for name, (many, seconds) in found.items()}
     ratios(
         {
             "two_workers_over_twice_one": rate["Spark, two workers"] / (2 * rate["Spark, one worker"]),
-            "spark_processor_time_over_processes": cost["Spark, two workers"] / cost["two processes"],
             "spark_runs_a_second_over_processes": rate["Spark, two workers"] / rate["two processes"],
-            "spark_processor_time_over_plain_loop": cost["Spark, two workers"] / one,
+            "two_workers_over_two_plain_loops": share["Spark, two workers"],
         }
     )
 
@@ -127,10 +118,10 @@ def report(runs: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument("--way", default="", help="only this: 1 or 2 workers, or local; seconds and processor seconds")
+    parser.add_argument("--way", default="", help="only this: 1 or 2 workers, or local; seconds")
     given = parser.parse_args()
     if given.way:
         with tempfile.TemporaryDirectory() as here:
-            print(*swept(given.way, given.runs, Path(here)))
+            print(swept(given.way, given.runs, Path(here)))
     else:
         report(given.runs)

@@ -44,7 +44,7 @@ lines = [f'{t}\t<urn:post{n}> <urn:about> "t{k}" .\n' for n, (t, k) in enumerate
 (place / "posts").mkdir()
 
 
-def arrive(part):
+def arrive(part: int) -> None:
     """A quarter of them as a file; Spark reads files in the order of their times, and these come at once."""
     file = place / "posts" / f"{part}.nq"
     file.write_text("".join(lines[150 * part : 150 * (part + 1)]))
