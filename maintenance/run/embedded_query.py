@@ -62,7 +62,7 @@ def continuous_query(
     >>> [window.stream for window in query.query.windows]
     ['urn:stream']
     """
-    return build(parse(text, streams=streams), graphs, sources=sources, settings=_settings(**options))
+    return build(parse(text, streams=streams), graphs, sources=sources, settings=_settings(options))
 
 
 def continuous_queries(
@@ -89,14 +89,22 @@ def continuous_queries(
     >>> [query.name for query in queries]
     ['all', 'short']
     """
-    settings, parts = _settings(**options), weights or {}
+    settings, parts = _settings(options), weights or {}
     registrations = [
         Registration(parse(text, streams=streams), name, settings, parts.get(name, 1)) for name, text in texts.items()
     ]
     return build_all(registrations, graphs, sources=sources)
 
 
-def _settings(
+def _settings(options: QueryOptions) -> MaintenanceSettings:
+    known = list(QueryOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"a query has no option {name!r}: {nearest(name, known)}")
+    return _settings_of(**options)
+
+
+def _settings_of(
     policy: str = "",
     budget: float | SharedBudget = 10,
     bank: float = 0,

@@ -74,6 +74,8 @@ def test_a_way_to_ask_sources_that_there_is_not_is_an_error() -> None:
         continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, fetch="alway")
     with pytest.raises(ConfigError, match="missing='emitt': did you mean 'emit'"):
         continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, missing="emitt")
+    with pytest.raises(ConfigError, match="no option 'bugdet': did you mean 'budget'"):
+        continuous_query(REACH, {f"{E}blog": Source.embedded(BLOG)}, bugdet=3)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_a_mistake_in_an_option_is_one_line(options: tuple[str, ...], complaint:
 @pytest.mark.parametrize(
     ("options", "longest", "complaint"),
     [
-        (("--journal", "j"), 4_000, "j/evaluations.parquet cannot be written: File too large"),
+        (("--journal", "j"), 4_400, "j/evaluations.parquet cannot be written: File too large"),
         (("--state", "s", "--journal", "j"), 200_000, "--state s cannot be written: disk I/O error"),
     ],
 )
