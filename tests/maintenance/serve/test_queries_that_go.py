@@ -22,7 +22,8 @@ def held() -> Counter[str]:
     """What there is of queries in this process."""
     gc.collect()
     kinds = (TripleSlots, ContinuousQuery, Content, ServiceView, Asked)
-    return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds))
+    found = (type(one) for one in gc.get_objects())  # not its __class__, for which a dead proxy raises
+    return Counter(kind.__name__ for kind in found if issubclass(kind, kinds))
 
 
 def come_and_go(client: Client, second: int) -> None:
@@ -43,4 +44,4 @@ def test_deleted_and_paused_queries_are_gone_from_memory(tmp_path: Path) -> None
         before = held()
         for second in range(2, 6):
             come_and_go(client, second)
-        assert held() == before
+        assert held() <= before  # fewer when what an earlier test left has gone meanwhile
