@@ -64,6 +64,14 @@ def test_the_map_names_files_that_exist() -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_every_file_that_the_map_speaks_of_is_there() -> None:
+    packages = [ROOT / name for name in ("freshkeeper", "policies", "maintenance", "simulator")]
+    there = {file.name for package in packages for file in package.rglob("*")}
+    named = re.findall(r"`(?:[\w/]+/)?(\w+\.(?:py|js))`", (ROOT / "docs" / "map.md").read_text())
+    assert len(named) > 100
+    assert {*named} <= there
+
+
 def test_what_the_map_says_to_read_in_a_file_is_in_it() -> None:
     rows = re.findall(r"^\|.*\]\(\.\./(\S+\.py)\) \| (.*) \|$", (ROOT / "docs" / "map.md").read_text(), re.MULTILINE)
     assert len(rows) >= 10

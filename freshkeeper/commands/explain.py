@@ -25,7 +25,7 @@ def explain(
     volatile: Annotated[
         list[str] | None, typer.Option(metavar="IRI=P,P", help="a source and its volatile predicates")
     ] = None,
-    dialect: Annotated[str, typer.Option(help="rspql, cqels, csparql or sparqlstream; default: as it looks")] = "",
+    dialect: Annotated[str, typer.Option(help="the language of the query, as rspql; default: as it looks")] = "",
     to: Annotated[str, typer.Option(metavar="DIALECT", help="print the query in a dialect instead")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="print it as JSON")] = False,
 ) -> None:

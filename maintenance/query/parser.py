@@ -19,6 +19,8 @@ DIALECTS: dict[str, Dialect] = {
     "sparqlstream": sparqlstream.DIALECT,
 }
 """Every dialect by the name that callers and files give it."""
+NAMES = " or ".join(", ".join(DIALECTS).rsplit(", ", 1))
+"""The same, as help and references tell them."""
 
 
 def parse(text: str, dialect: str | None = None, base: str = DEFAULT_BASE, streams: Sequence[str] = ()) -> Query:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
-from freshkeeper.maintenance.query.parser import DIALECTS
+from freshkeeper.maintenance.query.parser import DIALECTS, NAMES
 from freshkeeper.maintenance.rsp.output import FORMATS
 from freshkeeper.maintenance.run.query_files import files_of, named
 from freshkeeper.maintenance.service.source_config import SourceConfig
@@ -110,7 +110,7 @@ class RunConfig(BaseModel):
         description="queries that differ in constants alone: a text with $name in their place, and a table of them",
         examples=["near: {query: near.rspql, instances: persons.csv}"],
     )
-    dialect: str = Field(default="", description="rspql, cqels, csparql or sparqlstream; empty: as it looks")
+    dialect: str = Field(default="", description=f"{NAMES}; empty: as it looks")
     streams: dict[str, str] = Field(
         default={},
         description="what feeds each stream: a file (.nq .nt .trig .jsonld .yaml), a directory, follow:directory, - "

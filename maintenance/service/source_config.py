@@ -23,11 +23,11 @@ from freshkeeper.maintenance.service.limits.rate import Rate
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.settings.durations import as_ms
 from freshkeeper.maintenance.settings.reference import reference
+from freshkeeper.maintenance.settings.shipped_configs import SOURCES
 from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.errors import ConfigError
 
-KINDS = ("data", "sparql", "fragments", "resources")
 ONLY = {
     "data": ("changes",),
     "sparql": ("method",),
@@ -289,7 +289,7 @@ class SourceConfig(BaseModel):
     @property
     def kind(self) -> str:
         """The key that says what it is."""
-        return next(kind for kind in KINDS if getattr(self, kind) not in (None, []))
+        return next(kind for kind in SOURCES if getattr(self, kind) not in (None, []))
 
     @property
     def unchanging(self) -> bool:
@@ -298,9 +298,9 @@ class SourceConfig(BaseModel):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        given = [kind for kind in KINDS if getattr(self, kind) not in (None, [])]
+        given = [kind for kind in SOURCES if getattr(self, kind) not in (None, [])]
         if len(given) != 1:
-            raise ValueError(f"give one of {', '.join(KINDS)}" + (f", not {' and '.join(given)}" if given else ""))
+            raise ValueError(f"give one of {', '.join(SOURCES)}" + (f", not {' and '.join(given)}" if given else ""))
         for owner, keys in ONLY.items():
             meant = given[0] != "data" if owner == "remote" else given[0] == owner
             changed = [key for key in keys if getattr(self, key) != type(self).model_fields[key].default]

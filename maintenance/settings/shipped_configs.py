@@ -7,6 +7,8 @@ from pathlib import Path
 from freshkeeper.policies.errors import ConfigError, nearest
 
 PLACE = Path(str(files("freshkeeper"))) / "configs"
+SOURCES = ("data", "sparql", "fragments", "resources")
+"""The kinds of sources, each the key that a config of one has."""
 
 
 def names() -> list[str]:
@@ -29,7 +31,7 @@ def kind_of(keys: Collection[str]) -> str:
         return "run"
     if "trains" in keys:
         return "following"
-    return "source" if {"data", "sparql", "fragments", "resources"} & {*keys} else "experiment"
+    return "source" if {*SOURCES} & {*keys} else "experiment"
 
 
 def about(name: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from freshkeeper.maintenance.query.parser import NAMES
 from freshkeeper.maintenance.run.query_set import NAME
 from freshkeeper.maintenance.serve.door import Door, json_response, kind_of, read_json, read_text
 from freshkeeper.maintenance.serve.operation import JSON, Given, operation
@@ -32,7 +33,7 @@ class TextOf(Given):
     """What belongs to a query whose text is the body."""
 
     name: str = Field(default="", description="what it is called from now on, where the body is its text alone")
-    dialect: str = Field(default="", description="rspql, cqels, csparql or sparqlstream; empty: as it looks")
+    dialect: str = Field(default="", description=f"{NAMES}; empty: as it looks")
 
 
 class NewQuery(BaseModel):
@@ -42,7 +43,7 @@ class NewQuery(BaseModel):
 
     name: str = Field(description="what it is called from now on", json_schema_extra={"pattern": f"^{NAME.pattern}$"})
     query: str = Field(description="its text")
-    dialect: str = Field(default="", description="rspql, cqels, csparql or sparqlstream; empty: as it looks")
+    dialect: str = Field(default="", description=f"{NAMES}; empty: as it looks")
 
 
 class QueryTold(BaseModel):

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from freshkeeper.maintenance.query.parser import DIALECTS
+
 ROOT = Path(__file__).parents[3]
 CASES = ROOT / "tests" / "cases" / "query"
-DIALECTS = ("rspql", "cqels", "csparql", "sparqlstream")
 
 
 def case_files(folder: str) -> list[Path]:

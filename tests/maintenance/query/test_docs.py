@@ -20,7 +20,7 @@ from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
 
 TEXT = (Path(__file__).parents[3] / "docs" / "query-language.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(rspql|cqels|csparql|sparqlstream)\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+BLOCKS = re.findall(rf"^```({'|'.join(DIALECTS)})\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 WRONG = re.findall(r"^```rspql-wrong\n(.*?)^```\n\n```text\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 
 
@@ -51,5 +51,5 @@ def test_an_error_is_the_one_that_is_shown(text: str, message: str) -> None:
 
 
 def test_there_are_examples_of_every_dialect() -> None:
-    assert {dialect for dialect, _ in BLOCKS} == {"rspql", "cqels", "csparql", "sparqlstream"}
+    assert {dialect for dialect, _ in BLOCKS} == {*DIALECTS}
     assert len(WRONG) == 2
