@@ -42,7 +42,7 @@ from freshkeeper.maintenance.service.endpoint import (
     delivering,
     miss_price,
 )
-from freshkeeper.maintenance.service.given_source import Given, source_of
+from freshkeeper.maintenance.service.function_source import SourceLike, source_of
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.late_refreshes import LateRefreshes
 from freshkeeper.maintenance.view.local_view import View
@@ -88,7 +88,7 @@ class Manager:
     if TYPE_CHECKING:  # what can be said, of which what it comes to is kept
 
         def __init__(
-            self, window: WindowSpec, endpoint: Given, policy: Policy | str, budget: BudgetRule | Ledger | Amount,
+            self, window: WindowSpec, endpoint: SourceLike, policy: Policy | str, budget: BudgetRule | Ledger | Amount,
             model: ChangeModel, case: Case = ..., capacity: int | None = ..., seed: int | np.random.SeedSequence = ...,
             answers: bool = ..., audit: Amount = ..., target: float | None = ..., timer: Callable[[], int] = ...,
         ) -> None: ...  # fmt: skip

@@ -26,7 +26,7 @@ from freshkeeper.simulator.experiment.paper import Runs, lifts
 
 given = os.environ.get("FRESHKEEPER_RUNS")
 temporary = tempfile.TemporaryDirectory(prefix="freshkeeper-")
-runs = Runs(Path(temporary.name), seeds=2, given=Path(given) if given else None)
+runs = Runs(Path(temporary.name), seeds=2, ready=Path(given) if given else None)
 
 # %% [markdown]
 # ## Figure 2(a): density of the graph

@@ -76,8 +76,8 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
     if chosen.as_json:
         varied = {setting.name: setting.varied for setting in settings}
         told = [{**asdict(row), "setting": varied[row.setting]} for row in rows]
-        beside = [{**asdict(cache), "setting": varied[cache.setting]} for cache in baselines]
-        print_json({"run": str(out), "rows": told, "baselines": beside})
+        plain = [{**asdict(cache), "setting": varied[cache.setting]} for cache in baselines]
+        print_json({"run": str(out), "rows": told, "baselines": plain})
         return rows
     alike: dict[tuple[str, str], list[Row]] = {}  # no table mixes cases or levels of knowledge
     for row in rows:
@@ -86,7 +86,7 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
         show(_table(settings, group))
         caches = [cache for cache in baselines if (cache.case, cache.knowledge) == (case, knowledge)]
         if caches:
-            show(_beside(settings, caches))
+            show(_caches_table(settings, caches))
     say(f"run directory: {out}" + (f"\npage: {page}" if page else ""))
     return rows
 
@@ -202,7 +202,7 @@ def _table(settings: "Sequence[Setting]", rows: "list[Row]") -> "Table":
     return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=words)
 
 
-def _beside(settings: "Sequence[Setting]", caches: "Sequence[Baseline]") -> "Table":
+def _caches_table(settings: "Sequence[Setting]", caches: "Sequence[Baseline]") -> "Table":
     """The caches that set no budget: the title marks all of them, and they are in no ranking."""
     from freshkeeper.simulator.report.amounts import duration
 

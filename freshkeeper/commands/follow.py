@@ -168,9 +168,9 @@ def _explained(query: "AnnotatedQuery") -> None:
     for style in parts.styles:
         print(f"how long triples hold is said by --speaking {style.speaking} --timing {style.timing}")
     print("fragments are asked for what this needs:")
-    first, *beside = query.asked(parts)
+    first, *extra = query.asked(parts)
     print(first)
-    for each in beside:
+    for each in extra:
         print(f"and beside it, wherever it is: {each}")
     print(f"{query.requests} requests told so much")
 

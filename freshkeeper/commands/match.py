@@ -67,18 +67,18 @@ def _inputs(patterns: "PatternSet", files: dict[str, str], delay: int, on_error:
     """What feeds the streams that the queries read."""
     from freshkeeper.maintenance.native.column_lines import ColumnLines
     from freshkeeper.maintenance.streams.opening import open_stream
-    from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
+    from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
     from freshkeeper.maintenance.streams.watermark import Inputs
 
     if on_error not in [each.value for each in OnError]:
         raise ConfigError(f"--on-error {on_error}: {nearest(on_error, [each.value for each in OnError])}")
-    mistakes = Mistakes(OnError(on_error), tell=say)
-    inputs = Inputs(mistakes=mistakes)
+    read_errors = ReadErrors(OnError(on_error), tell=say)
+    inputs = Inputs(read_errors=read_errors)
     for name in patterns.streams:
         if name not in files:
             near = f"; {nearest(name, list(files))}" if files else ""
             raise ConfigError(f"nothing feeds the stream <{name}>: give it as --stream '{name}=FILE'{near}")
-        opened = open_stream(files[name], mistakes)
+        opened = open_stream(files[name], read_errors)
         inputs.add(name, ColumnLines(opened, patterns.dictionary) if isinstance(opened, TimedLines) else opened, delay)
     for name in files.keys() - set(patterns.streams):
         say(f"no query reads the stream <{name}>")

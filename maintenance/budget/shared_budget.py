@@ -73,7 +73,7 @@ class SharedBudget:
     def told(self) -> dict[str, float]:
         """What was spent, and what evaluations may spend that have decided and are still asking."""
         with self.lock:
-            reserved = sum((held.amount for held in self._holding.values() if held.kept), Fraction(0))
+            reserved = sum((held.amount for held in self._holding.values() if held.decided), Fraction(0))
             return {"spent": float(self._whole.spent), "reserved": float(reserved)}
 
     def member(self, name: str, weight: Amount = 1, minimum: Amount = 0, users: int = 1) -> "Member":
@@ -129,14 +129,14 @@ class SharedBudget:
         if held is None or held.period != self._now:
             return amount
         self._give_back(member)
-        self._hold(member, replace(held, amount=min(amount, held.amount), kept=True))
+        self._hold(member, replace(held, amount=min(amount, held.amount), decided=True))
         self._waiting += 1
         return min(amount, held.amount)
 
     def extend(self, member: "Member") -> Fraction:
         """A part of what nobody kept, in whole units; those that come later have the same."""
         held = self._holding.get(member)
-        if held is None or not held.kept or held.extended:
+        if held is None or not held.decided or held.extended:
             return Fraction(0)
         more = (
             self._free / self._waiting // self.rule.unit * self.rule.unit if held.period == self._now else Fraction(0)
@@ -170,7 +170,7 @@ class SharedBudget:
         for one in [
             one
             for one, held in self._holding.items()
-            if one is member or (held.ends(now) and not (self.overlapping and held.kept))
+            if one is member or (held.ends(now) and not (self.overlapping and held.decided))
         ]:
             self._give_back(one)
         self._move(now)
@@ -182,7 +182,7 @@ class SharedBudget:
     def _give_back(self, member: "Member", cost: Fraction = Fraction(0)) -> bool:
         """Put what a member took into the purse; of an earlier period all but the cost as far as the bank has room."""
         held = self._holding.pop(member, None)
-        self._waiting -= held is not None and held.kept and not held.extended
+        self._waiting -= held is not None and held.decided and not held.extended
         if held is None or held.period == self._now:
             self._whole.available += Fraction(0) if held is None else held.amount
             return True
@@ -287,13 +287,13 @@ class Held:
     period: int | None
     now: int
     thread: int
-    kept: bool = False
+    decided: bool = False
     """whether its evaluation has decided"""
     extended: bool = False
 
     def ends(self, now: int) -> bool:
         """Whether it is over because its thread begins another evaluation at this instant."""
-        return self.thread == get_ident() and not (self.kept and self.now == now)
+        return self.thread == get_ident() and not (self.decided and self.now == now)
 
 
 @dataclass(eq=False)

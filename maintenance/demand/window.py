@@ -66,8 +66,8 @@ class WindowSpec:
 
     def index(self, now: int) -> int:
         """The k of an instant on the grid; other instants are errors."""
-        k, beside = divmod(now - self.start, self.step)
-        if beside and self.grid:
+        k, remainder = divmod(now - self.start, self.step)
+        if remainder and self.grid:
             raise TimeError(
                 f"no evaluation is due at {now}: with start {self.start} and step {self.step} "
                 f"they are at {self.instant(k)} and {self.instant(k + 1)}"

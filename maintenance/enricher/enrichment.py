@@ -58,20 +58,20 @@ class Enrichment(EnricherSettings, ABC):
         self._metrics: Metrics | None = None
         self._at_once: Caller = Here()
         source = LookupSource(self.lookup, self._caller(), self.pricing, self.parallel)
-        kept = self._kept_rows()
+        stored = self._stored_rows()
         now = self._now()
         try:
-            self.cache = RowCache(self, source, now if kept is None else kept.start(now), kept=kept)
+            self.cache = RowCache(self, source, now if stored is None else stored.start(now), stored=stored)
         except BaseException:
-            if kept is not None:
-                kept.close()
+            if stored is not None:
+                stored.close()
             raise
         if self.cache.last is not None:
             self._go_on(self.cache.last, now)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Settings travel, rows do not: what comes out begins anew."""
-        return partial(type(self), **self.given()), ()
+        return partial(type(self), **self.settings()), ()
 
     @property
     def counts(self) -> Counts:
@@ -131,7 +131,7 @@ class Enrichment(EnricherSettings, ABC):
                 self._tell_failures([row.error for row in rows.values()])
                 self._resolve(rows)
                 continue
-            left = self.cache.given_up()
+            left = self.cache.abandoned()
             if self.missing == "fetch":
                 self._resolve(dict.fromkeys(left, UNSURE))
             with self._lock:
@@ -179,7 +179,7 @@ class Enrichment(EnricherSettings, ABC):
         if found:
             LOGGER.warning("%s: %d keys could not be fetched: %s", self.name, len(found), found[0])
 
-    def _kept_rows(self) -> "StoredRows | None":
+    def _stored_rows(self) -> "StoredRows | None":
         if self.state is None:
             return None
         try:
@@ -262,9 +262,9 @@ class Enrichment(EnricherSettings, ABC):
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._metrics is not None:
             self._metrics.close()
-        if self.cache.kept is not None:
+        if self.cache.stored is not None:
             with self._ticking:
-                self.cache.kept.close()
+                self.cache.stored.close()
         self._resolve(dict.fromkeys(list(self._awaited), CLOSED))
 
 

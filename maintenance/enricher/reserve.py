@@ -17,7 +17,7 @@ from freshkeeper.policies.base import Budget
 
 @dataclass(eq=False)
 class Reserve(Ledger):
-    """γ per round, of which `held` is kept back for misses.
+    """γ per round, of which `held` is held back for misses.
 
     >>> from freshkeeper.maintenance.budget.ledger import BudgetRule
     >>> ledger = Reserve.of(BudgetRule.of(4, bank=2), 2)
@@ -32,7 +32,7 @@ class Reserve(Ledger):
     """of a round, in cost units"""
     held: Fraction = Fraction(0)
     """what misses may still take before the next round"""
-    taken: Fraction = Fraction(0)
+    spent_on_misses: Fraction = Fraction(0)
     """what misses took in all"""
     lock: Lock = field(default_factory=Lock)
 
@@ -42,7 +42,7 @@ class Reserve(Ledger):
         return cls(rule, share=exact(share, "a reserve"))
 
     @property
-    def kept(self) -> Fraction:
+    def reserved(self) -> Fraction:
         """What is held back of the round that begins."""
         return self.share
 
@@ -51,7 +51,7 @@ class Reserve(Ledger):
         with self.lock:
             self.available += self.held
             budget = super().open(now)
-            self.held = min(self.kept, self.available)
+            self.held = min(self.reserved, self.available)
             self.available -= self.held
             return Budget(float(self.available), budget.per_evaluation, budget.bank)
 
@@ -70,7 +70,7 @@ class Reserve(Ledger):
                 return False
             self.held -= cost
             self.spent += cost
-            self.taken += cost
+            self.spent_on_misses += cost
             return True
 
     def settle(self, now: int, amount: Fraction) -> tuple[float, Fraction]:
@@ -95,6 +95,6 @@ class TargetReserve(Reserve, TargetLedger):
     """The same where a controller pays: the reserve is as large a part of what is paid."""
 
     @property
-    def kept(self) -> Fraction:
+    def reserved(self) -> Fraction:
         """As large a part as of the most; a whole unit at least, or nothing would ever be fetched at once."""
         return max(self.rule.unit, self.share * self.controller.pay / self.controller.ceiling)

@@ -72,20 +72,20 @@ class RowCache:
     _lock: Lock = field(default_factory=Lock)
     """of what misses leave"""
 
-    kept: "StoredRows | None" = None
+    stored: "StoredRows | None" = None
 
     def __post_init__(self) -> None:
-        given, known = self.settings, self.settings.believed()
-        first = given.first_horizon if self.kept is None else self.kept.horizon(given.first_horizon)
-        self.ledger = given.ledger()
+        settings, known = self.settings, self.settings.believed()
+        first = settings.first_horizon if self.stored is None else self.stored.horizon(settings.first_horizon)
+        self.ledger = settings.ledger()
         self.manager = Manager(
-            given.window(self.start, first), self.source, given.planned(), self.ledger,
-            known if self.kept is None else self.kept.recording(known),
-            seed=given.seed, answers=False, audit=given.audit,
+            settings.window(self.start, first), self.source, settings.planned(), self.ledger,
+            known if self.stored is None else self.stored.recording(known),
+            seed=settings.seed, answers=False, audit=settings.audit,
         )  # fmt: skip
         self._beliefs = (self.start, np.ones(1).data, np.zeros(1).data)
-        if self.kept is not None:
-            self._restore(self.kept.restored(self.manager, self.source))
+        if self.stored is not None:
+            self._restore(self.stored.restored(self.manager, self.source))
 
     def row(self, key: Hashable, now: int) -> CachedRow | None:
         """What is held of a key; this is all that a hit costs."""
@@ -134,7 +134,7 @@ class RowCache:
         """Whether a key is to be fetched at once."""
         return bool(self._queue)
 
-    def given_up(self) -> list[Hashable]:
+    def abandoned(self) -> list[Hashable]:
         """The queued keys that nothing is left for."""
         with self._lock:
             left, self._queue = self._queue, []
@@ -163,16 +163,16 @@ class RowCache:
         self._take_in()
         sns = self._arrived(now)
         decision = self.manager.decide(now, np.full(sns.size, now), sns)
-        if self.kept is not None:
-            self.kept.intend(decision)
+        if self.stored is not None:
+            self.stored.intend(decision)
         refreshes = yield from self.manager.fetching(decision)
         evaluation = self.manager.conclude(decision, refreshes)
         self._lay_out(evaluation)
         self._evict()
         self._believe(now)
         self._look_ahead(now)
-        if self.kept is not None:
-            self.kept.commit(evaluation, sns)
+        if self.stored is not None:
+            self.stored.commit(evaluation, sns)
         self.last = now
         self.counts.note(evaluation, len(self.cells), float(self.ledger.spent))
         return evaluation
@@ -214,13 +214,13 @@ class RowCache:
 
     def _look_ahead(self, now: int) -> None:
         """Demand is counted within the horizon that is said, or else within the one that was learned."""
-        given, held = self.settings, self.manager.window.range
-        wanted = given.first_horizon
-        if given.horizon is None:
-            wanted = self.reuse.horizon(held, STEPS * given.every, LONGEST)
+        settings, held = self.settings, self.manager.window.range
+        wanted = settings.first_horizon
+        if settings.horizon is None:
+            wanted = self.reuse.horizon(held, STEPS * settings.every, LONGEST)
         if wanted != held:
-            self.manager.move_to(given.window(self.start, wanted), now)
-            LOGGER.info("%s: keys that were asked for count as needed for %s", given.name, to_unit(wanted))
+            self.manager.move_to(settings.window(self.start, wanted), now)
+            LOGGER.info("%s: keys that were asked for count as needed for %s", settings.name, to_unit(wanted))
 
     def _arrived(self, now: int) -> Ints:
         """The SNs that were asked for since the last round, each as often as it was."""

@@ -127,17 +127,17 @@ class EnricherSettings:
 
     def rule(self) -> BudgetRule:
         """γ of every round, and a bank that holds the reserve, or a request if that is more."""
-        return BudgetRule.of(self.rate() * self.every, bank=self._kept)
+        return BudgetRule.of(self.rate() * self.every, bank=self._reserved)
 
     def ledger(self) -> Reserve:
         """Of the rounds, with the reserve for misses."""
-        kept = self._kept if self.reserve and self.missing != "without" else Fraction(0)
+        reserve = self._reserved if self.reserve and self.missing != "without" else Fraction(0)
         if self.target is None:
-            return Reserve.of(self.rule(), kept)
-        return TargetReserve.towards(self.target, self.rule(), share=kept)
+            return Reserve.of(self.rule(), reserve)
+        return TargetReserve.towards(self.target, self.rule(), share=reserve)
 
     @property
-    def _kept(self) -> Fraction:
+    def _reserved(self) -> Fraction:
         """Whole requests, so that nothing is left over that pays for none."""
         request = exact(self.pricing.paid(1, self.pricing.batch), "a price")
         share = exact(self.reserve) * self.rate() * self.every
@@ -166,17 +166,17 @@ class EnricherSettings:
             raise ConfigError(f"knowledge={self.knowledge!r}: {nearest(self.knowledge, list(KNOWLEDGE))}")
         return KNOWLEDGE[self.knowledge]()
 
-    def given(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """The settings alone, to make another one of them."""
         return {field.name: getattr(self, field.name) for field in fields(EnricherSettings)}
 
 
-def duration(name: str, given: str | int) -> int:
+def duration(name: str, written: str | int) -> int:
     """Milliseconds, of what was written."""
     try:
-        return to_ms(given if isinstance(given, str) else str(given))
+        return to_ms(written if isinstance(written, str) else str(written))
     except ValueError as error:
-        raise ConfigError(f"{name}={given!r}: {error}") from None
+        raise ConfigError(f"{name}={written!r}: {error}") from None
 
 
 def is_asynchronous(lookup: Lookup) -> bool:

@@ -24,7 +24,7 @@ class StoredRows:
     directory: Path
     name: str
     base: Database = field(init=False)
-    _recorded: EvidenceLog | None = None
+    _evidence: EvidenceLog | None = None
     _view: StoredView | None = None
 
     def __post_init__(self) -> None:
@@ -44,13 +44,13 @@ class StoredRows:
 
     def recording(self, model: ChangeModel) -> ChangeModel:
         """The model, with a list of what it is told."""
-        self._recorded = EvidenceLog(model)
-        return self._recorded
+        self._evidence = EvidenceLog(model)
+        return self._evidence
 
     def restored(self, manager: Manager, source: LookupSource) -> int | None:
         """Fill the manager's view; the instant of the last round that was written."""
-        assert self._recorded is not None
-        self._view = StoredView(self.base, 0, self.name, manager, source, self._recorded)
+        assert self._evidence is not None
+        self._view = StoredView(self.base, 0, self.name, manager, source, self._evidence)
         self._view.settle()
         doubt = self._view.doubt
         return doubt.t if doubt is not None else self._view.last

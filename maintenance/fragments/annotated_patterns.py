@@ -4,7 +4,7 @@ An open pattern, of which the predicate is a variable, may match what changes an
 changes is not asked for where it stands, for no triple says what it leads to: all triples of its predicates are asked
 for beside the query. One that may pass over any predicate, or begin and end at any node, takes all triples there are.
 
-What is said of times is read beside the query as well, where it is not found from a pattern (`Style.beside`).
+What is said of times is read beside the query as well, where it is not found from a pattern (`Style.unreached_times`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,14 +56,14 @@ def asked(tree: Select, parts: Parts) -> list[str]:
     writing, source = _Writing(parts), tree.source.tokens.text
     weaver = Weaver(source)
     weaver.copy(0, len(source), writing.edits(tree) if parts.styles else [])
-    beside = (style.beside() for style in parts.styles if parts.changing)
-    return [weaver.done().text, *writing.beside, *dict.fromkeys(f"SELECT * {{ {each} }}" for each in beside if each)]
+    unreached = (style.unreached_times() for style in parts.styles if parts.changing)
+    return [weaver.done().text, *writing.extra, *dict.fromkeys(f"SELECT * {{ {each} }}" for each in unreached if each)]
 
 
 @dataclass(eq=False)
 class _Writing:
     parts: Parts
-    beside: dict[str, None] = field(default_factory=dict)
+    extra: dict[str, None] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def edits(self, tree: Select) -> list[Edit]:
@@ -87,7 +87,7 @@ class _Writing:
         """Nothing where a path stands; beside the query each step that it may take, from anywhere to anywhere."""
         steps: list[Position] = ["freshkeeper_step"] if _is_open(path) else sorted(_predicates(path), key=str)
         for step in steps:
-            self.beside[f"SELECT * {{ {self._annotated('freshkeeper_from', step, 'freshkeeper_to', 'path')} }}"] = None
+            self.extra[f"SELECT * {{ {self._annotated('freshkeeper_from', step, 'freshkeeper_to', 'path')} }}"] = None
         return ""
 
     def _annotated(self, subject: Position, predicate: Position, value: Position, number: object = None) -> str:

@@ -48,7 +48,7 @@ class AnnotatedSource:
     holding: bool = True
     """whether what holds now is asked for alone, where that can be"""
     requests: PageRequests = field(default_factory=PageRequests)
-    _kept: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
+    _static: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
     _over: dict[PatternTerm, list[Quad]] = field(default_factory=dict)
     """what was said of and by marks that are over"""
     _spoken: dict[NamedNode, tuple[bool, bool]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class AnnotatedSource:
         """What reads its fragments, as they hold now where it can be asked for that; those of `static` only once."""
         plain = self.requests.reader(self.client, pay)
         given = (plain.start, plain.ask, plain.counts, plain.most, plain.allowed)
-        kept = self._kept if self.keep else {}
+        kept = self._static if self.keep else {}
         unchanging = static if self.keep else frozenset[NamedNode]()
         return KeptFragments(*given, holding=self.holding, kept=kept, static=unchanging, over=self._over)
 
@@ -123,7 +123,7 @@ class AnnotatedSource:
             found = reader.whole(QuadPattern(predicate=predicate))
             graphs = {isinstance(quad.graph_name, DefaultGraph) for quad in found}
             if self.keep and graphs == {True}:
-                self._kept[plain] = found
+                self._static[plain] = found
             return False in graphs, True in graphs
         if self.style.speaking in (Speaking.SINGLETON, Speaking.REIFICATION):
             says = self.style.singleton if self.style.speaking is Speaking.SINGLETON else PREDICATE

@@ -122,7 +122,7 @@ class Style:
             return f"{either} OPTIONAL {{ {predicate} {self.singleton} ?freshkeeper_of_{number} }}"
         return either
 
-    def beside(self) -> str:
+    def unreached_times(self) -> str:
         """SPARQL that finds times that no pattern leads to; empty where there are none."""
         mark = "?freshkeeper_mark"
         if self.speaking is Speaking.STAR:

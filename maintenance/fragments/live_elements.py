@@ -16,7 +16,7 @@ from freshkeeper.maintenance.fragments.annotated_data import SHORT, read_element
 from freshkeeper.maintenance.fragments.annotation_style import Held
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import FOLLOW, WAYS, Reception, is_live, open_stream
-from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
 from freshkeeper.policies.errors import ConfigError, InputError
 
 POLL_S = 0.2
@@ -62,16 +62,16 @@ class LiveElements:
     late: int = 0
     """elements that came later than was promised"""
     _told: int = 0
-    _mistakes: Mistakes = field(init=False)
+    _read_errors: ReadErrors = field(init=False)
 
     def __post_init__(self) -> None:
-        self._mistakes = Mistakes(OnError.SKIP, tell=self._refuse)
+        self._read_errors = ReadErrors(OnError.SKIP, tell=self._refuse)
         file = Path(self.written.removeprefix(FOLLOW))
         if self.written.startswith(FOLLOW) and file.is_file():
-            self._lines = TimedLines(str(file), lambda: cast(BinaryIO, GrowingFile(file, self.wait)), self._mistakes)
+            self._lines = TimedLines(str(file), lambda: cast(BinaryIO, GrowingFile(file, self.wait)), self._read_errors)
             return
         reception = Reception(self.on_loss, self.tell)
-        stream = open_stream(self.written, self._mistakes, reception=reception) if is_live(self.written) else None
+        stream = open_stream(self.written, self._read_errors, reception=reception) if is_live(self.written) else None
         if not isinstance(stream, TimedLines):
             raise ConfigError(f"--live {self.written}: write -, follow:FILE or an address ({WAYS})")
         self._lines = stream

@@ -81,9 +81,9 @@ def needed(query: str, reader: Fragments, more: bool = False) -> Store:
     """A store with all that a query needs; where the query will be asked of a part of it (`more`), of any part."""
     tree = _tree(query)
     work = _Fetching(reader, tree.source.prologue.text, more)
-    work.group(tree.inner, _Given(), None)
+    work.group(tree.inner, _Bindings(), None)
     for block in tree.expressions:
-        work.group(block, _Given(), None)
+        work.group(block, _Bindings(), None)
     work.check_blanks()
     return work.store
 
@@ -100,7 +100,7 @@ def _tree(query: str) -> Select:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Bindings:
     """What is joined with a pattern: blocks of SPARQL over what was fetched already, and what each always binds.
 
     A variable has the values that every block has for it by itself: more than the join of all would leave, and found
@@ -114,14 +114,14 @@ class _Given:
         """The variables whose values are known."""
         return frozenset().union(*(names for _, names in self.blocks))
 
-    def and_(self, text: str, names: Iterable[str]) -> "_Given":
+    def and_(self, text: str, names: Iterable[str]) -> "_Bindings":
         """With one more block."""
-        return _Given((*self.blocks, (text, frozenset(names))))
+        return _Bindings((*self.blocks, (text, frozenset(names))))
 
-    def shown(self, names: Iterable[str]) -> "_Given":
+    def shown(self, names: Iterable[str]) -> "_Bindings":
         """What it says of these variables alone."""
         kept = ((text, own.intersection(names)) for text, own in self.blocks)
-        return _Given(tuple((text, own) for text, own in kept if own))
+        return _Bindings(tuple((text, own) for text, own in kept if own))
 
 
 @dataclass(frozen=True)
@@ -171,11 +171,11 @@ class _Fetching:
     _blank: set[str] = field(default_factory=set)
     """variables that blank nodes were found for"""
 
-    def group(self, elements: Sequence[Element], given: _Given, graph: NamedNode | str | None) -> None:
-        """Fetch what the elements of a group need; `given` is joined with it."""
+    def group(self, elements: Sequence[Element], bindings: _Bindings, graph: NamedNode | str | None) -> None:
+        """Fetch what the elements of a group need; `bindings` is joined with it."""
         if any(isinstance(e, Service) and self._alone(e) is None for e in elements):
             raise FetchError("refused: a SERVICE cannot be asked of fragments: put it beside the outer one")
-        joined, blocks = given, [e for e in elements if isinstance(e, (*REQUIRED, Graph, Service))]
+        joined, blocks = bindings, [e for e in elements if isinstance(e, (*REQUIRED, Graph, Service))]
         for element in elements:
             if isinstance(element, Values):
                 joined = joined.and_(element.text, element.always)
@@ -204,38 +204,38 @@ class _Fetching:
                     refused=True,
                 )
 
-    def _block(self, block: Element, given: _Given, graph: NamedNode | str | None) -> _Given:
+    def _block(self, block: Element, bindings: _Bindings, graph: NamedNode | str | None) -> _Bindings:
         """A block that is joined; afterwards it gives values itself."""
         if isinstance(block, Service):
-            self._service(block, given)
-            return given
+            self._service(block, bindings)
+            return bindings
         if isinstance(block, Graph):
             name = block.name.text[1:] if block.iri is None else NamedNode(block.iri)
-            self.group(block.inner, given, name)
+            self.group(block.inner, bindings, name)
         elif isinstance(block, Select):
-            self.group(block.inner, given.shown(block.passing), graph)
+            self.group(block.inner, bindings.shown(block.passing), graph)
             for inner in block.expressions:
-                self.group(inner, _Given(), graph)
+                self.group(inner, _Bindings(), graph)
         else:
             for part in block.parts:
-                self.group(part, given, graph)
+                self.group(part, bindings, graph)
         if self.more and not _grows(block):
-            return given
+            return bindings
         text = f"{{ {block.text} }}" if isinstance(block, Select) else block.text
-        return given.and_(_in_graph(text, graph), block.always)
+        return bindings.and_(_in_graph(text, graph), block.always)
 
     def _alone(self, block: Service) -> Fragments | None:
         return None if block.iri is None else self.reader.service(block.iri)
 
-    def _service(self, block: Service, given: _Given) -> None:
+    def _service(self, block: Service, bindings: _Bindings) -> None:
         """What is asked of one source alone."""
         reader, one = self.reader, self._alone(block)
         assert one is not None
         self.reader = one
-        self.group(block.inner, given, None)
+        self.group(block.inner, bindings, None)
         self.reader = reader
 
-    def _optional(self, elements: Sequence[Element], joined: _Given, graph: NamedNode | str | None) -> None:
+    def _optional(self, elements: Sequence[Element], joined: _Bindings, graph: NamedNode | str | None) -> None:
         """What may find nothing, with what is bound before it whatever it finds; a filter comes behind all."""
         for n, element in enumerate(elements):
             before = elements if isinstance(element, Filter) else elements[:n]
@@ -245,14 +245,14 @@ class _Fetching:
                     self.group(part, joined.shown(own), graph)
 
     def _cheapest(
-        self, wanted: Sequence[_Wanted], given: _Given
+        self, wanted: Sequence[_Wanted], bindings: _Bindings
     ) -> tuple[_Wanted, QuadPattern, dict[str, list[PatternTerm]]]:
         """The pattern that takes the fewest requests, with what is known to be one value put in, and the values."""
         choices: list[tuple[float, int, _Wanted, QuadPattern, dict[str, list[PatternTerm]]]] = []
         for one in wanted:
             if self.reader.has(one.pattern):
                 return one, one.pattern, {}
-            pattern, values = self._narrowed(one, given)
+            pattern, values = self._narrowed(one, bindings)
             fewest = min((self._requests(pattern, role, values[role]) for role in values), default=math.inf)
             if fewest <= FEW:
                 return one, pattern, values
@@ -261,13 +261,13 @@ class _Fetching:
         _, _, one, pattern, values = min(choices, key=lambda choice: choice[:2])
         return one, pattern, values
 
-    def _narrowed(self, one: _Wanted, given: _Given) -> tuple[QuadPattern, dict[str, list[PatternTerm]]]:
+    def _narrowed(self, one: _Wanted, bindings: _Bindings) -> tuple[QuadPattern, dict[str, list[PatternTerm]]]:
         """The pattern with what has one value only, and the values of each other variable that can be put in."""
         pattern, values = one.pattern, dict[str, list[PatternTerm]]()
         for role, name in one.variables.items():
-            if name not in given.names or (role == "graph" and not self.reader.quads):
+            if name not in bindings.names or (role == "graph" and not self.reader.quads):
                 continue
-            found = self._values(name, given)
+            found = self._values(name, bindings)
             if not all(map(_means_the_same, found)):
                 continue
             values[role] = [term for term in found if isinstance(term, NamedNode) or role == "object"]
@@ -275,10 +275,10 @@ class _Fetching:
                 pattern = _with(pattern, role, *values.pop(role))
         return pattern, values
 
-    def _values(self, name: str, given: _Given) -> list[PatternTerm]:
+    def _values(self, name: str, bindings: _Bindings) -> list[PatternTerm]:
         """In an order that does not change from run to run."""
         common: set[PatternTerm] | None = None
-        for text in (text for text, names in given.blocks if name in names):
+        for text in (text for text, names in bindings.blocks if name in names):
             found = self.store.query(sound(f"{self.prologue} SELECT DISTINCT ?{name} WHERE {{ {text} }}"))
             assert isinstance(found, QuerySolutions)
             values = {row[0] for row in found if row[0] is not None}

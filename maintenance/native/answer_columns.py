@@ -20,21 +20,21 @@ class Groups:
     """The rows that GROUP BY and its aggregates make of a bag of solutions."""
 
     grouping: Grouping
-    kept: tuple[str, ...]
+    projection: tuple[str, ...]
     shown: tuple[str, ...]
     dictionary: Dictionary
 
     def rows(self, values: Ints) -> Ints:
         """A row for each group; without keys there is one group, also of nothing."""
-        keys = values[[self.kept.index(name) for name in self.grouping.keys]]
+        keys = values[[self.projection.index(name) for name in self.grouping.keys]]
         groups, _ = numbered(keys)
         if not self.grouping.keys:
             groups = np.zeros(values.shape[1], np.int64)
         most = int(groups.max(initial=-1)) + 1 if self.grouping.keys else 1
         found = {name: _first_of(groups, keys[n], most) for n, name in enumerate(self.grouping.keys)}
-        ordered = {name: values[self.kept.index(name)] for name in self.grouping.ordered}
+        ordered = {name: values[self.projection.index(name)] for name in self.grouping.ordered}
         for one in self.grouping.aggregates:
-            column = None if one.variable is None else values[self.kept.index(one.variable)]
+            column = None if one.variable is None else values[self.projection.index(one.variable)]
             if one.function == "COUNT" or column is None:
                 found[one.name] = self.numbers(_counts(groups, column, most, one.distinct))
             else:
@@ -50,7 +50,7 @@ class Groups:
         """A solution of each row, -1 where there is none."""
         if not self.grouping.keys:
             return np.array([values.shape[1] - 1])
-        groups, _ = numbered(values[[self.kept.index(name) for name in self.grouping.keys]])
+        groups, _ = numbered(values[[self.projection.index(name) for name in self.grouping.keys]])
         return _first_of(groups, np.arange(groups.size), int(groups.max(initial=-1)) + 1)
 
     def numbers(self, counts: Ints) -> Ints:
@@ -87,7 +87,7 @@ class Triples:
     """CONSTRUCT: the triples that a template has for solutions, each once."""
 
     template: Sequence[Triple]
-    kept: tuple[str, ...]
+    projection: tuple[str, ...]
     dictionary: Dictionary
     _ids: dict[str, int] = field(default_factory=dict)
 
@@ -115,7 +115,7 @@ class Triples:
         name = template_variable(term)
         if name is None:
             return np.full(size, self._ids[str(term)], np.int64)
-        found: Ints = values[self.kept.index(name)]
+        found: Ints = values[self.projection.index(name)]
         return found
 
     def _right(self, triples: Ints) -> Bools:

@@ -92,7 +92,7 @@ class Automaton:
                 *tries, self._held, found, clock, s, p, o, new, at, first, self.reach, self.most
             )  # fmt: skip
             if why == DONE:
-                return self._taken(found.used)
+                return self._copied(found.used)
             if why == NO_SLOT:
                 self._move(2 * len(self._held.slots))
                 continue
@@ -130,6 +130,6 @@ class Automaton:
     def _found(self, used: Ints) -> Found:
         return Found(self._element, self._form, self._value, used, self._tally)
 
-    def _taken(self, used: Ints) -> Solutions:
+    def _copied(self, used: Ints) -> Solutions:
         solutions, values = used.tolist()
         return Solutions(self._element[:solutions].copy(), self._form[:solutions].copy(), self._value[:values].copy())

@@ -51,7 +51,7 @@ def _plan(query: Query, plan: Plan, graphs: Collection[str]) -> dict[str, object
         "inputs": told,
         "expressions": [" ".join(each.text.split()) for each in plan.expressions],
         "services": [service.endpoint for service in query.outer_services],
-        "kept": list(plan.kept),
+        "kept": list(plan.projection),
         "groups": None if plan.head.grouping is None else _groups(plan.head.grouping),
     }
 

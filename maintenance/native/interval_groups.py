@@ -14,7 +14,7 @@ def grouped(groups: Groups, found: Intervals, begin: int) -> Intervals:
     parts, weights = [found.with_rows(keys)], [np.zeros((1 + len(counts), len(found)), np.int64)]
     weights[0][0] = 1
     for n, count in enumerate(counts, 1):
-        column = None if count.variable is None else found.rows[groups.kept.index(count.variable)]
+        column = None if count.variable is None else found.rows[groups.projection.index(count.variable)]
         if column is None or not count.distinct:
             weights[0][n] = 1 if column is None else column >= 0
             continue
@@ -39,7 +39,7 @@ def _rows(groups: Groups, found: Intervals, weights: Ints) -> Intervals:
 
 
 def _places(groups: Groups, names: tuple[str, ...]) -> list[int]:
-    return [groups.kept.index(name) for name in names]
+    return [groups.projection.index(name) for name in names]
 
 
 def _weights(place: int, height: int, size: int) -> Ints:

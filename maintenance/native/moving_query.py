@@ -49,21 +49,21 @@ class MovingAnswers:
     variables: tuple[str, ...]
     windows: Sequence[MovingWindow]
     relations: Sequence[Relation]
-    beside: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
     """what is told of every answer beside what the query shows"""
     _begun: bool = False
 
     def __post_init__(self) -> None:
         head, prologue, literals = self.plan.head, self.query.expression.prologue.text, LiteralIds(self.dictionary)
         plain = head.form is Form.SELECT and head.grouping is None
-        self.kept = (*(self.variables if plain else self.plan.kept), *self.beside)
+        self.projection = (*(self.variables if plain else self.plan.projection), *self.extra)
         self.groups = self._grouped(head.grouping) if head.grouping else None
-        self.triples = Triples(head.template, self.kept, self.dictionary) if head.template else None
+        self.triples = Triples(head.template, self.projection, self.dictionary) if head.template else None
         self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
         inputs = [self._input(pattern.window, pattern.terms) for pattern in self.plan.patterns]
         self._join = IntervalJoin([*inputs, *self.relations], inputs)
         self._swapped: Sequence[Relation] | None = None
-        self._values = np.empty((len(self.kept), 0), np.int64)
+        self._values = np.empty((len(self.projection), 0), np.int64)
         self._members = np.empty((len(inputs), 0), np.int64)
         self.dictionary.hold(self._mark)
 
@@ -86,8 +86,8 @@ class MovingAnswers:
         return marked[0], marked[1:]
 
     def _grouped(self, grouping: Grouping) -> Groups:
-        keys = (*grouping.keys, *self.beside)
-        return Groups(replace(grouping, keys=keys), self.kept, (*self.variables, *self.beside), self.dictionary)
+        keys = (*grouping.keys, *self.extra)
+        return Groups(replace(grouping, keys=keys), self.projection, (*self.variables, *self.extra), self.dictionary)
 
     def replace(self, relations: Sequence[Relation]) -> None:
         """Static parts have other solutions from the next batch on; any thread may say so."""
@@ -127,7 +127,7 @@ class MovingAnswers:
         until = [np.zeros(self._members.shape[1], np.int64) if again else self._join.until(self._members)]
         for solutions in self._join.batch():
             kept = tested(solutions, self._expressions)
-            values.append(stacked([kept.bound[name] for name in self.kept], kept.size))
+            values.append(stacked([kept.bound[name] for name in self.projection], kept.size))
             members.append(kept.members[: len(self._members)])
             since.append(kept.bound[SINCE])
             until.append(kept.bound[UNTIL])

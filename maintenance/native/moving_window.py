@@ -65,7 +65,7 @@ class MovingWindow:
         rows.since[rows.held] = -1
         places = self._moves(ticks)
         rows.until[rows.held] = self._until(rows.latest[rows.held], ticks, places)
-        taken = self._taken(ticks, places)
+        taken = self._consumed(ticks, places)
         came = None if waiting is None else waiting.part(0, taken)
         self._note_bounds(ticks, places, came)
         if came is None or waiting is None:
@@ -94,7 +94,7 @@ class MovingWindow:
         found: Ints = first + rank
         return found
 
-    def _taken(self, ticks: Ints, places: Ints) -> int:
+    def _consumed(self, ticks: Ints, places: Ints) -> int:
         if self.waiting is None or not ticks.size:
             return 0
         if self.counts:

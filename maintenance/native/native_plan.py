@@ -114,10 +114,10 @@ class Plan:
     statics: tuple[StaticPart, ...]
     expressions: tuple[Expression, ...]
     """in the order in which they are evaluated"""
-    kept: tuple[str, ...]
+    projection: tuple[str, ...]
     """what is kept of every solution"""
     head: Head
-    given: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
     """what windows and static parts bind for certain"""
     services: int = 0
     """how many SERVICE blocks stand beside the windows"""

@@ -58,9 +58,11 @@ class NativeAnswers:
         head = self.plan.head
         self.variables = self.variables or shown(self.query)
         plain = head.form is Form.SELECT and head.grouping is None
-        self._kept = self.variables if plain else self.plan.kept
-        self._groups = Groups(head.grouping, self._kept, self.variables, self.dictionary) if head.grouping else None
-        self._triples = Triples(head.template, self._kept, self.dictionary) if head.template else None
+        self._projection = self.variables if plain else self.plan.projection
+        self._groups = (
+            Groups(head.grouping, self._projection, self.variables, self.dictionary) if head.grouping else None
+        )
+        self._triples = Triples(head.template, self._projection, self.dictionary) if head.template else None
         held = [slots_of(content) for content in self.contents]
         windows = [self._input(pattern, held) for pattern in self.plan.patterns]
         self._join = DeltaJoin([*windows, *relations(self.query, self.plan.statics, self.static)])
@@ -165,7 +167,7 @@ class NativeAnswers:
         return rows[:, firsts(rows)] if self.plan.head.distinct else rows
 
     def _table(self, holders: Sequence[HeldSlots]) -> SolutionTable:
-        return SolutionTable(self._kept, holders)
+        return SolutionTable(self._projection, holders)
 
     def _lose(self, values: Ints, noted: Ints) -> None:
         del noted

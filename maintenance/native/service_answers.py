@@ -201,12 +201,12 @@ class NativeServiceAnswers(NativeAnswers):
             service.leave()
 
     def _table(self, holders: Sequence[HeldSlots]) -> SolutionTable:
-        needed = frozenset(self._kept).union(
+        needed = frozenset(self._projection).union(
             *(service.service.variables for service in self.services),
             *(service.service.part.sn for service in self.services),
             *(expression.variables for expression in self.plan.expressions),
         )
-        table = self._made(tuple(sorted(self.plan.given & needed)), holders)
+        table = self._made(tuple(sorted(self.plan.bound & needed)), holders)
         for number, service in enumerate(self.services):
             service.table, service.number = table, number
         return table
@@ -250,11 +250,11 @@ class NativeServiceAnswers(NativeAnswers):
                 srs, solutions = srs[:, fits], solutions[fits]
         for condition in self._expressions:
             names = condition.expression.variables
-            if not self.plan.given >= set(names):
+            if not self.plan.bound >= set(names):
                 kept = condition.holds([bound[name] for name in names], solutions.size)
                 bound = {name: ids[kept] for name, ids in bound.items()}
                 srs, solutions = srs[:, kept], solutions[kept]
-        shown = stacked([bound[name] for name in self._kept], solutions.size)
+        shown = stacked([bound[name] for name in self._projection], solutions.size)
         return Joined(shown if self._groups else self._with_blanks(shown), srs, solutions)
 
     def _with_blanks(self, shown: Ints) -> Ints:

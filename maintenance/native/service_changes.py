@@ -14,7 +14,7 @@ from freshkeeper.maintenance.native.freshness_columns import FreshnessColumns
 from freshkeeper.maintenance.native.group_index import GroupIndex
 from freshkeeper.maintenance.native.id_rows import IdRows, without
 from freshkeeper.maintenance.native.indexed_rows import IndexedRows
-from freshkeeper.maintenance.native.kept_solutions import KeptSolutions
+from freshkeeper.maintenance.native.indexed_solutions import IndexedSolutions
 from freshkeeper.maintenance.native.native_query import slots_of
 from freshkeeper.maintenance.native.service_answers import NativeService, NativeServiceAnswers, ages
 from freshkeeper.maintenance.native.view_columns import ViewChanges
@@ -32,7 +32,7 @@ SPREAD = np.int64(-7046029254386353131)
 class ServiceChanges(NativeServiceAnswers):
     """A query with SERVICE patterns of which R2S shows what came or went."""
 
-    kept: KeptSolutions = field(init=False)
+    solutions: IndexedSolutions = field(init=False)
     _overdue: "Overdue" = field(init=False)
     _lost: list[Ints] = field(default_factory=list)
     """answers that are gone since the last evaluation"""
@@ -54,11 +54,11 @@ class ServiceChanges(NativeServiceAnswers):
     def apply(self, content: Content, move: Move) -> None:
         """A window has moved; what came again stays longer."""
         super().apply(content, move)
-        self.kept.renewed(slots_of(content))
+        self.solutions.renewed(slots_of(content))
 
-    def _made(self, variables: tuple[str, ...], holders: Sequence[HeldSlots]) -> KeptSolutions:
-        self.kept, self._overdue = KeptSolutions(variables, holders, 2 * len(self.services) + 1), Overdue()
-        return self.kept
+    def _made(self, variables: tuple[str, ...], holders: Sequence[HeldSlots]) -> IndexedSolutions:
+        self.solutions, self._overdue = IndexedSolutions(variables, holders, 2 * len(self.services) + 1), Overdue()
+        return self.solutions
 
     def _lose(self, values: Ints, noted: Ints) -> None:
         super()._lose(values, noted)
@@ -66,11 +66,11 @@ class ServiceChanges(NativeServiceAnswers):
 
     def _looked(self, now: int) -> Ints:
         if all(content.expiry(0) == FOREVER for content in self.contents):
-            return self.kept.rows.numbers
-        overdue = self._overdue.at(now, self.kept.rows.there)
-        touched: Ints = np.unique(np.concatenate([NO_INTS, *self.kept.touched, overdue]))
-        self.kept.touched.clear()
-        touched = touched[self.kept.rows.there[touched]]
+            return self.solutions.rows.numbers
+        overdue = self._overdue.at(now, self.solutions.rows.there)
+        touched: Ints = np.unique(np.concatenate([NO_INTS, *self.solutions.touched, overdue]))
+        self.solutions.touched.clear()
+        touched = touched[self.solutions.rows.there[touched]]
         self._overdue.add(self._until(touched), touched)
         return touched
 
@@ -114,8 +114,8 @@ class ServiceChanges(NativeServiceAnswers):
 
     def _changed(self) -> Ints:
         """The solutions that came, and those whose copies or edges are others."""
-        found = [NO_INTS, *self.kept.came]
-        self.kept.came.clear()
+        found = [NO_INTS, *self.solutions.came]
+        self.solutions.came.clear()
         for service, changes in zip(self.services, self._changes, strict=True):
             sns, srs = changes.take()
             rows = service.service.view.manager.graph.by_sr
@@ -123,7 +123,7 @@ class ServiceChanges(NativeServiceAnswers):
             near = rows.neighbours[spread(rows.start[srs], rows.stop[srs] - rows.start[srs])]
             found.append(_with(service, np.union1d(sns, near)))
         numbers: Ints = np.unique(np.concatenate(found))
-        return numbers[self.kept.rows.there[numbers]]
+        return numbers[self.solutions.rows.there[numbers]]
 
     def _drop(self, solutions: Ints) -> None:
         """The answers of these solutions are gone."""

@@ -36,7 +36,7 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
     """Graphs by IRI; whoever wants quads is given them, and whoever has a plan the columns."""
 
     dictionary: Dictionary
-    given: dict[str, Iterable[Quad] | Path] = field(default_factory=dict)
+    inputs: dict[str, Iterable[Quad] | Path] = field(default_factory=dict)
     """quads, or the file or directory that has them"""
     _columns: dict[str, GraphColumns] = field(default_factory=dict)
     _watching: WeakKeyDictionary[Any, Callable[[Any], None]] = field(default_factory=WeakKeyDictionary)
@@ -59,26 +59,26 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
         self.dictionary.hold(self._mark)
 
     def __len__(self) -> int:
-        return len(self.given)
+        return len(self.inputs)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.given)
+        return iter(self.inputs)
 
     def __getitem__(self, name: str) -> Iterable[Quad]:
         """The quads of a graph, made anew each time they are asked for."""
-        given = self.given[name]
+        given = self.inputs[name]
         return _Quads(self.columns(name), self.dictionary) if isinstance(given, Path) else given
 
     def columns(self, name: str) -> GraphColumns:
         """A graph as columns, loaded when it is first asked for."""
         with self._lock:
             if name not in self._columns:
-                self._columns[name] = self._load(self.given[name])
+                self._columns[name] = self._load(self.inputs[name])
             return self._columns[name]
 
     def load(self) -> None:
         """All graphs, now; what cannot be read is an error."""
-        for name in self.given:
+        for name in self.inputs:
             self.columns(name)
 
     def watch(self, owner: T, told: Callable[[T], None]) -> None:
@@ -110,8 +110,8 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
             if before is not None:
                 self.dictionary.keep(before)
             if not isinstance(given, GraphColumns):
-                self.given[name] = self.given[name] if given is None else given
-            loaded = given if isinstance(given, GraphColumns) else self._load(self.given[name])
+                self.inputs[name] = self.inputs[name] if given is None else given
+            loaded = given if isinstance(given, GraphColumns) else self._load(self.inputs[name])
             with self._lock:
                 self._columns[name] = loaded
                 self._solved.clear()

@@ -137,7 +137,7 @@ def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> 
     """One query that answers for all instances; evaluations of an instance without answers are left out."""
     query, plan, dictionary = template.query, template.plan, graphs.dictionary
     marks = dictionary.encode([NamedNode(f"freshkeeper:instance/{n}") for n in range(len(template.names))])
-    lifted, given = _lifted(template), _given(template, marks, dictionary)
+    lifted, given = _lifted(template), _constants(template, marks, dictionary)
     others = [part for n, part in enumerate(plan.statics) if n != template.part]
 
     def solved() -> list[Relation]:
@@ -154,7 +154,7 @@ def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> 
     )  # fmt: skip
 
 
-def _given(template: Template, marks: Ints, dictionary: Dictionary) -> Relation:
+def _constants(template: Template, marks: Ints, dictionary: Dictionary) -> Relation:
     """The constants of every instance."""
     names = (f" constant{n}" for n in range(len(template.constants)))
     found = Relation((*names, INSTANCE), np.stack([*map(dictionary.encode, template.constants), marks]))

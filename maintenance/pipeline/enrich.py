@@ -24,7 +24,7 @@ from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver, shape_of
 from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
-from freshkeeper.maintenance.service.given_source import Given, source_of
+from freshkeeper.maintenance.service.function_source import SourceLike, source_of
 from freshkeeper.maintenance.settings.durations import to_delay, to_ms
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
@@ -94,7 +94,7 @@ def enrich(
     events: "DataFrame",
     *,
     on: str | Sequence[str],
-    source: Given,
+    source: SourceLike,
     policy: Policy | str,
     budget: BudgetRule | Amount,
     window: Duration,

@@ -225,7 +225,7 @@ class Query:
         """What joins with a SERVICE pattern that stands in no other one."""
         return context_of(self.group, service.block)
 
-    def given(self, service: ServicePattern) -> frozenset[str]:
+    def join_variables(self, service: ServicePattern) -> frozenset[str]:
         """What windows give a SERVICE pattern to join with."""
         context = self.context(service)
         return context.variables & frozenset().union(*self._window_variables(context.elements()).values())

@@ -154,10 +154,10 @@ class Context:
     """which of them stand before the OPTIONAL that holds the SERVICE, if one does"""
 
     @property
-    def given(self) -> frozenset[str]:
+    def substituted(self) -> frozenset[str]:
         """What EXISTS may put into it: all that is mentioned around the EXISTS, bound or not."""
-        around = [n for n, level in enumerate(self.levels[:-1]) if isinstance(level.holder, Filter | Bind)]
-        return frozenset().union(*(level.others for level in self.levels[: around[-1] + 1])) if around else frozenset()
+        exists = [n for n, level in enumerate(self.levels[:-1]) if isinstance(level.holder, Filter | Bind)]
+        return frozenset().union(*(level.others for level in self.levels[: exists[-1] + 1])) if exists else frozenset()
 
     def is_inside(self, *blocks: type[Element]) -> bool:
         """Whether it stands in a block of one of these kinds."""

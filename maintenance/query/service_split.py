@@ -156,7 +156,7 @@ def split_of(query: Query, service: ServicePattern, volatile_predicates: Iterabl
 
     Where windows give it nothing, but stand beside static graphs that do, it is joined by what these give it.
     """
-    windows = query.given(service) if service in query.outer_services else query.windowed
+    windows = query.join_variables(service) if service in query.outer_services else query.windowed
     if windows and windows.isdisjoint(service.variables):
         windows = query.context(service).variables if service in query.outer_services else windows
     lost = query.windowed.intersection(service.variables)

@@ -63,7 +63,7 @@ async def run_async(
             for name in await arrivals.wait():
                 async for result in aside.of(partial(engine.silent, name)):
                     yield result
-            async for result in aside.of(partial(_taken, engine, arrivals.came)):
+            async for result in aside.of(partial(_fed, engine, arrivals.came)):
                 yield result
         async for result in aside.of(engine.finish):
             yield result
@@ -74,7 +74,7 @@ async def run_async(
         await aside.close()
 
 
-def _taken(engine: Engine, came: Sequence[tuple[str, Came]]) -> Iterator[Result]:
+def _fed(engine: Engine, came: Sequence[tuple[str, Came]]) -> Iterator[Result]:
     """What came, one after the other."""
     for name, each in came:
         if isinstance(each, Exception):

@@ -22,7 +22,7 @@ class GraphWatch:
     graphs: StaticGraphs
     files: Mapping[str, Path]
     tell: Callable[[str], None]
-    _taken: dict[str, Stamp] = field(default_factory=dict)
+    _loaded: dict[str, Stamp] = field(default_factory=dict)
     """what each graph was made of, or could not be made of"""
     _seen: dict[str, Stamp] = field(default_factory=dict)
     """at the last look"""
@@ -30,14 +30,14 @@ class GraphWatch:
 
     def __post_init__(self) -> None:
         """The graphs are what the files have been so far; be made before they are loaded."""
-        self._taken = {name: stamp_of(path) for name, path in self.files.items()}
+        self._loaded = {name: stamp_of(path) for name, path in self.files.items()}
 
     def look(self) -> None:
         """Take what was written since the last look and has not changed since."""
         for name, path in self.files.items():
             stamp = stamp_of(path)
-            if stamp != self._taken[name] and stamp == self._seen.get(name):
-                self._taken[name] = stamp
+            if stamp != self._loaded[name] and stamp == self._seen.get(name):
+                self._loaded[name] = stamp
                 self._take(name, path, stamp)
             self._seen[name] = stamp
 

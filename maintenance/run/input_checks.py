@@ -35,15 +35,15 @@ def unused(
 ) -> Iterator[str]:
     """What a run was given and its queries do not ask for: a line for each."""
     who = "the query asks" if len(queries) == 1 else "the queries ask"
-    yield from _beside(who, "stream", streams, {window.stream for query in queries for window in query.windows})
+    yield from _not_asked(who, "stream", streams, {window.stream for query in queries for window in query.windows})
     named = {name for q in queries for name in (*q.dataset.default_graphs, *q.dataset.named_graphs)}
-    yield from _beside(who, "graph", filter(None, graphs), named)
+    yield from _not_asked(who, "graph", filter(None, graphs), named)
     endpoints = {service.endpoint for query in queries for service in query.services}
     if None not in endpoints:  # SERVICE ?any asks them all
-        yield from _beside(who, "source", sources, {name for name in endpoints if name is not None})
+        yield from _not_asked(who, "source", sources, {name for name in endpoints if name is not None})
 
 
-def _beside(who: str, kind: str, given: Iterable[str], asked: set[str]) -> Iterator[str]:
+def _not_asked(who: str, kind: str, given: Iterable[str], asked: set[str]) -> Iterator[str]:
     for name in given:
         if name not in asked:
             yield f"{who} for no {kind} <{name}>" + (f"; {nearest(name, sorted(asked))}" if asked else "")

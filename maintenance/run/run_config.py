@@ -306,7 +306,7 @@ def run_reference() -> str:
 
 def read_config(path: Path, changes: Mapping[str, Any]) -> RunConfig:
     """A run from its YAML file, with the keys that were given beside it."""
-    found = beside(path.parent, read_yaml(path))
+    found = resolve_paths(path.parent, read_yaml(path))
     for key, value in changes.items():
         both = isinstance(value, dict) and isinstance(found.get(key), dict)
         found[key] = found[key] | value if both else value
@@ -318,7 +318,7 @@ def config_of(plain: Mapping[str, Any], where: str = "") -> RunConfig:
     return validated(RunConfig, plain, where)
 
 
-def beside(
+def resolve_paths(
     place: Path, plain: Mapping[str, Any], keys: Sequence[str] = PATHS, tables: Sequence[str] = TABLES
 ) -> dict[str, Any]:
     """Keys and values of a file, its paths from where it is."""

@@ -48,7 +48,7 @@ from freshkeeper.maintenance.streams.live.feed import LinkStatus
 from freshkeeper.maintenance.streams.opening import is_live, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
 from freshkeeper.maintenance.streams.steps import Steps
-from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 from freshkeeper.maintenance.streams.watermark import Inputs
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
@@ -96,7 +96,7 @@ class Session:
         for each in list(self._running):
             self._try(each, partial(self._check, each))
         self._some_left()
-        self._mistakes = Mistakes(self.config.on_error, tell=self.tell)
+        self._read_errors = ReadErrors(self.config.on_error, tell=self.tell)
         files = {name: Path(file) for name, file in self.config.graph_files.items()}
         graphs = StaticGraphs(Dictionary(), dict(files))
         self.watch = GraphWatch(graphs, files, self.tell)
@@ -104,12 +104,12 @@ class Session:
         self._held = ExitStack()
         try:
             self._state = self._open_state()
-            self._wire(graphs)
+            self._set_up(graphs)
         except BaseException:
             self._held.close()
             raise
 
-    def _wire(self, graphs: StaticGraphs) -> None:
+    def _set_up(self, graphs: StaticGraphs) -> None:
         about = About.of_queries(self.config.seed, self.command, self._settings())
         self._journal = QueryJournal(self.config.seed, self.config.journal, self._state, about)
         self._held.callback(self._journal.release)
@@ -123,7 +123,9 @@ class Session:
         for query in built.values():
             self._go_on(query)
         failed = self._gone if self._several else None
-        self._engine = Engine(list(built.values()), self.config.drain, Inputs(self.config.gap, self._mistakes), failed)
+        self._engine = Engine(
+            list(built.values()), self.config.drain, Inputs(self.config.gap, self._read_errors), failed
+        )
         if self.config.traces:
             traces = Traces(self.config.traces)
             self._held.callback(traces.close)
@@ -156,7 +158,7 @@ class Session:
         for name in dict.fromkeys(names):
             written = self.config.streams[name]
             steps = Steps(self.config.gap, done)
-            stream = open_stream(written, self._mistakes, steps, self._places.reception(name, self.config.on_loss))
+            stream = open_stream(written, self._read_errors, steps, self._places.reception(name, self.config.on_loss))
             self._places.follow(name, stream)
             idle = self.config.idle / 1000 if self.config.idle is not None and is_live(written) else None
             self._engine.listen(name, stream if pace is None else Paced(stream, pace), self.config.delay, idle)
@@ -320,7 +322,7 @@ class Session:
         """What a person should know at the end."""
         if late := self._engine.late:
             yield f"{_elements(late)} too late and left out; --delay says how long to wait"
-        if skipped := self._mistakes.count:
+        if skipped := self._read_errors.count:
             yield f"{_elements(skipped)} unreadable and skipped"
         if self.marked:
             given = f"{self.marked:,} answers were given without what had not been fetched for them yet"

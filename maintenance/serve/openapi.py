@@ -9,7 +9,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from freshkeeper.maintenance.serve.operation import Model, Operation, Role
-from freshkeeper.maintenance.serve.problems import ProblemTold
+from freshkeeper.maintenance.serve.problems import ProblemDetails
 
 REFERENCE = "#/components/schemas/{model}"
 CONVERTER = re.compile(r":\w+}")
@@ -21,7 +21,7 @@ OF_BODIES = (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_T
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     """All operations with their parameters, bodies and answers."""
-    models = {model for one in operations for model in _models(one)} | {ProblemTold}
+    models = {model for one in operations for model in _models(one)} | {ProblemDetails}
     ordered = sorted(models, key=lambda model: model.__name__)
     _, schemas = models_json_schema([(model, "serialization") for model in ordered], ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
@@ -58,9 +58,9 @@ def _operation(one: Operation) -> dict[str, Any]:
 
 
 def _parameters(one: Operation) -> list[dict[str, Any]]:
-    schema = one.given.model_json_schema()
+    schema = one.parameters.model_json_schema()
     found = []
-    for name, field in one.given.model_fields.items():
+    for name, field in one.parameters.model_fields.items():
         told = field.alias or name
         where = "header" if field.alias else "path" if _in_path(name, one.path) else "query"
         about = _written(schema["properties"][told])
@@ -87,7 +87,7 @@ def _responses(one: Operation) -> dict[str, Any]:
     wrong = [*ALWAYS, *guarded, *(OF_BODIES if one.takes else ()), *one.problems]
     if one.role is Role.WRITE:
         wrong.append(HTTPStatus.SERVICE_UNAVAILABLE)
-    problem = {PROBLEM: {"schema": {"$ref": REFERENCE.format(model=ProblemTold.__name__)}}}
+    problem = {PROBLEM: {"schema": {"$ref": REFERENCE.format(model=ProblemDetails.__name__)}}}
     good = {str(int(one.status)): {"description": one.status.phrase, "content": _content(one.gives)}}
     bad = {
         str(int(status)): {"description": status.phrase, **({"content": problem} if status >= 400 else {})}

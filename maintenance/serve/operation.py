@@ -33,7 +33,7 @@ class Role(StrEnum):
     WRITE = "write"
 
 
-class Given(BaseModel):
+class Parameters(BaseModel):
     """What a request says beside its body, anything else being a mistake: parts of its path and query, and headers.
 
     A field with an alias is a header of this name.
@@ -54,8 +54,8 @@ class Operation:
     path: str
     handle: Handler
     role: Role
-    given: type[Given]
-    """what the handler is given"""
+    parameters: type[Parameters]
+    """what the handler takes of a request beside its body"""
     status: HTTPStatus
     """when all is well"""
     gives: Mapping[str, Model | None]
@@ -78,12 +78,12 @@ class Operation:
     async def answer(self, door: "Door", request: Request) -> Response:
         """Whether it may be asked, with what, and what it answers."""
         door.guard.check(request, self.role)
-        return await self.handle(door, request, validated(self.given, self._said(request)))
+        return await self.handle(door, request, validated(self.parameters, self._said(request)))
 
     def _said(self, request: Request) -> dict[str, Any]:
         headers = {
             one.alias: request.headers[one.alias]
-            for one in self.given.model_fields.values()
+            for one in self.parameters.model_fields.values()
             if one.alias is not None and one.alias in request.headers
         }
         return {**request.query_params, **request.path_params, **headers}
@@ -98,23 +98,23 @@ def operation(
     takes: Mapping[str, Model | None] | None = None,
     problems: Collection[HTTPStatus] = (),
 ) -> Callable[[Handler], Operation]:
-    """What a function answers; its third parameter says what it is given, its docstring what it does."""
+    """What a function answers; its third parameter says what it takes, its docstring what it does."""
     told = gives if isinstance(gives, Mapping) else {} if status is HTTPStatus.NO_CONTENT else {JSON: gives}
 
     def made(handle: Handler) -> Operation:
-        given = _given(handle)
+        parameters = _parameters_of(handle)
         by = role or (Role.READ if method == "GET" else Role.WRITE)
-        return Operation(method, path, handle, by, given, status, told, takes or {}, problems)
+        return Operation(method, path, handle, by, parameters, status, told, takes or {}, problems)
 
     return made
 
 
-def _given(handle: Handler) -> type[Given]:
+def _parameters_of(handle: Handler) -> type[Parameters]:
     """The type of the third parameter; what cannot be looked up yet is of no use here."""
     *_, last = inspect.signature(handle).parameters
     written = inspect.get_annotations(handle)[last]
     found = written if isinstance(written, type) else get_type_hints(handle)[last]
-    assert issubclass(found, Given), f"{handle.__name__}: what it is given is no model of parameters"
+    assert issubclass(found, Parameters), f"{handle.__name__}: its third parameter is no model of parameters"
     return found
 
 

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.serve.look_up import UnknownKeyError
-from freshkeeper.maintenance.serve.registrations import FullError, TakenError
+from freshkeeper.maintenance.serve.registrations import FullError, NameInUseError
 from freshkeeper.maintenance.serve.service import BusyError, ClosedError
 from freshkeeper.policies.errors import FreshkeeperError, UnknownNameError
 
@@ -19,7 +19,7 @@ STATUS: dict[type[Exception], HTTPStatus] = {
     BusyError: HTTPStatus.TOO_MANY_REQUESTS,
     FullError: HTTPStatus.TOO_MANY_REQUESTS,
     ClosedError: HTTPStatus.SERVICE_UNAVAILABLE,
-    TakenError: HTTPStatus.CONFLICT,
+    NameInUseError: HTTPStatus.CONFLICT,
     UnknownNameError: HTTPStatus.NOT_FOUND,
     UnknownKeyError: HTTPStatus.NOT_FOUND,
     FreshkeeperError: HTTPStatus.BAD_REQUEST,
@@ -28,7 +28,7 @@ STATUS: dict[type[Exception], HTTPStatus] = {
 AGAIN = {"Retry-After": "1"}
 
 
-class ProblemTold(BaseModel):
+class ProblemDetails(BaseModel):
     """What is wrong with a request (RFC 9457)."""
 
     type: str

@@ -90,7 +90,7 @@ class Registrations:
         if not NAME.fullmatch(name):
             raise ConfigError(f"a query is called {name!r}: take letters, digits, '_', '-' and '.'")
         if name in self.all:
-            raise TakenError(f"there is a query {name} already: delete it first, or take another name")
+            raise NameInUseError(f"there is a query {name} already: delete it first, or take another name")
         if len(self.all) >= self.most:
             raise FullError(f"there are {self.most} queries, which is as many as may be: delete one first")
         patterns = len(self.checked(text, dialect).outer_services)
@@ -240,7 +240,7 @@ class Registrations:
         self.state.close()
 
 
-class TakenError(ConfigError):
+class NameInUseError(ConfigError):
     """A name that is taken."""
 
 

@@ -42,11 +42,11 @@ class Reloading:
     asked: Event = field(default_factory=Event)
     """set by whoever wants it to be read now; a signal handler may"""
     _over: bool = False
-    _taken: tuple[Stamp, ...] = ()
+    _loaded: tuple[Stamp, ...] = ()
     _seen: tuple[Stamp, ...] = ()
 
     def __post_init__(self) -> None:
-        self._taken = self._seen = self._stamps()
+        self._loaded = self._seen = self._stamps()
         self._thread = Thread(target=self._live, name="reloading", daemon=True)
         self._thread.start()
 
@@ -109,8 +109,8 @@ class Reloading:
             if self._over:
                 return
             now = self._stamps()
-            if asked or (now != self._taken and now == self._seen):
-                self._taken = now
+            if asked or (now != self._loaded and now == self._seen):
+                self._loaded = now
                 self.read()
             self._seen = now
 

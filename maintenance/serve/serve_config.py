@@ -14,9 +14,9 @@ from freshkeeper.maintenance.run.run_config import (
     Duration,
     RunConfig,
     Words,
-    beside,
     by_name,
     check_dialect,
+    resolve_paths,
 )
 from freshkeeper.maintenance.service.source_config import SourceConfig
 from freshkeeper.maintenance.settings.durations import as_ms
@@ -25,7 +25,7 @@ from freshkeeper.maintenance.settings.validation import validated
 from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.maintenance.streams.live.address_kinds import address_of
 from freshkeeper.maintenance.streams.steps import Steps
-from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 from freshkeeper.maintenance.streams.timed_rows import RowReader
 from freshkeeper.policies.errors import ConfigError
 
@@ -82,7 +82,7 @@ class StreamConfig(BaseModel):
         """What makes elements of rows; nothing where there is no mapping."""
         if not self.triples:
             return None
-        return RowReader.of(Path("triples"), self.model_dump(), name, Mistakes(), steps)
+        return RowReader.of(Path("triples"), self.model_dump(), name, ReadErrors(), steps)
 
 
 def _stream(written: object) -> object:
@@ -246,7 +246,7 @@ def _merged(files: Sequence[Path]) -> dict[str, Any]:
 
 def _read(file: Path) -> dict[str, Any]:
     """The keys of one file, its paths from where it is."""
-    found = beside(file.parent, read_yaml(file), PATHS, TABLES)
+    found = resolve_paths(file.parent, read_yaml(file), PATHS, TABLES)
     outputs = found.get("outputs")
     if isinstance(outputs, dict):
         found["outputs"] = {name: placed(file.parent, output_of(one)) for name, one in outputs.items()}

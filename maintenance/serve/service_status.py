@@ -53,22 +53,22 @@ class Track:
     """The last evaluations of one thing, a column for each number."""
 
     names: Sequence[str]
-    kept: int = KEPT
+    capacity: int = KEPT
     count: int = 0
     """of all evaluations so far"""
 
     def __post_init__(self) -> None:
-        self._rows = np.full((self.kept, len(self.names)), np.nan)
+        self._rows = np.full((self.capacity, len(self.names)), np.nan)
 
     def add(self, *row: float) -> None:
         """One more, in the order of the names."""
-        self._rows[self.count % self.kept] = row
+        self._rows[self.count % self.capacity] = row
         self.count += 1
 
     def last(self, count: int, name: str) -> Floats:
         """The last values of one number, oldest first."""
-        many = min(count, self.count, self.kept)
-        places = np.arange(self.count - many, self.count) % self.kept
+        many = min(count, self.count, self.capacity)
+        places = np.arange(self.count - many, self.count) % self.capacity
         found: Floats = self._rows[places, self.names.index(name)]
         return found
 

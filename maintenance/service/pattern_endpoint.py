@@ -175,7 +175,7 @@ class PatternEndpoint:
         for one in wanted:
             expands, key = one[0] is Kind.MISS, one[1]
             assert isinstance(key, tuple)
-            problem = self._kept_from(one) or _problem(key)
+            problem = self._why_held_back(one) or _problem(key)
             if problem is None:
                 groups.setdefault((expands, self._refusals.most(one, self.price.batch)), []).append(key)
             else:
@@ -191,7 +191,7 @@ class PatternEndpoint:
         query = split.expand_query if expands else split.refresh_query
         return Request(query(keys), split.sn if expands else split.key, keys, expands)
 
-    def _kept_from(self, asked: Asked) -> str | None:
+    def _why_held_back(self, asked: Asked) -> str | None:
         """Why a key is not asked for now, though it could be."""
         if asked in self._under_way:
             return UNDER_WAY

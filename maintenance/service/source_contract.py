@@ -21,7 +21,7 @@ from freshkeeper.maintenance.service.endpoint import (
     delivering,
     miss_price,
 )
-from freshkeeper.maintenance.service.given_source import Given, source_of
+from freshkeeper.maintenance.service.function_source import SourceLike, source_of
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.errors import EndpointError
 from freshkeeper.policies.registry import make
@@ -30,7 +30,7 @@ NOBODY = "a key that nobody has"
 NOW = 1_000
 
 
-def check_source(given: Given, keys: Sequence[Key]) -> list[str]:
+def check_source(source: SourceLike, keys: Sequence[Key]) -> list[str]:
     """Run every check with lookup keys that the source has; the first that fails is an error that says what is wrong.
 
     Returns what was checked, in words.
@@ -39,21 +39,21 @@ def check_source(given: Given, keys: Sequence[Key]) -> list[str]:
     >>> check_source(InMemory({"jazz": ["ann"]}, {"ann": 10}), ["jazz"])[0]
     'it has a price, and room to be asked'
     """
-    source = source_of(given)
+    asked = source_of(source)
     checks: tuple[tuple[str, Callable[[Endpoint | Remote, Sequence[Key]], None]], ...] = (
         ("it has a price, and room to be asked", _price),
         ("every lookup key that was named has entries, each with a value", _expands),
         ("entries fetched again have as many copies, and the same values as one by one", _fetches),
-        ("a key that nobody has is no failure of the others", _nobody),
+        ("a key that nobody has is no failure of the others", _unknown_key),
         ("what it says it spent is what its price says of its requests", _spends),
         ("with nothing to pay with, nothing is sent", _allowance),
         ("an evaluation with half the money it would need spends no more than that", _evaluates),
     )
     for name, check in checks:
         try:
-            check(source, list(keys))
+            check(asked, list(keys))
         except EndpointError as error:
-            raise EndpointError(f"{type(given).__name__} does not keep the contract ({name}): {error}") from error
+            raise EndpointError(f"{type(asked).__name__} does not keep the contract ({name}): {error}") from error
     return [name for name, _ in checks]
 
 
@@ -96,7 +96,7 @@ def _fetches(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
             raise EndpointError(f"{entry!r} is {copy.value!r} together with others, and {alone.value!r} alone")
 
 
-def _nobody(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
+def _unknown_key(source: Endpoint | Remote, keys: Sequence[Key]) -> None:
     entries = list(_entries(source, keys))
     copies = _ordered(source, Order(NOW + 3, [*entries, NOBODY])).copies
     for entry, copy in zip(entries, copies, strict=False):

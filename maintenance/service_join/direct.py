@@ -120,7 +120,7 @@ class Whole:
     failure: Exception | None = None
     failed: int = 0
     """fetches that failed so far"""
-    _kept: tuple[int, ServiceRows] | None = None
+    _answer: tuple[int, ServiceRows] | None = None
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Whole":
         """It joins with nothing that is known before."""
@@ -135,16 +135,16 @@ class Whole:
 
     def asking(self, now: int) -> Waiting[None]:
         """Each source that is meant is asked, unless its answer is kept."""
-        if self._kept is None or not self.keep or self.errors:
-            self._kept = now, (yield from self.asked(now))
+        if self._answer is None or not self.keep or self.errors:
+            self._answer = now, (yield from self.asked(now))
             self.failed += self.errors
 
     def rows(self, now: int) -> ServiceRows:
         """What came of it."""
         if self.failure is not None:
             raise self.failure
-        assert self._kept is not None
-        at, found = self._kept
+        assert self._answer is not None
+        at, found = self._answer
         if at == now:
             return found
         old = _since(at, now)

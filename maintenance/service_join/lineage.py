@@ -46,9 +46,9 @@ def aggregated(query: Query) -> bool:
 
 def trace(query: Query) -> Lineage:
     """The text with hidden columns."""
-    around = [query.context(service) for service in query.outer_services]
-    optional = {n: each.outside or frozenset() for n, each in enumerate(around) if each.is_inside(Optional)}
-    hidden = any(each.is_inside(Select, Minus, Filter, Bind) for each in around)
+    contexts = [query.context(service) for service in query.outer_services]
+    optional = {n: each.outside or frozenset() for n, each in enumerate(contexts) if each.is_inside(Optional)}
+    hidden = any(each.is_inside(Select, Minus, Filter, Bind) for each in contexts)
     edits, distinct, blind = _head(query, optional)
     groups = query.tree.grouped if aggregated(query) else None
     counted = query.form is not Form.ASK and not distinct and "|" in query.expression.where

@@ -50,7 +50,7 @@ def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetc
 
 def _check_exists(query: Query, pattern: ServicePattern) -> None:
     """EXISTS puts the values of its solution in everywhere; a source that is asked on its own knows nothing of them."""
-    given = query.context(pattern).given - bound_variables(pattern.elements)
+    given = query.context(pattern).substituted - bound_variables(pattern.elements)
     for element in (inner for outer in pattern.elements for inner in outer.walk()):
         if isinstance(element, Filter | Bind | Minus | Optional) and (names := element.variables & given):
             said = ", ".join(f"?{name}" for name in sorted(names))

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.service.transport import Stateful
 from freshkeeper.maintenance.state import change_model_state as learned
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
-from freshkeeper.maintenance.state.kept_source import KeptSource
+from freshkeeper.maintenance.state.stored_source import StoredSource
 from freshkeeper.maintenance.state.view_rows import ViewRows
 from freshkeeper.maintenance.state.view_store import Doubt
 from freshkeeper.maintenance.view.dumpable import dumpable
@@ -34,7 +34,7 @@ class StoredView:
     number: int
     name: str
     manager: Manager
-    endpoint: KeptSource
+    endpoint: StoredSource
     recorded: EvidenceLog
     last: int | None = None
     doubt: Doubt | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.state.database import Database
-from freshkeeper.maintenance.state.kept_source import KeptSource
+from freshkeeper.maintenance.state.stored_source import StoredSource
 from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.policies.base import NEVER, Kind
 
@@ -22,7 +22,7 @@ class ViewRows:
 
     number: int
     manager: Manager
-    endpoint: KeptSource
+    endpoint: StoredSource
     _freed: int = 0
     """the number of the last slot that was freed: in this order they are used again"""
 

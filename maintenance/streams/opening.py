@@ -25,13 +25,13 @@ from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss, Position
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
-from freshkeeper.maintenance.streams.timed_lines import Mistakes, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors, TimedLines
 from freshkeeper.maintenance.streams.timed_rows import TimedRows
 from freshkeeper.policies.errors import ConfigError
 
 FOLLOW = "follow:"
 WAYS = "tcp://host:port, http://..., ws://..., kafka://broker:9092/TOPIC, redis://host:port/0?stream=KEY"
-Opener = Callable[[Path, Mistakes, Steps], Stream]
+Opener = Callable[[Path, ReadErrors, Steps], Stream]
 KINDS: dict[str, Opener] = {
     **dict.fromkeys((".nq", ".nt", ".tsv", ".txt"), TimedLines.file),
     **dict.fromkeys((".trig", ".jsonld"), TimedGraphs),
@@ -60,28 +60,28 @@ class Reception:
 
 
 def open_stream(
-    written: str, mistakes: Mistakes, steps: Steps | None = None, reception: Reception | None = None
+    written: str, read_errors: ReadErrors, steps: Steps | None = None, reception: Reception | None = None
 ) -> Stream:
     """The stream that `written` names; `steps` say how far its time may step forward."""
     steps = steps or Steps()
     if written == "-":
-        return TimedLines.stdin(mistakes, steps)
+        return TimedLines.stdin(read_errors, steps)
     if written.startswith(ADDRESSES):
         feed = (reception or Reception()).feed(written)
-        return FedLines(shown(written), _unopened, mistakes, steps, feed=feed)
+        return FedLines(shown(written), _unopened, read_errors, steps, feed=feed)
     path = Path(written.removeprefix(FOLLOW))
     if path.is_dir():
-        return Directory(path, lambda file: _open_file(file, mistakes, steps), written.startswith(FOLLOW))
+        return Directory(path, lambda file: _open_file(file, read_errors, steps), written.startswith(FOLLOW))
     if not path.exists():
         raise ConfigError(f"there is no stream {written}: give a file, a directory, - or an address ({WAYS})")
-    return _open_file(path, mistakes, steps)
+    return _open_file(path, read_errors, steps)
 
 
-def _open_file(path: Path, mistakes: Mistakes, steps: Steps) -> Stream:
+def _open_file(path: Path, read_errors: ReadErrors, steps: Steps) -> Stream:
     kind = path.suffix.lower()
     if kind not in KINDS:
         raise ConfigError(f"the stream {path} ends in {kind or 'nothing'}: known are {', '.join(sorted(KINDS))}")
-    return KINDS[kind](path, mistakes, steps)
+    return KINDS[kind](path, read_errors, steps)
 
 
 def _unopened() -> Any:

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.settings.durations import to_instant
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 from freshkeeper.policies.errors import InputError
 
 GENERATED = NamedNode("http://www.w3.org/ns/prov#generatedAtTime")
@@ -35,7 +35,7 @@ class TimedGraphs:
     """One document, read whole."""
 
     path: Path
-    mistakes: Mistakes = field(default_factory=Mistakes)
+    read_errors: ReadErrors = field(default_factory=ReadErrors)
     steps: Steps = field(default_factory=Steps)
     document: tuple[bytes, RdfFormat] | None = None
     """what it says, where that is no file; the path is then what it is called"""
@@ -48,7 +48,7 @@ class TimedGraphs:
         found = [(at, quad) for name, at in plausible for quad in graphs[name]]
         for quad in loose:
             problem = f"{quad.triple} is in no graph, and dates none that is here, so it has no time"
-            self.mistakes.found(StreamError(str(self.path), "default graph", problem))
+            self.read_errors.found(StreamError(str(self.path), "default graph", problem))
         triples = [Quad(quad.subject, quad.predicate, quad.object) for _, quad in found]
         yield Batch([time for time, _ in found], triples)
 
@@ -61,7 +61,7 @@ class TimedGraphs:
             known = RdfFormat.from_extension(self.path.suffix[1:].lower())
             return list(parse(readable(self.path, known), format=known, base_iri=self.path.resolve().as_uri()))
         except SyntaxError as error:
-            self.mistakes.found(StreamError(str(self.path), error.lineno or 1, error.msg))
+            self.read_errors.found(StreamError(str(self.path), error.lineno or 1, error.msg))
         except OSError as error:
             raise InputError(f"the stream {self.path} cannot be read: {error}") from None
         return []
@@ -72,7 +72,7 @@ class TimedGraphs:
             try:
                 yield name, instant(told)
             except ValueError as error:
-                self.mistakes.found(StreamError(str(self.path), f"graph {name}", str(error)))
+                self.read_errors.found(StreamError(str(self.path), f"graph {name}", str(error)))
 
 
 def _parted(quads: list[Quad]) -> tuple[Graphs, Graphs, list[Quad]]:

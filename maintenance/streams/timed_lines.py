@@ -36,7 +36,7 @@ class OnError(StrEnum):
 
 
 @dataclass(eq=False)
-class Mistakes:
+class ReadErrors:
     """The elements that could not be read: fatal, or counted with the first few messages."""
 
     policy: OnError = OnError.FAIL
@@ -57,20 +57,20 @@ class TimedLines:
 
     name: str
     open: Callable[[], BinaryIO | FileIO]
-    mistakes: Mistakes = field(default_factory=Mistakes)
+    read_errors: ReadErrors = field(default_factory=ReadErrors)
     steps: Steps = field(default_factory=Steps)
     graph: NamedNode | DefaultGraph = DEFAULT
     """the graph that elements are read into: that of the only window which wants them"""
 
     @classmethod
-    def file(cls, path: Path, mistakes: Mistakes | None = None, steps: Steps | None = None) -> "TimedLines":
+    def file(cls, path: Path, read_errors: ReadErrors | None = None, steps: Steps | None = None) -> "TimedLines":
         """From a file."""
-        return cls(str(path), lambda: _opened(path), mistakes or Mistakes(), steps or Steps())
+        return cls(str(path), lambda: _opened(path), read_errors or ReadErrors(), steps or Steps())
 
     @classmethod
-    def stdin(cls, mistakes: Mistakes, steps: Steps) -> "TimedLines":
+    def stdin(cls, read_errors: ReadErrors, steps: Steps) -> "TimedLines":
         """From standard input."""
-        return cls("standard input", _standard_input, mistakes, steps)
+        return cls("standard input", _standard_input, read_errors, steps)
 
     def batches(self) -> Iterator[Batch]:
         """What every chunk of bytes completes."""
@@ -90,7 +90,7 @@ class TimedLines:
                     yield whole, line
                     line += whole.count(b"\n") + 1
                 elif len(rest) > LONGEST_LINE:
-                    self.mistakes.found(StreamError(self.name, line, f"a line is longer than {LONGEST_LINE} bytes"))
+                    self.read_errors.found(StreamError(self.name, line, f"a line is longer than {LONGEST_LINE} bytes"))
                     rest, lost = b"", True
         if rest:
             yield rest, line
@@ -140,7 +140,7 @@ class TimedLines:
                 time, quad = element(row)
                 self.steps.check(time)
             except ValueError as error:
-                self.mistakes.found(StreamError(self.name, number, str(error)))
+                self.read_errors.found(StreamError(self.name, number, str(error)))
                 continue
             times.append(time)
             quads.append(quad)

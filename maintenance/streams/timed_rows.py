@@ -28,7 +28,7 @@ from freshkeeper.maintenance.streams.batch import Batch
 from freshkeeper.maintenance.streams.row_templates import Template, template, text_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 from freshkeeper.policies.errors import ConfigError, InputError, nearest
 
 KEYS = ("data", "time", "unit", "prefixes", "triples")
@@ -47,15 +47,17 @@ class RowReader:
     """the field with the time"""
     unit: int
     templates: Sequence[Template]
-    mistakes: Mistakes
+    read_errors: ReadErrors
     steps: Steps = field(default_factory=Steps)
 
     @classmethod
-    def of(cls, where: Path, config: Mapping[str, Any], name: str, mistakes: Mistakes, steps: Steps) -> "RowReader":
+    def of(
+        cls, where: Path, config: Mapping[str, Any], name: str, read_errors: ReadErrors, steps: Steps
+    ) -> "RowReader":
         """By the keys of a mapping, which are in the file `where`."""
         prefixes = XSD | dict(config.get("prefixes") or {})
         made = [template(where, each, prefixes) for each in config["triples"]]
-        return cls(name, str(config["time"]), UNITS[str(config.get("unit", "ms"))], made, mistakes, steps)
+        return cls(name, str(config["time"]), UNITS[str(config.get("unit", "ms"))], made, read_errors, steps)
 
     def batches(self, rows: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[Batch]:
         """So many rows at a time; each has the line that it ends at."""
@@ -67,7 +69,7 @@ class RowReader:
                 found = [quad for each in self.templates if (quad := each.fill(row)) is not None]
                 self.steps.check(at)
             except (ValueError, TypeError) as error:
-                self.mistakes.found(StreamError(self.name, number, str(error)))
+                self.read_errors.found(StreamError(self.name, number, str(error)))
                 continue
             times += [at] * len(found)
             quads += found
@@ -85,7 +87,7 @@ class RowReader:
                 continue
             columns = len(rows.fieldnames or ())
             problem = f"the row has {columns + len(row[None])} columns, and the header has {columns}"
-            self.mistakes.found(StreamError(self.name, rows.line_num, problem))
+            self.read_errors.found(StreamError(self.name, rows.line_num, problem))
 
     def objects(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """The objects of JSON lines; numbers stay as they are written."""
@@ -95,12 +97,12 @@ class RowReader:
             try:
                 row = json.loads(line, parse_int=str, parse_float=str, parse_constant=no_constant)
             except (ValueError, RecursionError) as error:
-                self.mistakes.found(StreamError(self.name, number, f"no JSON: {getattr(error, 'msg', error)}"))
+                self.read_errors.found(StreamError(self.name, number, f"no JSON: {getattr(error, 'msg', error)}"))
                 continue
             if isinstance(row, dict):
                 yield number, row
             else:
-                self.mistakes.found(StreamError(self.name, number, f"{line.strip()[:40]} is no JSON object"))
+                self.read_errors.found(StreamError(self.name, number, f"{line.strip()[:40]} is no JSON object"))
 
     def _instant(self, row: Mapping[str, Any]) -> int:
         text = text_of(self.time, row)
@@ -114,7 +116,7 @@ class TimedRows:
     """A table whose rows are elements."""
 
     path: Path
-    mistakes: Mistakes
+    read_errors: ReadErrors
     steps: Steps = field(default_factory=Steps)
 
     def __post_init__(self) -> None:
@@ -123,7 +125,7 @@ class TimedRows:
         self.data = self.path.parent / str(config["data"])
         if self.data.suffix not in (".csv", ".jsonl", ".ndjson"):
             raise ConfigError(f"{self.path}: data is {self.data.name}, and a table ends in .csv or .jsonl")
-        self._reader = RowReader.of(self.path, config, str(self.data), self.mistakes, self.steps)
+        self._reader = RowReader.of(self.path, config, str(self.data), self.read_errors, self.steps)
 
     def batches(self) -> Iterator[Batch]:
         """So many rows at a time."""

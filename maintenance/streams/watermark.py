@@ -10,7 +10,7 @@ from freshkeeper.maintenance.streams.batch import Stream, Timed
 from freshkeeper.maintenance.streams.event_order import EMPTY, NEVER, Order
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP
 from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 
 
 @dataclass(eq=False)
@@ -75,7 +75,7 @@ class Inputs:
 
     gap: int = LONGEST_GAP
     """the longest plausible time between two elements of any streams"""
-    mistakes: Mistakes = field(default_factory=Mistakes)
+    read_errors: ReadErrors = field(default_factory=ReadErrors)
     inputs: list[Input] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
     """streams that begin so long after the others that time never gets there"""
@@ -141,5 +141,5 @@ class Inputs:
                 self.unreached.append(name)
                 ahead = f"at {first}, {to_iso(first - reached)} after all that other streams have"
                 problem = f"it is {ahead}; at most {to_iso(self.gap)} is plausible, which --gap says"
-                self.mistakes.found(StreamError(f"the stream <{name}>", "its first element", problem))
+                self.read_errors.found(StreamError(f"the stream <{name}>", "its first element", problem))
         return wanted if reached is None else min(wanted, reached)

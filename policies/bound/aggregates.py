@@ -28,7 +28,7 @@ def aggregate_bound(future: Future, exact_below: int = RELAXED_BELOW) -> Bound:
     answers of an SN in one pool between two changes of its inputs are then one. Where that is not enough, the bound is
     that of `shared`, which is weaker.
     """
-    profile, graph = _given(future)
+    profile, graph = _profile_and_graph(future)
     pairs = _pairs(future, profile, graph)
     periods, width = Periods.of(future), 1
     while (size := _inputs(pairs, graph, width)) > exact_below and width < future.evaluations:
@@ -45,7 +45,7 @@ def shared(future: Future) -> Future:
 
     It is valid as z ≤ Σ_j y_j / degree follows from z ≤ y_j for every input j.
     """
-    profile, graph = _given(future)
+    profile, graph = _profile_and_graph(future)
     share = sparse.diags_array(1 / np.maximum(np.diff(graph.sn_start), 1)) @ graph.matrix
     return replace(future, answers=sparse.csr_array(profile @ share), profile=None, graph=None)
 
@@ -73,7 +73,7 @@ class _Pairs:
     version: Ints
 
 
-def _given(future: Future) -> tuple[Matrix, Graph]:
+def _profile_and_graph(future: Future) -> tuple[Matrix, Graph]:
     if future.profile is None or future.graph is None:
         lacking = "profile" if future.profile is None else "graph"
         raise InputError(f"the bound of case 2 needs the {lacking} of the future, which is None; see Future.of")

@@ -260,8 +260,8 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
             "`freshkeeper config init` writes one with every key"
         )
     data = read_yaml(path)
-    _beside(data, path.parent)
-    _beside(data.get("sweep"), path.parent)
+    _resolve_traces(data, path.parent)
+    _resolve_traces(data.get("sweep"), path.parent)
     try:
         experiment = resolve(data, changes)
         settings_of(experiment)
@@ -270,7 +270,7 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
     return experiment
 
 
-def _beside(keys: object, place: Path) -> None:
+def _resolve_traces(keys: object, place: Path) -> None:
     """The trace, or the traces of a sweep, as seen from where the config is."""
     if not isinstance(keys, dict):
         return

@@ -14,12 +14,12 @@ class Runs:
 
     place: Path
     seeds: int = 2
-    given: Path | None = None
+    ready: Path | None = None
 
     def of(self, name: str) -> Path:
         """The run of a config that comes along, as fig2a, or of a file."""
-        if self.given is not None and (self.given / name).is_dir():
-            return self.given / name
+        if self.ready is not None and (self.ready / name).is_dir():
+            return self.ready / name
         made = self.place / name
         if not made.exists():
             simulate(load(Path(name), {"seeds": self.seeds}), made)

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.files import whole_directory
 from freshkeeper.maintenance.settings.durations import to_unit
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.registry import find
-from freshkeeper.simulator.budget.beside import beside
+from freshkeeper.simulator.budget.cache_baselines import cache_baselines
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
 from freshkeeper.simulator.experiment.summary import of_seed
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step
@@ -68,7 +68,7 @@ def perform(job: Job, recorded: Callable[[Path], Trace] | None = None) -> Part:
     outcomes = [task.run(policy) for policy in setting.experiment.policies if handles(policy, setting)]
     bound, why = task.bound()
     numbers = {outcome.policy: _numbers(outcome) for outcome in outcomes}
-    part = Part(job.index, job.seed, numbers, bound, why, *beside(task))
+    part = Part(job.index, job.seed, numbers, bound, why, *cache_baselines(task))
     _write_part(job.place, task, outcomes, part)
     return part
 

@@ -33,7 +33,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Taken:
+class EvaluationCost:
     """What one evaluation took."""
 
     way: Way
@@ -83,23 +83,23 @@ def ways(experiment: FollowingExperiment) -> Iterator[Way]:
                     yield Way(Style(speaking, timing), history, cached)  # type: ignore[arg-type]
 
 
-def measured(experiment: FollowingExperiment, way: Way) -> list[Taken]:
+def measured(experiment: FollowingExperiment, way: Way) -> list[EvaluationCost]:
     """Every evaluation of one way."""
     end = START + (experiment.changes + 2) * experiment.lasts
     static, elements = trains(experiment.trains, experiment.lasts, end, START)
-    wire = InProcess()
+    pool = InProcess()
     data = AnnotatedData(static, elements, way.style, ADDRESS, way.history != "dropped")
-    wire.server = FragmentServer(data, lambda: wire.ms, "/trains")
-    client = FragmentsOverHttp(ADDRESS, pool=wire, wall=lambda: wire.ms / 1000, cached=way.cached)
+    pool.server = FragmentServer(data, lambda: pool.ms, "/trains")
+    client = FragmentsOverHttp(ADDRESS, pool=pool, wall=lambda: pool.ms / 1000, cached=way.cached)
     source = AnnotatedSource(client, way.style, keep=way.cached, holding=way.history == "now")
     following = Following(AnnotatedQuery([source], DEPARTURES), pauses=Pauses(skew=10))
-    found, before = list[Taken](), (0, 0, 0.0, time.process_time())
-    for delivered in following.run(wire.sleep):
-        now = wire.requests, wire.bytes, wire.served, time.process_time()
+    found, before = list[EvaluationCost](), (0, 0, 0.0, time.process_time())
+    for delivered in following.run(pool.sleep):
+        now = pool.requests, pool.bytes, pool.served, time.process_time()
         requests, sent, served, used = (a - b for a, b in zip(now, before, strict=True))
         pages = int(requests), sent / 1000
         spent = (used - served) * 1000, served * 1000
-        found.append(Taken(way, following.evaluations, len(delivered.rows), *pages, *spent))
+        found.append(EvaluationCost(way, following.evaluations, len(delivered.rows), *pages, *spent))
         before = now
         if following.evaluations == experiment.changes:
             break

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from freshkeeper.maintenance.journal.run_json import About
-from freshkeeper.simulator.following.annotation_ways import Taken, measured, ways
+from freshkeeper.simulator.following.annotation_ways import EvaluationCost, measured, ways
 from freshkeeper.simulator.following.following_config import FollowingExperiment
 from freshkeeper.simulator.following.following_report import write_report
 from freshkeeper.simulator.following.many_clients import Load, Sample, loads
@@ -12,7 +12,7 @@ from freshkeeper.simulator.following.many_clients import Load, Sample, loads
 
 def measure(experiment: FollowingExperiment, out: Path, command: str, tell: Callable[[str], None]) -> Path:
     """Measure all of it into a run directory; gives the page."""
-    found, asked, samples = list[Taken](), list[Load](), list[Sample]()
+    found, asked, samples = list[EvaluationCost](), list[Load](), list[Sample]()
     every = list(ways(experiment))
     for number, way in enumerate(every, 1):
         tell(f"ways to annotate: {number} of {len(every)}")

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from freshkeeper.maintenance.files import writing
-from freshkeeper.simulator.following.annotation_ways import Taken, Way
+from freshkeeper.simulator.following.annotation_ways import EvaluationCost, Way
 from freshkeeper.simulator.following.many_clients import Load, Sample
 from freshkeeper.simulator.report import charts, page
 from freshkeeper.simulator.report.styles import LIGHT
@@ -53,7 +53,12 @@ class Plot:
 
 
 def write_report(
-    out: Path, title: str, command: str, ways: Sequence[Taken], loads: Sequence[Load], samples: Sequence[Sample]
+    out: Path,
+    title: str,
+    command: str,
+    ways: Sequence[EvaluationCost],
+    loads: Sequence[Load],
+    samples: Sequence[Sample],
 ) -> Path:
     """All of it; gives the page."""
     tables = {"annotations": rows_of(ways), "clients": rows_of(loads), "clients-over-time": rows_of(samples)}
@@ -69,7 +74,7 @@ def write_report(
         return _write_page(out / "report.html", title, command, plots, later(ways))
 
 
-def rows_of(measured: Iterable[Taken | Load | Sample]) -> Rows:
+def rows_of(measured: Iterable[EvaluationCost | Load | Sample]) -> Rows:
     """As plain rows."""
     found = []
     for one in measured:
@@ -81,7 +86,7 @@ def rows_of(measured: Iterable[Taken | Load | Sample]) -> Rows:
     return found
 
 
-def later(ways: Sequence[Taken]) -> Rows:
+def later(ways: Sequence[EvaluationCost]) -> Rows:
     """What an evaluation takes of each way, the mean of the last ones."""
     found = []
     for way in dict.fromkeys(one.way for one in ways):
@@ -93,7 +98,7 @@ def later(ways: Sequence[Taken]) -> Rows:
     return found
 
 
-def _of_ways(ways: Sequence[Taken]) -> list[Plot]:
+def _of_ways(ways: Sequence[EvaluationCost]) -> list[Plot]:
     """Along the evaluations, as the paper's Figure 3; and the last ones with and without a cache."""
     plots = []
     for timing, history in dict.fromkeys((one.way.style.timing, one.way.history) for one in ways):

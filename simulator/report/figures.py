@@ -59,7 +59,7 @@ def _caption(drawn: Drawn, measure: Measure) -> str:
     over = f" Means over {seeds} seeds{bands}." if seeds > 1 else ""
     thinned = each > 1 and measure is not Measure.STALE
     captions = WHOLE if evaluations.counted.all() else CAPTIONS
-    wanted = measure is Measure.FRESHNESS and drawn.group.given_target is not None
+    wanted = measure is Measure.FRESHNESS and drawn.group.configured_target is not None
     over += " The dotted line is the target." if wanted else ""
     return captions[measure] + over + (f" Each point is the mean of up to {each} evaluations." if thinned else "")
 
@@ -83,7 +83,7 @@ def _view(drawn: Drawn, measure: Measure, setting: str, dates: bool) -> View | N
     paid = drawn.group.run.setting(setting).budget if measure is Measure.SPENT else None
     rules = {} if paid is None else {f"γ = {amount(paid)}": paid}
     share = measure is Measure.FRESHNESS
-    wanted = drawn.group.given_target if share else None
+    wanted = drawn.group.configured_target if share else None
     rules |= {} if wanted is None else {f"target {percent(wanted, 0)}": wanted}
     axis = charts.frame([*values, *rules.values()], zero=not share, cap=1.0 if share else inf)
     rows |= framed(last, ends, axis, rules)

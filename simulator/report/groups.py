@@ -45,7 +45,7 @@ class Group:
         return f"{case}, {KNOWLEDGE.get(self.knowledge, self.knowledge or 'knowledge not recorded')}"
 
     @property
-    def given_target(self) -> float | None:
+    def configured_target(self) -> float | None:
         """The freshness that the run was asked for."""
         given = self.run.about.config.get("target")
         return float(given) if isinstance(given, int | float) and 0 < given < 1 else None
@@ -53,7 +53,7 @@ class Group:
     @property
     def target(self) -> float:
         """The same, or a usual one."""
-        return self.given_target or USUAL_TARGET
+        return self.configured_target or USUAL_TARGET
 
     @cached_property
     def by_budget(self) -> "dict[float, Group]":

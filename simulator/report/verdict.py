@@ -38,7 +38,7 @@ def verdict(group: Group) -> Verdict:
     """What to say about a group, the most important first."""
     over_budget = [_overspent(group, policy) for policy in group.overspent]
     if not group.ranked:
-        return Verdict(_nobody(group), [], over_budget)
+        return Verdict(_no_winner(group), [], over_budget)
     told = _told(group)
     winner = told.ranked[0]
     sentences = [
@@ -100,7 +100,7 @@ def _audits(group: Group, winner: str) -> list[Markup]:
     return said
 
 
-def _nobody(group: Group) -> Markup:
+def _no_winner(group: Group) -> Markup:
     if any(score.freshness.mean >= 0 for score in group.scores.values()):
         return Markup("There is no winner: no policy kept within the budget in every setting.")
     return Markup("Freshness cannot be told: no evaluation that counts has answers.")

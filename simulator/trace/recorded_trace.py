@@ -173,7 +173,7 @@ ALL_CHANGES = "changes.parquet tells all changes."
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class RecordedTrace:
     """A trace, with the step and the number of its evaluations, their words, and what a reader has to know."""
 
     trace: Trace
@@ -210,7 +210,7 @@ class Journal:
         return found
 
 
-def recorded(place: Path, window: int, setting: str = "") -> Recorded:
+def recorded(place: Path, window: int, setting: str = "") -> RecordedTrace:
     """The trace of one setting of a journal, its first seed; `window` is the range in ms, which no table tells."""
     journal, notes = _one(place, setting)
     answers, evaluations = journal.answers(), journal.table("evaluations")
@@ -232,7 +232,7 @@ def recorded(place: Path, window: int, setting: str = "") -> Recorded:
             "the view lacked their lookup keys when they came, or the window is shorter."
         )
     words = {name: _word((evaluations or answers).data, name) for name in ("case", "knowledge")}
-    return Recorded(trace, step, (last - trace.t0) // step, words, notes)
+    return RecordedTrace(trace, step, (last - trace.t0) // step, words, notes)
 
 
 def changes_seen(place: Path) -> Table:

@@ -39,7 +39,7 @@ from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss
 from freshkeeper.maintenance.streams.live.server_sent_events import EventConnection
 from freshkeeper.maintenance.streams.opening import open_stream
-from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
 from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.simulator.experiment.experiment_config import load
 
@@ -215,14 +215,14 @@ def _over(stream: Stream) -> None:
 def lines(place: Path, following: Next) -> None:
     """Timestamped N-Quads."""
     for text in _inputs(following):
-        _over(TimedLines("s", partial(io.BytesIO, text), Mistakes(OnError.SKIP)))
+        _over(TimedLines("s", partial(io.BytesIO, text), ReadErrors(OnError.SKIP)))
 
 
 def columns(place: Path, following: Next) -> None:
     """The same as columns of ids."""
     dictionary = Dictionary()
     for text in _inputs(following):
-        lines = TimedLines("s", partial(io.BytesIO, text), Mistakes(OnError.SKIP))
+        lines = TimedLines("s", partial(io.BytesIO, text), ReadErrors(OnError.SKIP))
         _over(ColumnLines(lines, dictionary))
         dictionary.sweep()
 
@@ -231,7 +231,7 @@ def events(place: Path, following: Next) -> None:
     """The same as server-sent events."""
     for text in _inputs(following):
         feed = Feed(Line([EventConnection(_reader(text)) for _ in range(2)]), OnLoss.END)  # it is read twice
-        _over(FedLines("events", io.BytesIO, Mistakes(OnError.SKIP), feed=feed))
+        _over(FedLines("events", io.BytesIO, ReadErrors(OnError.SKIP), feed=feed))
 
 
 def _reader(text: bytes) -> io.BufferedReader:
@@ -247,7 +247,7 @@ def _file(name: str, **beside: str) -> Target:
         for text in _inputs(following):
             (place / name).write_bytes(text)
             with suppress(FreshkeeperError):
-                _over(open_stream(str(place / ("map.yaml" if beside else name)), Mistakes(OnError.SKIP)))
+                _over(open_stream(str(place / ("map.yaml" if beside else name)), ReadErrors(OnError.SKIP)))
 
     return target
 
@@ -258,7 +258,7 @@ def mappings(place: Path, following: Next) -> None:
     for text in _inputs(following):
         (place / "map.yaml").write_bytes(text)
         with suppress(FreshkeeperError):
-            _over(open_stream(str(place / "map.yaml"), Mistakes(OnError.SKIP)))
+            _over(open_stream(str(place / "map.yaml"), ReadErrors(OnError.SKIP)))
 
 
 def _graph(name: str) -> Target:

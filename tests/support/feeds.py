@@ -8,7 +8,7 @@ from typing import Any
 from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import Connection, Feed, LostError, OnLoss, Position, Received
 from freshkeeper.maintenance.streams.live.server_sent_events import EventConnection
-from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 
 
 @dataclass
@@ -56,12 +56,12 @@ class Line:
         return connection
 
 
-def events(source: BufferedIOBase, mistakes: Mistakes | None = None) -> FedLines:
+def events(source: BufferedIOBase, read_errors: ReadErrors | None = None) -> FedLines:
     """Server-sent events that end with their connection."""
     feed = Feed(Line([EventConnection(source)]), OnLoss.END)
-    return FedLines("events", io.BytesIO, mistakes or Mistakes(), feed=feed)
+    return FedLines("events", io.BytesIO, read_errors or ReadErrors(), feed=feed)
 
 
 def fed(address: Line, on_loss: OnLoss, **more: Any) -> FedLines:
     """Elements of an address, without waiting."""
-    return FedLines("there", io.BytesIO, Mistakes(), feed=Feed(address, on_loss, sleep=lambda _: None, **more))
+    return FedLines("there", io.BytesIO, ReadErrors(), feed=Feed(address, on_loss, sleep=lambda _: None, **more))

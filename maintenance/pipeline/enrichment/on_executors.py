@@ -291,8 +291,8 @@ def on_the_cluster(
         lay(edges, copies, shape.on, shards, cluster.place / "graph")
         policy, model = copy.deepcopy((ranked, settings.model))
         ledger = Ledger(settings.budget, overdraft=not policy.keeps_budget)
-        keeper = OnSpark(plan, ledger, Touched(model), cluster, once, staging, np.random.default_rng(settings.seed))
-        return State(Due(settings.window, settings.delay), keeper)
+        evaluator = OnSpark(plan, ledger, Touched(model), cluster, once, staging, np.random.default_rng(settings.seed))
+        return State(Due(settings.window, settings.delay), evaluator)
 
     def both(steps: Sequence[Step[Path]], batch: int) -> None:
         journal.write(steps, batch)

@@ -67,7 +67,7 @@ def arguments(tokens: Tokens, opening: int) -> int:
 
 
 @cache
-def mistake(name: str, count: int) -> tuple[str, str] | None:
+def wrong_call(name: str, count: int) -> tuple[str, str] | None:
     """What is wrong with calling this IRI with so many arguments, and what would be right."""
     if name in TAKES:
         counts, which = TAKES[name]

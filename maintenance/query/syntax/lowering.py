@@ -16,7 +16,7 @@ from freshkeeper.maintenance.query.model import (
     WindowKind,
 )
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
-from freshkeeper.maintenance.query.syntax.function_calls import TAKES, arguments, calls, mistake
+from freshkeeper.maintenance.query.syntax.function_calls import TAKES, arguments, calls, wrong_call
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, check_prefix, is_relative, name_of
 from freshkeeper.maintenance.query.syntax.rewrite import blocks
 from freshkeeper.maintenance.query.syntax.shell import WINDOW_NAME, Shell, read_shell
@@ -287,7 +287,7 @@ def check_calls(draft: Draft) -> None:
         place, name = token._replace(start=draft.source_map.origin(token.start)), _resolve(draft, token)
         if inside and name in TAKES:
             draft.cursor.fail(f"a SERVICE does not know {token.text}", "move it behind the SERVICE block", place)
-        if not inside and (wrong := mistake(name, arguments(tokens, index + 1))):
+        if not inside and (wrong := wrong_call(name, arguments(tokens, index + 1))):
             draft.cursor.fail(f"{token.text} {wrong[0]}", wrong[1], place)
 
 

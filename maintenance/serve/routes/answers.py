@@ -11,7 +11,7 @@ from starlette.websockets import WebSocket
 
 from freshkeeper.maintenance.serve.door import Door, wants
 from freshkeeper.maintenance.serve.listening import Listening
-from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Given, Role, operation
+from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Parameters, Role, operation
 from freshkeeper.maintenance.serve.problems import told
 from freshkeeper.maintenance.serve.security import PROTOCOL
 from freshkeeper.maintenance.settings.validation import validated
@@ -21,7 +21,7 @@ LET_GO = "you were too slow; ask again with the last instant that you have"
 GOING_AWAY, TOO_SLOW = 1001, 1013
 
 
-class After(Given):
+class After(Parameters):
     """Of which query, and from where on."""
 
     name: str = Field(description="what the query is called")
@@ -36,11 +36,11 @@ class After(Given):
 
 @operation("GET", "/queries/{name}/answers", gives={LINES: None, EVENTS: None},
            problems=[HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
-async def answers(door: Door, request: Request, given: After) -> Response:
+async def answers(door: Door, request: Request, parameters: After) -> Response:
     """What a query answers from now on, or after an instant, as lines of JSON or as server-sent events."""
-    one = door.service.queries.named(given.name)
+    one = door.service.queries.named(parameters.name)
     door.check_room()
-    listening = Listening(door.service.queries.answers, one.name, given.since)
+    listening = Listening(door.service.queries.answers, one.name, parameters.since)
     events = wants(request, EVENTS)
     body = _events(door, listening) if events else _lines(door, listening)
     return StreamingResponse(body, media_type=EVENTS if events else LINES, headers=KEPT)
@@ -75,14 +75,14 @@ async def socket(door: Door, websocket: WebSocket) -> None:
     """The same over a WebSocket: a message for each line, an empty one as a sign of life."""
     try:
         door.guard.check(websocket, Role.READ)
-        given = validated(After, {**websocket.query_params, **websocket.path_params})
-        one = door.service.queries.named(given.name)
+        parameters = validated(After, {**websocket.query_params, **websocket.path_params})
+        one = door.service.queries.named(parameters.name)
         door.check_room()
     except Exception as error:
         await websocket.send_denial_response(await told(websocket, error))
         return
     await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope["subprotocols"] else None)
-    listening = Listening(door.service.queries.answers, one.name, given.since)
+    listening = Listening(door.service.queries.answers, one.name, parameters.since)
     sending = asyncio.create_task(_messages(door, websocket, listening))
     try:
         while (await websocket.receive())["type"] != "websocket.disconnect":

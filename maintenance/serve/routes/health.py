@@ -10,17 +10,17 @@ from freshkeeper.maintenance.serve.routes.queries import Nothing
 
 
 @operation("GET", "/healthz", Role.ANYBODY)
-async def alive(door: Door, request: Request, given: Nothing) -> Response:
+async def alive(door: Door, request: Request, parameters: Nothing) -> Response:
     """Whether the thread that evaluates is there."""
-    del request, given
+    del request, parameters
     up = door.service.alive
     return json_response({"alive": up}, 200 if up else 503)
 
 
 @operation("GET", "/readyz", Role.ANYBODY)
-async def ready(door: Door, request: Request, given: Nothing) -> Response:
+async def ready(door: Door, request: Request, parameters: Nothing) -> Response:
     """Whether it takes elements, answers, reads its streams, and reaches the sources that its queries need."""
-    del request, given
+    del request, parameters
     service = door.service
     away = {name: link.failure or "not connected yet" for name, link in service.links.items() if not link.connected}
     left_alone = door.status.left_alone(service)
@@ -30,9 +30,9 @@ async def ready(door: Door, request: Request, given: Nothing) -> Response:
 
 
 @operation("GET", "/metrics", gives={"text/plain": None})
-async def metrics(door: Door, request: Request, given: Nothing) -> Response:
+async def metrics(door: Door, request: Request, parameters: Nothing) -> Response:
     """For Prometheus."""
-    del request, given
+    del request, parameters
     return Response(generate_latest(door.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -12,24 +12,24 @@ from starlette.responses import Response
 from freshkeeper.maintenance.query.parser import NAMES
 from freshkeeper.maintenance.run.query_set import NAME
 from freshkeeper.maintenance.serve.door import Door, json_response, kind_of, read_json, read_text
-from freshkeeper.maintenance.serve.operation import JSON, Given, operation
+from freshkeeper.maintenance.serve.operation import JSON, Parameters, operation
 from freshkeeper.maintenance.serve.registrations import Registered
 from freshkeeper.maintenance.settings.validation import validated
 
 NAMED = Field(description="what the query is called")
 
 
-class Nothing(Given):
+class Nothing(Parameters):
     """Nothing is to be said."""
 
 
-class Named(Given):
+class Named(Parameters):
     """Which query."""
 
     name: str = NAMED
 
 
-class TextOf(Given):
+class TextOf(Parameters):
     """What belongs to a query whose text is the body."""
 
     name: str = Field(default="", description="what it is called from now on, where the body is its text alone")
@@ -46,7 +46,7 @@ class NewQuery(BaseModel):
     dialect: str = Field(default="", description=f"{NAMES}; empty: as it looks")
 
 
-class QueryTold(BaseModel):
+class QueryStatus(BaseModel):
     """What is told of a query."""
 
     name: str
@@ -58,71 +58,71 @@ class QueryTold(BaseModel):
     failure: str | None = Field(default=None, description="why it ended")
 
 
-class QueriesTold(BaseModel):
+class QueriesStatus(BaseModel):
     """All of them."""
 
-    queries: list[QueryTold]
+    queries: list[QueryStatus]
 
 
-@operation("GET", "/queries", gives=QueriesTold)
-async def queries(door: Door, request: Request, given: Nothing) -> Response:
+@operation("GET", "/queries", gives=QueriesStatus)
+async def queries(door: Door, request: Request, parameters: Nothing) -> Response:
     """All queries that are registered."""
-    del request, given
+    del request, parameters
     return json_response({"queries": [told(door, one) for one in list(door.service.queries.all.values())]})
 
 
-@operation("POST", "/queries", status=HTTPStatus.CREATED, gives=QueryTold,
+@operation("POST", "/queries", status=HTTPStatus.CREATED, gives=QueryStatus,
            takes={JSON: NewQuery, "text/plain": None},
            problems=[HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
-async def register(door: Door, request: Request, given: TextOf) -> Response:
+async def register(door: Door, request: Request, parameters: TextOf) -> Response:
     """One query more: as {"name": ..., "query": ...}, or its text with ?name=..."""
     body = await door.body(request)
     if kind_of(request) == JSON:
         new = validated(NewQuery, read_json(body))
     else:
-        new = NewQuery(name=given.name, query=read_text(body), dialect=given.dialect)
+        new = NewQuery(name=parameters.name, query=read_text(body), dialect=parameters.dialect)
     one = await asyncio.to_thread(door.service.register, new.name, new.query, new.dialect)
     return json_response(told(door, one), HTTPStatus.CREATED, {"Location": f"/queries/{one.name}"})
 
 
-@operation("GET", "/queries/{name}", gives=QueryTold)
-async def query(door: Door, request: Request, given: Named) -> Response:
+@operation("GET", "/queries/{name}", gives=QueryStatus)
+async def query(door: Door, request: Request, parameters: Named) -> Response:
     """One of them."""
     del request
-    return json_response(told(door, door.service.queries.named(given.name)))
+    return json_response(told(door, door.service.queries.named(parameters.name)))
 
 
 @operation("GET", "/queries/{name}/explain")
-async def explain(door: Door, request: Request, given: Named) -> Response:
+async def explain(door: Door, request: Request, parameters: Named) -> Response:
     """What it means: its windows, how its SERVICE patterns split, and which evaluator runs it by which plan."""
     del request
-    service, one = door.service, door.service.queries.named(given.name)
+    service, one = door.service, door.service.queries.named(parameters.name)
     return json_response(await asyncio.to_thread(service.queries.explained, one))
 
 
 @operation("DELETE", "/queries/{name}", status=HTTPStatus.NO_CONTENT)
-async def delete(door: Door, request: Request, given: Named) -> Response:
+async def delete(door: Door, request: Request, parameters: Named) -> Response:
     """The query, its views and its answers are no more."""
     del request
-    return await _done(door.service.delete, given)
+    return await _done(door.service.delete, parameters)
 
 
 @operation("POST", "/queries/{name}/pause", status=HTTPStatus.NO_CONTENT)
-async def pause(door: Door, request: Request, given: Named) -> Response:
+async def pause(door: Door, request: Request, parameters: Named) -> Response:
     """It sees no elements for a while."""
     del request
-    return await _done(door.service.pause, given)
+    return await _done(door.service.pause, parameters)
 
 
 @operation("POST", "/queries/{name}/resume", status=HTTPStatus.NO_CONTENT)
-async def resume(door: Door, request: Request, given: Named) -> Response:
+async def resume(door: Door, request: Request, parameters: Named) -> Response:
     """It goes on with empty windows and the views that it had."""
     del request
-    return await _done(door.service.resume, given)
+    return await _done(door.service.resume, parameters)
 
 
-async def _done(what: Callable[[str], None], given: Named) -> Response:
-    await asyncio.to_thread(what, given.name)
+async def _done(what: Callable[[str], None], parameters: Named) -> Response:
+    await asyncio.to_thread(what, parameters.name)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 

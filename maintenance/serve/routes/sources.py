@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from freshkeeper.maintenance.journal.query_journal import TABLES
 from freshkeeper.maintenance.serve.door import Door, json_response, wants
-from freshkeeper.maintenance.serve.operation import LINES, Given, operation
+from freshkeeper.maintenance.serve.operation import LINES, Parameters, operation
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.routes.queries import Nothing
 from freshkeeper.maintenance.serve.service_status import CHECKED
@@ -26,13 +26,13 @@ PARQUET = "application/vnd.apache.parquet"
 BATCH = 1_000
 
 
-class SourceNamed(Given):
+class SourceNamed(Parameters):
     """Which source."""
 
     name: str = Field(description="the IRI of the source")
 
 
-class SourceTold(BaseModel):
+class SourceStatus(BaseModel):
     """One source."""
 
     name: str
@@ -50,79 +50,79 @@ class SourceTold(BaseModel):
     last_error: str | None
 
 
-class SourcesTold(BaseModel):
+class SourcesStatus(BaseModel):
     """All of them."""
 
-    sources: list[SourceTold]
+    sources: list[SourceStatus]
 
 
-class Checked(Given):
+class Checked(Parameters):
     """How many."""
 
     limit: int = Field(default=100, ge=1, le=CHECKED, description="the last so many")
 
 
-class AuditsTold(BaseModel):
+class AuditCounts(BaseModel):
     """Answers that were checked."""
 
     audits: list[dict[str, Any]]
 
 
-class TablesTold(BaseModel):
+class TablesList(BaseModel):
     """What a journal has."""
 
     tables: dict[str, int] = Field(description="the rows of each table")
 
 
-class Rows(Given):
+class Rows(Parameters):
     """Which rows of a journal."""
 
     table: str = Field(description=", ".join(TABLES))
     after: int | None = Field(default=None, description="those after this instant alone")
 
 
-@operation("GET", "/sources", gives=SourcesTold)
-async def sources(door: Door, request: Request, given: Nothing) -> Response:
+@operation("GET", "/sources", gives=SourcesStatus)
+async def sources(door: Door, request: Request, parameters: Nothing) -> Response:
     """All sources with their limits, their breaker and what they cost."""
-    del request, given
+    del request, parameters
     return json_response({"sources": [door.status.source(door.service, name) for name in door.service.queries.sources]})
 
 
-@operation("GET", "/sources/{name:path}", gives=SourceTold)
-async def source(door: Door, request: Request, given: SourceNamed) -> Response:
+@operation("GET", "/sources/{name:path}", gives=SourceStatus)
+async def source(door: Door, request: Request, parameters: SourceNamed) -> Response:
     """One of them."""
     del request
-    if given.name not in (known := door.service.queries.sources):
-        raise UnknownNameError("source", given.name, known)
-    return json_response(door.status.source(door.service, given.name))
+    if parameters.name not in (known := door.service.queries.sources):
+        raise UnknownNameError("source", parameters.name, known)
+    return json_response(door.status.source(door.service, parameters.name))
 
 
-@operation("GET", "/audits", gives=AuditsTold)
-async def audits(door: Door, request: Request, given: Checked) -> Response:
+@operation("GET", "/audits", gives=AuditCounts)
+async def audits(door: Door, request: Request, parameters: Checked) -> Response:
     """The last answers that were fetched again to check them: what they were made of, and whether it was fresh."""
     del request
-    return json_response({"audits": list(door.status.audits)[-given.limit :]})
+    return json_response({"audits": list(door.status.audits)[-parameters.limit :]})
 
 
-@operation("GET", "/journal", gives=TablesTold)
-async def journal(door: Door, request: Request, given: Nothing) -> Response:
+@operation("GET", "/journal", gives=TablesList)
+async def journal(door: Door, request: Request, parameters: Nothing) -> Response:
     """What the journal has."""
-    del request, given
+    del request, parameters
     read = _journal_of(door)
     return json_response({"tables": {name: (await asyncio.to_thread(read, name)).num_rows for name in TABLES}})
 
 
 @operation("GET", "/journal/{table}", gives={LINES: None, PARQUET: None})
-async def rows(door: Door, request: Request, given: Rows) -> Response:
+async def rows(door: Door, request: Request, parameters: Rows) -> Response:
     """The rows of one table as lines of JSON, or as a Parquet file with `Accept: application/vnd.apache.parquet`."""
-    found = await asyncio.to_thread(_journal_of(door), given.table)
-    if given.after is not None:
-        found = found.take(np.flatnonzero(found["t_ms"].to_numpy() > given.after))
+    found = await asyncio.to_thread(_journal_of(door), parameters.table)
+    if parameters.after is not None:
+        found = found.take(np.flatnonzero(found["t_ms"].to_numpy() > parameters.after))
     if not wants(request, PARQUET):
         return StreamingResponse(_lines(found), media_type=LINES)
     file = io.BytesIO()
     await asyncio.to_thread(parquet.write_table, found, file, compression="zstd")
-    named = {"Content-Disposition": f'attachment; filename="{given.table}.parquet"'}
+    named = {"Content-Disposition": f'attachment; filename="{parameters.table}.parquet"'}
     return Response(file.getvalue(), media_type=PARQUET, headers=named)
 
 

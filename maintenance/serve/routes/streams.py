@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from freshkeeper.maintenance.serve.door import Door, json_response, kind_of
-from freshkeeper.maintenance.serve.operation import Given, operation
+from freshkeeper.maintenance.serve.operation import Parameters, operation
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.push_formats import KINDS, as_lines
 from freshkeeper.maintenance.serve.routes.queries import Nothing
@@ -19,7 +19,7 @@ from freshkeeper.policies.errors import UnknownNameError
 NOW = "now"
 
 
-class Pushed(Given):
+class Pushed(Parameters):
     """Onto which stream, and who says so."""
 
     name: str = Field(description="the IRI of the stream")
@@ -60,13 +60,13 @@ class Pushed(Given):
         return producer, int(number or 0)
 
 
-class Taken(BaseModel):
+class Receipt(BaseModel):
     """What was taken."""
 
     elements: int = Field(description="how many; 0 where they had been taken before")
 
 
-class StreamsTold(BaseModel):
+class StreamsStatus(BaseModel):
     """The streams together."""
 
     streams: list[str]
@@ -76,18 +76,18 @@ class StreamsTold(BaseModel):
     listeners: int
 
 
-@operation("GET", "/streams", gives=StreamsTold)
-async def streams(door: Door, request: Request, given: Nothing) -> Response:
+@operation("GET", "/streams", gives=StreamsStatus)
+async def streams(door: Door, request: Request, parameters: Nothing) -> Response:
     """What may be pushed, and how far time is."""
-    del request, given
+    del request, parameters
     service = door.service
     told = {"streams": list(service.streams), "watermark": service.watermark, "late": service.late}
     return json_response(told | {"waiting_bytes": service.waiting, "listeners": len(door.listeners)})
 
 
-@operation("POST", "/streams/{name:path}", status=HTTPStatus.ACCEPTED, gives=Taken, takes=dict.fromkeys(KINDS),
+@operation("POST", "/streams/{name:path}", status=HTTPStatus.ACCEPTED, gives=Receipt, takes=dict.fromkeys(KINDS),
            problems=[HTTPStatus.TOO_MANY_REQUESTS])  # fmt: skip
-async def push(door: Door, request: Request, given: Pushed) -> Response:
+async def push(door: Door, request: Request, parameters: Pushed) -> Response:
     """Elements of a stream; when this is acknowledged they are kept.
 
     Lines of milliseconds, a tab and a statement; graphs with prov:generatedAtTime; rows, by the mapping of the stream.
@@ -98,16 +98,16 @@ async def push(door: Door, request: Request, given: Pushed) -> Response:
             f"{kind or 'no Content-Type'} is not taken: send lines of milliseconds, a tab and a statement as "
             f"application/n-quads, or one of {', '.join(KINDS)}",
         )
-    if given.name not in door.streams:
-        raise UnknownNameError("stream", given.name, door.streams)
+    if parameters.name not in door.streams:
+        raise UnknownNameError("stream", parameters.name, door.streams)
     body = await door.body(request)
-    count = await asyncio.to_thread(_pushed, door, kind, body, given)
+    count = await asyncio.to_thread(_pushed, door, kind, body, parameters)
     return json_response({"elements": count}, HTTPStatus.ACCEPTED)
 
 
-def _pushed(door: Door, kind: str, body: bytes, given: Pushed) -> int:
-    lines = as_lines(kind, body, given.instant, given.name, door.streams[given.name])
-    return door.service.push(given.name, lines, *given.sent)
+def _pushed(door: Door, kind: str, body: bytes, parameters: Pushed) -> int:
+    lines = as_lines(kind, body, parameters.instant, parameters.name, door.streams[parameters.name])
+    return door.service.push(parameters.name, lines, *parameters.sent)
 
 
 OPERATIONS = [streams, push]

@@ -10,13 +10,13 @@ from starlette.responses import Response
 from freshkeeper.maintenance.run.run_config import Duration
 from freshkeeper.maintenance.serve.door import Door, json_response
 from freshkeeper.maintenance.serve.look_up import UnknownKeyError, tag_of
-from freshkeeper.maintenance.serve.operation import Given, Role, operation
+from freshkeeper.maintenance.serve.operation import Parameters, Role, operation
 
 MOST = 60_000
 """Milliseconds that a look-up may wait."""
 
 
-class KeyOf(Given):
+class KeyOf(Parameters):
     """Which key of which source."""
 
     address: str = Field(
@@ -58,22 +58,24 @@ class LookedUp(BaseModel):
 
 
 @operation("GET", "/views/{address:path}", gives=LookedUp, problems=[HTTPStatus.NOT_MODIFIED])
-async def look_up(door: Door, request: Request, given: KeyOf) -> Response:
+async def look_up(door: Door, request: Request, parameters: KeyOf) -> Response:
     """What views hold of a key: its rows, how old they are, how likely fresh, and whether a refresh is under way.
 
     A lookup key has the rows of all cached entries that it needs, a cached entry its own. Keys are IRIs or literals as
     N-Triples writes them, or bare; keys of several terms have spaces between them. `Age` is that of the oldest.
     What no window has asked for is not fetched: queries say what a view holds.
     """
-    source, key = _parted(door, given.address)
+    source, key = _parted(door, parameters.address)
     fetched = None
-    if given.fetch is not None:
+    if parameters.fetch is not None:
         door.guard.check(request, Role.WRITE)
-        fetched = await door.look_ups.fetch(door.service.queries, source, key, given.query, given.fetch / 1000)
-    views = door.look_ups.find(door.service.queries, source, key, given.query)
+        fetched = await door.look_ups.fetch(
+            door.service.queries, source, key, parameters.query, parameters.fetch / 1000
+        )
+    views = door.look_ups.find(door.service.queries, source, key, parameters.query)
     age = max(entry["age_ms"] for view in views for entry in view["entries"])
     headers = {"Age": str(age // 1000), "ETag": (tag := tag_of(views)), "Cache-Control": "no-cache"}
-    if tag in (each.strip() for each in given.known.split(",")) or given.known.strip() == "*":
+    if tag in (each.strip() for each in parameters.known.split(",")) or parameters.known.strip() == "*":
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return json_response({"source": source, "key": key, "views": views, "fetched": fetched}, headers=headers)
 

@@ -94,18 +94,18 @@ class KafkaAddress:
         """Whether there are brokers, a topic, and the library."""
         import confluent_kafka  # noqa: F401
 
-        KafkaPlace.of(self.url, self._given()["properties"])
+        KafkaPlace.of(self.url, self._options()["properties"])
 
     def connect(self, position: Position) -> "KafkaConnection":
         """A member of the group; partitions go on where `position` says, others where the group was."""
         from confluent_kafka import Consumer, KafkaException
 
-        given = self._given()
-        place = KafkaPlace.of(self.url, given["properties"])
-        own = {"enable.auto.commit": False, "enable.auto.offset.store": False, "auto.offset.reset": given["start"]}
-        connection = KafkaConnection(place.topic, dict(position), given["start"] == "latest")
+        options = self._options()
+        place = KafkaPlace.of(self.url, options["properties"])
+        own = {"enable.auto.commit": False, "enable.auto.offset.store": False, "auto.offset.reset": options["start"]}
+        connection = KafkaConnection(place.topic, dict(position), options["start"] == "latest")
         try:
-            consumer = Consumer(place.settings(**own, **{"group.id": given["group"], "error_cb": connection.failed}))
+            consumer = Consumer(place.settings(**own, **{"group.id": options["group"], "error_cb": connection.failed}))
         except (KafkaException, TypeError, ValueError) as error:
             raise ConfigError(f"the stream {self.name}: {said(error)}") from None
         try:
@@ -116,11 +116,11 @@ class KafkaAddress:
             raise
         return connection
 
-    def _given(self) -> dict[str, str]:
-        given = options_of(self.url, HOW, group="freshkeeper", start="earliest", properties="")
-        if given["start"] not in STARTS:
-            raise ConfigError(f"the stream {self.name}: start={given['start']}: it is earliest or latest")
-        return given
+    def _options(self) -> dict[str, str]:
+        options = options_of(self.url, HOW, group="freshkeeper", start="earliest", properties="")
+        if options["start"] not in STARTS:
+            raise ConfigError(f"the stream {self.name}: start={options['start']}: it is earliest or latest")
+        return options
 
 
 def check_topic(client: Any, topic: str, who: str) -> None:

@@ -41,19 +41,19 @@ class RedisAddress:
     def check(self) -> None:
         """Whether there is a key, and the library."""
         self._client().close()
-        self._given()
+        self._options()
 
     def connect(self, position: Position) -> "RedisConnection":
         """After the last entry that came, or as the address says."""
         from redis.exceptions import RedisError, ResponseError
 
-        client, given = self._client(), self._given()
-        key = given["stream"]
+        client, options = self._client(), self._options()
+        key = options["stream"]
         try:
             client.ping()
             last = str(position.get(key, ""))
             gap = _gap(client, key, last) if last else ""
-            return RedisConnection(client, key, last or _begin(client, key, given["start"]), gap)
+            return RedisConnection(client, key, last or _begin(client, key, options["start"]), gap)
         except ResponseError as error:
             raise ConfigError(f"the stream {self.name}: {error}") from None
         except RedisError as error:
@@ -67,11 +67,11 @@ class RedisAddress:
         except ValueError as error:
             raise ConfigError(f"the stream {self.name} is no address: {error}; {HOW}") from None
 
-    def _given(self) -> dict[str, str]:
-        given = options_of(self.url, HOW, stream=None, start="earliest")
-        if given["start"] not in ("earliest", "latest"):
-            raise ConfigError(f"the stream {self.name}: start={given['start']}: it is earliest or latest")
-        return given
+    def _options(self) -> dict[str, str]:
+        options = options_of(self.url, HOW, stream=None, start="earliest")
+        if options["start"] not in ("earliest", "latest"):
+            raise ConfigError(f"the stream {self.name}: start={options['start']}: it is earliest or latest")
+        return options
 
 
 @dataclass(eq=False)

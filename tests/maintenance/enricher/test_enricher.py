@@ -256,7 +256,7 @@ def test_what_is_held_stays_when_it_is_closed(make: Callable[..., Enricher]) -> 
 def test_settings_are_pickled_and_rows_are_not() -> None:
     enricher = Enricher(dict.fromkeys, "5/s", horizon="1h", background=False)
     other = pickle.loads(pickle.dumps(enricher))
-    assert other.given() == enricher.given()
+    assert other.settings() == enricher.settings()
     other.close()
     enricher.close()
 

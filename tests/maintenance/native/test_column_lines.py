@@ -25,7 +25,7 @@ from freshkeeper.maintenance.streams.batch import DEFAULT, Stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, OnError, ReadErrors, TimedLines
 
 Seen = tuple[list[tuple[int, ox.Triple]], list[str], str]
 GRAPH = ox.NamedNode("http://e/w")
@@ -156,7 +156,7 @@ def seen(
     """The elements of a text, what was told, and the error that ended it."""
     heard: list[str] = []
     found: list[tuple[int, ox.Triple]] = []
-    stream = TimedLines("s", lambda: Pieces(text, size), Mistakes(policy, tell=heard.append), Steps(), graph)
+    stream = TimedLines("s", lambda: Pieces(text, size), ReadErrors(policy, tell=heard.append), Steps(), graph)
     try:
         for batch in read(stream).batches():
             found += zip(map(int, batch.times), [quad.triple for quad in stored_quads(batch.quads)], strict=True)

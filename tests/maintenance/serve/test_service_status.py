@@ -24,7 +24,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 def test_a_track_keeps_the_last_rows_alone() -> None:
-    track = Track(["t", "n"], kept=3)
+    track = Track(["t", "n"], capacity=3)
     for n in range(5):
         track.add(n, n * n)
     assert track.columns(9) == {"t": [2, 3, 4], "n": [4, 9, 16]}

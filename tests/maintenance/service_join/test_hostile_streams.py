@@ -26,7 +26,7 @@ from freshkeeper.maintenance.state.term_text import decode, encode
 from freshkeeper.maintenance.streams.opening import open_stream
 from freshkeeper.maintenance.streams.steps import LONGEST_GAP, Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, OnError, ReadErrors, TimedLines
 from freshkeeper.policies.errors import InputError
 
 E = "http://e/"
@@ -88,8 +88,8 @@ def test_a_line_without_an_end_is_one_element_lost(data: str) -> None:
     bad = f"{data}3\t".encode() + b"x" * 3 * LONGEST_LINE + b"\n"
     source = io.BufferedReader(io.BytesIO(text + bad + text.replace(b"1\t", b"4\t")))
     heard: list[str] = []
-    mistakes = Mistakes(OnError.SKIP, tell=heard.append)
-    stream = events(source, mistakes) if data else TimedLines("s", lambda: source, mistakes)
+    read_errors = ReadErrors(OnError.SKIP, tell=heard.append)
+    stream = events(source, read_errors) if data else TimedLines("s", lambda: source, read_errors)
     assert [at for batch in stream.batches() for at in batch.times] == [1, 2, 4, 2]
     assert len(heard) == 1
     assert f"longer than {LONGEST_LINE} bytes" in heard[0]
@@ -101,7 +101,7 @@ def test_documents_and_graphs_that_are_nested_too_deep_are_said_so(tmp_path: Pat
     (tmp_path / "g.ttl").write_text(f"<http://e/a> <http://e/b> {nested(5_000)} .")
     for name in ("s.trig", "s.jsonld"):
         with pytest.raises(StreamError, match="nested deeper than 100 levels"):
-            list(open_stream(str(tmp_path / name), Mistakes()).batches())
+            list(open_stream(str(tmp_path / name), ReadErrors()).batches())
     with pytest.raises(InputError, match="nested deeper than 100 levels"):
         session(tmp_path, line(1), default=str(tmp_path / "g.ttl"))
 
@@ -168,9 +168,9 @@ def test_times_of_tables_documents_and_programs_are_bounded_too(far: int, tmp_pa
         "data: s.jsonl\ntime: at\ntriples: [{subject: 'urn:a', predicate: 'urn:b', object: '{at}'}]"
     )
     (tmp_path / "s.jsonl").write_text(f'{{"at": 1}}\n{{"at": {far}}}\n{{"at": 2}}\n')
-    mistakes = Mistakes(OnError.SKIP)
-    assert [at for b in open_stream(str(tmp_path / "map.yaml"), mistakes).batches() for at in b.times] == [1, 2]
-    assert mistakes.count == 1
+    read_errors = ReadErrors(OnError.SKIP)
+    assert [at for b in open_stream(str(tmp_path / "map.yaml"), read_errors).batches() for at in b.times] == [1, 2]
+    assert read_errors.count == 1
     triple = Triple(NamedNode(f"{E}a"), NamedNode(f"{E}p"), Literal(1))
     with pytest.raises(InputError, match=f"{far} is"):
         list(run(build(parse(QUERY)), {f"{E}s": [(1, triple), (far, triple)]}))
@@ -182,9 +182,9 @@ def test_graphs_are_judged_in_the_order_of_their_times(tmp_path: Path) -> None:
         '<urn:g{0}> <http://www.w3.org/ns/prov#generatedAtTime> "{1}T00:00:00Z" . <urn:g{0}> {{ <urn:a> <urn:b> {0} }} '
     )
     (tmp_path / "s.trig").write_text("".join(made.format(n, date) for n, date in enumerate(dates)))
-    mistakes = Mistakes(OnError.SKIP)
-    (batch,) = open_stream(str(tmp_path / "s.trig"), mistakes).batches()
-    assert ([text_of(quad.object) for quad in batch.quads], mistakes.count) == (["0", "2", "1"], 1)
+    read_errors = ReadErrors(OnError.SKIP)
+    (batch,) = open_stream(str(tmp_path / "s.trig"), read_errors).batches()
+    assert ([text_of(quad.object) for quad in batch.quads], read_errors.count) == (["0", "2", "1"], 1)
 
 
 @pytest.mark.parametrize("drain", [False, True])

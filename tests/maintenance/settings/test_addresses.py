@@ -18,7 +18,7 @@ from pyarrow import parquet
 from freshkeeper.maintenance.settings.addresses import MASK, secrets_in, shown
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
-from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 from freshkeeper.policies.errors import ConfigError, InputError
 
 E = "http://example.org/"
@@ -132,10 +132,10 @@ def test_a_stream_gets_user_and_password_of_its_address_and_nobody_else_does(
     other, asked = site(lambda *_: (200, {"Content-Type": "text/event-stream"}, b""))
     first, _ = site(events)
     ends = Reception(OnLoss.END)
-    (batch,) = open_stream(f"http://ann:p%40ss@{first}/s", Mistakes(), reception=ends).batches()
+    (batch,) = open_stream(f"http://ann:p%40ss@{first}/s", ReadErrors(), reception=ends).batches()
     assert batch.times == [1000, 2000, 3000]
     moving, moved = site(lambda *_: (302, {"Location": f"http://{other}/s"}, b""))
-    assert list(open_stream(f"http://ann:p%40ss@{moving}/s", Mistakes(), reception=ends).batches()) == []
+    assert list(open_stream(f"http://ann:p%40ss@{moving}/s", ReadErrors(), reception=ends).batches()) == []
     assert moved[0][1]["Authorization"]
     assert asked[0][1]["Authorization"] is None
 
@@ -145,10 +145,10 @@ def test_a_stream_gets_user_and_password_of_its_address_and_nobody_else_does(
 )
 def test_a_stream_that_cannot_be_reached_is_an_error_without_its_password(address: str) -> None:
     with pytest.raises(InputError, match=r"the stream http://.* cannot be reached") as refused:
-        list(open_stream(address, Mistakes()).batches())
+        list(open_stream(address, ReadErrors()).batches())
     assert "s3cret" not in str(refused.value)
     with pytest.raises(ConfigError, match="no port") as wrong:
-        list(open_stream("tcp://ann:s3cret@host", Mistakes()).batches())
+        list(open_stream("tcp://ann:s3cret@host", ReadErrors()).batches())
     assert "s3cret" not in str(wrong.value)
 
 

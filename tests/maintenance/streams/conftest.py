@@ -8,7 +8,7 @@ import pytest
 from freshkeeper.maintenance.native.column_lines import ColumnLines
 from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Stream
-from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
 
 LINES = (
     '1\t<http://e/a> <http://e/p> "x\\ty" .\n2\t<http://e/b> <http://e/p> _:n .\n'
@@ -46,7 +46,7 @@ def lines(request: pytest.FixtureRequest) -> Callable[..., TimedLines | ColumnLi
 
     def made(text: str, policy: OnError = OnError.FAIL, heard: list[str] | None = None) -> TimedLines | ColumnLines:
         tell = (heard if heard is not None else []).append
-        stream = TimedLines("cars.nq", lambda: io.BytesIO(text.encode()), Mistakes(policy, tell=tell))
+        stream = TimedLines("cars.nq", lambda: io.BytesIO(text.encode()), ReadErrors(policy, tell=tell))
         return stream if request.param == "quads" else ColumnLines(stream, Dictionary())
 
     return made

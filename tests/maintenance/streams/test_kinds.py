@@ -26,7 +26,7 @@ from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
 from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, OnError, ReadErrors, TimedLines
 from freshkeeper.policies.errors import ConfigError, InputError
 
 TRIG = """PREFIX : <http://e/> PREFIX prov: <http://www.w3.org/ns/prov#> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>
@@ -52,17 +52,17 @@ def test_the_graphs_of_trig_and_jsonld_come_at_the_time_they_were_generated(
     path.write_text(TRIG + ":g1 prov:wasAttributedTo :sensor .")
     wanted = [(1000, "a b"), (2000, "b c"), (2000, "b d")]
     wanted = [(at, " ".join(f"<http://e/{name}>" for name in names.split())) for at, names in wanted]
-    assert read(open_stream(str(path), Mistakes())) == wanted
+    assert read(open_stream(str(path), ReadErrors())) == wanted
     quads = list(ox.parse(path=str(path)))
     ox.serialize(quads, tmp_path / "cars.jsonld", format=ox.RdfFormat.JSON_LD)
-    assert sorted(read(open_stream(str(tmp_path / "cars.jsonld"), Mistakes()))) == wanted
+    assert sorted(read(open_stream(str(tmp_path / "cars.jsonld"), ReadErrors()))) == wanted
 
 
 def test_a_graph_loses_nothing_but_the_triple_that_dates_it(
     tmp_path: Path, read: Callable[[Stream], list[tuple[int, str]]]
 ) -> None:
     (tmp_path / "cars.trig").write_text(TRIG.replace(":a :p", ':b prov:generatedAtTime "long ago" . :a :p'))
-    found = read(open_stream(str(tmp_path / "cars.trig"), Mistakes()))
+    found = read(open_stream(str(tmp_path / "cars.trig"), ReadErrors()))
     assert sorted(found)[:2] == [(1000, "<http://e/a> <http://e/b>"), (1000, '<http://e/b> "long ago"')]
 
 
@@ -85,10 +85,10 @@ def test_what_has_no_time_in_a_document_is_told_once_with_its_place(
 ) -> None:
     (tmp_path / "cars.trig").write_text(text)
     with pytest.raises(StreamError, match=rf"cars\.trig, {says}"):
-        read(open_stream(str(tmp_path / "cars.trig"), Mistakes()))
-    mistakes = Mistakes(OnError.SKIP)
-    kept = read(open_stream(str(tmp_path / "cars.trig"), mistakes))
-    assert (mistakes.count, bool(kept)) == (1, "line" not in says)
+        read(open_stream(str(tmp_path / "cars.trig"), ReadErrors()))
+    read_errors = ReadErrors(OnError.SKIP)
+    kept = read(open_stream(str(tmp_path / "cars.trig"), read_errors))
+    assert (read_errors.count, bool(kept)) == (1, "line" not in says)
 
 
 @pytest.mark.parametrize("name", ["rides.csv", "rides.jsonl"])
@@ -99,7 +99,7 @@ def test_csv_and_json_lines_become_triples_by_a_mapping(
     rows = [{"at": 1000, "id": 1, "km": 2.5, "driver": "a b"}, {"at": 2000, "id": 2, "km": 3}]
     (tmp_path / "rides.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "map.yaml").write_text(MAPPING.format(name))
-    assert read(open_stream(str(tmp_path / "map.yaml"), Mistakes())) == [
+    assert read(open_stream(str(tmp_path / "map.yaml"), ReadErrors())) == [
         (1000, f'<http://e/ride/1> "2.5"{DOUBLE}'),
         (1000, "<http://e/ride/1> <http://e/a%20b>"),
         (2000, f'<http://e/ride/2> "3"{DOUBLE}'),
@@ -112,10 +112,10 @@ def test_a_row_that_is_none_and_a_mapping_that_is_none_are_errors(
     (tmp_path / "rides.csv").write_text("at,id,km,driver\n1000,1,2.5,a\nsoon,2,3,\n")
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.csv"))
     with pytest.raises(StreamError, match=r"rides.csv, line 3: soon is no instant"):
-        read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))
+        read(open_stream(str(tmp_path / "map.yaml"), ReadErrors()))
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.csv").replace("time:", "tiem:"))
     with pytest.raises(ConfigError, match="unknown key tiem; did you mean 'time'"):
-        open_stream(str(tmp_path / "map.yaml"), Mistakes())
+        open_stream(str(tmp_path / "map.yaml"), ReadErrors())
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_row_with_more_than_the_mapping_can_say_is_told_with_its_line(
     (tmp_path / name).write_text(f"{head}{row}\n")
     (tmp_path / "map.yaml").write_text(MAPPING.format(name))
     with pytest.raises(StreamError, match=rf"{name}, line 3: {says}"):
-        read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))
+        read(open_stream(str(tmp_path / "map.yaml"), ReadErrors()))
 
 
 def test_json_values_are_written_as_in_json_and_not_as_in_python(
@@ -145,7 +145,7 @@ def test_json_values_are_written_as_in_json_and_not_as_in_python(
     rows = "".join(f'{{"at": {n}, "id": 1, "km": {written}}}\n' for n, written in enumerate(numbers))
     (tmp_path / "rides.jsonl").write_text(rows)
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.jsonl"))
-    found = [text.split('"')[1] for _, text in read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))]
+    found = [text.split('"')[1] for _, text in read(open_stream(str(tmp_path / "map.yaml"), ReadErrors()))]
     assert found == numbers[:5]
 
 
@@ -163,7 +163,7 @@ def test_a_mapping_that_fits_no_row_is_one_error_before_any_is_read(
 ) -> None:
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.csv").replace(right, wrong))
     with pytest.raises(ConfigError, match=rf"map\.yaml: {says}"):
-        open_stream(str(tmp_path / "map.yaml"), Mistakes(OnError.SKIP))
+        open_stream(str(tmp_path / "map.yaml"), ReadErrors(OnError.SKIP))
 
 
 def test_rows_that_are_no_objects_and_files_that_are_no_text_are_told(
@@ -172,10 +172,10 @@ def test_rows_that_are_no_objects_and_files_that_are_no_text_are_told(
     (tmp_path / "map.yaml").write_text(MAPPING.format("rides.jsonl"))
     (tmp_path / "rides.jsonl").write_text('{"at": 1000, "id": 1, "km": 2.5}\n\n[1000]\n')
     with pytest.raises(StreamError, match=r"rides.jsonl, line 3: \[1000\] is no JSON object"):
-        read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))
+        read(open_stream(str(tmp_path / "map.yaml"), ReadErrors()))
     (tmp_path / "rides.jsonl").write_bytes(b'{"at": "\xff"}')
     with pytest.raises(InputError, match=r"rides.jsonl is no table in UTF-8"):
-        read(open_stream(str(tmp_path / "map.yaml"), Mistakes()))
+        read(open_stream(str(tmp_path / "map.yaml"), ReadErrors()))
 
 
 def test_a_directory_is_read_by_name_and_goes_on_with_files_that_come(
@@ -185,7 +185,7 @@ def test_a_directory_is_read_by_name_and_goes_on_with_files_that_come(
     (tmp_path / "b.nq").write_text(second)
     (tmp_path / "a.nq").write_text(first)
     (tmp_path / ".c.nq").write_text("half a li")
-    assert read(open_stream(str(tmp_path), Mistakes())) == expected[:2]
+    assert read(open_stream(str(tmp_path), ReadErrors())) == expected[:2]
     waits = iter([True, False])
 
     def wait() -> bool:
@@ -207,7 +207,7 @@ def test_a_tcp_source_is_read_to_its_end(
     with socket.create_server(("127.0.0.1", 0)) as server:
         sender = threading.Thread(target=send)
         sender.start()
-        assert read(open_stream(f"tcp://127.0.0.1:{server.getsockname()[1]}", Mistakes(), reception=ENDS)) == expected
+        assert read(open_stream(f"tcp://127.0.0.1:{server.getsockname()[1]}", ReadErrors(), reception=ENDS)) == expected
         sender.join()
 
 
@@ -224,7 +224,7 @@ def test_a_connection_that_breaks_off_is_an_error_of_ours(
         sender = threading.Thread(target=send)
         sender.start()
         connection = socket.create_connection(server.getsockname())
-        stream = TimedLines("tcp://there", lambda: connection.makefile("rb"), Mistakes())
+        stream = TimedLines("tcp://there", lambda: connection.makefile("rb"), ReadErrors())
         connection.sendall(b"go")
         sender.join()
         with connection, pytest.raises(InputError, match=r"the stream tcp://there broke off: .*reset"):
@@ -272,7 +272,7 @@ def test_server_sent_events_are_read_to_their_end(
 ) -> None:
     events = [f"data: {line}\n: comment\nevent: triple\n\n" for line in three.splitlines()]
     body = (start + "".join(events).replace("\n", end)).encode()
-    assert read(open_stream(sending(body), Mistakes(), reception=ENDS)) == expected
+    assert read(open_stream(sending(body), ReadErrors(), reception=ENDS)) == expected
 
 
 class Cut(io.BytesIO):
@@ -299,7 +299,7 @@ def test_a_page_that_is_no_stream_of_events_is_one_error_and_no_empty_stream(
     sending: Callable[..., str], read: Callable[[Stream], list[tuple[int, str]]], kind: str | None, called: str
 ) -> None:
     with pytest.raises(InputError, match=rf"http://.*/ sends {called}, and events are text/event-stream"):
-        read(open_stream(sending(b"<html>", kind), Mistakes(OnError.SKIP)))
+        read(open_stream(sending(b"<html>", kind), ReadErrors(OnError.SKIP)))
 
 
 def test_an_event_without_an_end_is_an_error_and_not_read_for_ever(
@@ -314,9 +314,9 @@ def test_an_address_without_a_port_and_a_file_of_no_kind_say_what_would_be_right
     read: Callable[[Stream], list[tuple[int, str]]],
 ) -> None:
     with pytest.raises(ConfigError, match="write tcp://host:port"):
-        read(open_stream("tcp://localhost", Mistakes()))
+        read(open_stream("tcp://localhost", ReadErrors()))
     with pytest.raises(ConfigError, match=r"there is no stream cars\.xyz"):
-        open_stream("cars.xyz", Mistakes())
+        open_stream("cars.xyz", ReadErrors())
 
 
 def test_a_pace_hands_elements_on_when_they_are_due() -> None:

@@ -15,7 +15,7 @@ from freshkeeper.maintenance.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Batch, Stream
 from freshkeeper.maintenance.streams.event_order import NEVER, Order
 from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.maintenance.streams.timed_lines import Mistakes, OnError, TimedLines
+from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
 
 
 def test_timestamped_nquads_keep_blank_nodes_and_lose_graphs(
@@ -78,7 +78,7 @@ def test_a_malformed_line_is_fatal_or_skipped_and_told_with_its_place(
 
 @given(st.binary(max_size=60))
 def test_whatever_a_line_holds_it_is_an_element_or_an_error_of_ours(text: bytes) -> None:
-    stream = TimedLines("x", lambda: io.BytesIO(b"1\t" + text), Mistakes(OnError.SKIP))
+    stream = TimedLines("x", lambda: io.BytesIO(b"1\t" + text), ReadErrors(OnError.SKIP))
     for batch in stream.batches():
         assert len(batch.times) == len(batch.quads)
 

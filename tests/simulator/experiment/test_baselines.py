@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from freshkeeper.simulator.budget import beside
+from freshkeeper.simulator.budget import cache_baselines as module
 from freshkeeper.simulator.budget.cache_reads import Reads
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.experiment.baselines import Baseline, read_baselines
@@ -117,17 +117,20 @@ def test_named_as_policies_they_are_marked_and_have_no_part_of_the_bound(tmp_pat
 
 def test_where_they_cannot_be_worked_out_it_is_said_why(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = task_of(resolve({"workload": SMALL, "evaluations": 5, "remote": {"latency_ms": 100}}), 0, 0)
-    assert beside.beside(slow) == ([], "they are worked out only for a source that answers at once and never fails")
+    assert module.cache_baselines(slow) == (
+        [],
+        "they are worked out only for a source that answers at once and never fails",
+    )
     quick = task_of(resolve({"workload": SMALL, "evaluations": 5}), 0, 0)
-    monkeypatch.setattr(beside, "MOST_READ", 10)
-    assert beside.beside(quick)[0] == []
-    assert "--policy ttl,refresh-ahead" in beside.beside(quick)[1]
+    monkeypatch.setattr(module, "MOST_READ", 10)
+    assert module.cache_baselines(quick)[0] == []
+    assert "--policy ttl,refresh-ahead" in module.cache_baselines(quick)[1]
 
 
 def test_what_would_take_long_is_never_guessed_too_small() -> None:
     for window in (1000, 4000, 9000):
         task = task_of(resolve({"workload": SMALL, "evaluations": 30, "window": window}), 0, 1)
-        assert sum(read.sr.size for read in Reads.of(task).each) <= beside.most_read(task)
+        assert sum(read.sr.size for read in Reads.of(task).each) <= module.most_read(task)
 
 
 def test_what_is_damaged_is_left_aside(tmp_path: Path) -> None:

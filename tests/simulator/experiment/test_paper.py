@@ -43,7 +43,7 @@ def test_a_run_that_is_there_is_taken_and_another_is_made_once(
 ) -> None:
     (tmp_path / "tiny").write_text("workload: {edges: 60}\nevaluations: 5\npolicies: [lru]\n")
     monkeypatch.chdir(tmp_path)
-    runs = Runs(tmp_path / "made", seeds=1, given=run.parent)
+    runs = Runs(tmp_path / "made", seeds=1, ready=run.parent)
     assert runs.of("small") == run
     made = runs.of("tiny")
     assert made == tmp_path / "made" / "tiny"

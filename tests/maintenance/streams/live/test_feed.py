@@ -11,7 +11,7 @@ from freshkeeper.maintenance.streams.live.feed import Backoff, LostError, OnLoss
 from freshkeeper.maintenance.streams.live.line_splitter import TOO_LONG, LineSplitter
 from freshkeeper.maintenance.streams.live.stamped import stamped
 from freshkeeper.maintenance.streams.opening import open_stream
-from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, Mistakes
+from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, ReadErrors
 from freshkeeper.policies.errors import ConfigError, InputLostError
 
 
@@ -156,5 +156,5 @@ def test_statements_without_a_time_have_that_of_their_message() -> None:
 )
 def test_an_address_that_is_none_says_what_would_be_right_before_anything_runs(written: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says.replace("?", r"\?")) as refused:
-        open_stream(written, Mistakes())
+        open_stream(written, ReadErrors())
     assert "pw" not in str(refused.value)

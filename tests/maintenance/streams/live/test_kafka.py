@@ -17,7 +17,7 @@ from freshkeeper.maintenance.streams.live import kafka
 from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
-from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 from freshkeeper.policies.errors import ConfigError, InputLostError
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path: Path, mon
         url = f"kafka://{address}/cars?group=g&{properties(tmp_path)}"
         send(address, "cars", [(at % 4, line(at)) for at in range(1, 401)])
         send(address, "cars", [(1, f'<urn:a> <urn:b> "{n}" .') for n in range(3)], time=500)
-        stream = open_stream(url, Mistakes(), reception=Reception(OnLoss.RECONNECT))
+        stream = open_stream(url, ReadErrors(), reception=Reception(OnLoss.RECONNECT))
         found = (at for batch in stream.batches() for at in batch.times)
         assert [next(found) for _ in range(403)] == [*range(1, 401), 500, 500, 500]
         assert isinstance(stream, FedLines)
@@ -46,16 +46,16 @@ def test_messages_come_in_order_of_time_and_go_on_at_a_place(tmp_path: Path, mon
             assert time.monotonic() < until, told
         stream.feed.stop()
         assert list(found) == []
-        again = open_stream(url, Mistakes(), reception=Reception(position={**place, "2": 98}))
+        again = open_stream(url, ReadErrors(), reception=Reception(position={**place, "2": 98}))
         found = (at for batch in again.batches() for at in batch.times)
         assert [next(found), next(found)] == [394, 398]
         assert isinstance(again, FedLines)
         again.feed.stop()
         with pytest.raises(ConfigError, match=r"there is no topic bikes .*; there are: cars"):
-            next(open_stream(url.replace("cars", "bikes"), Mistakes()).batches())
+            next(open_stream(url.replace("cars", "bikes"), ReadErrors()).batches())
     monkeypatch.setattr(kafka, "PATIENCE", 0.5)
     with pytest.raises(InputLostError, match=r"the stream kafka://.* cannot be reached"):
-        next(open_stream(url, Mistakes()).batches())
+        next(open_stream(url, ReadErrors()).batches())
 
 
 def test_a_run_that_is_killed_counts_every_element_once(tmp_path: Path) -> None:

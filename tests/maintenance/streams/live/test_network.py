@@ -22,7 +22,7 @@ from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
-from freshkeeper.maintenance.streams.timed_lines import Mistakes
+from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 from freshkeeper.policies.errors import ConfigError, InputLostError
 
 
@@ -33,7 +33,7 @@ def line(at: int) -> str:
 def reading(address: str, told: list[Any] | None = None, **more: Any) -> tuple[FedLines, Iterator[Any]]:
     """Elements of an address whose connections may come and go."""
     stream = open_stream(
-        address, Mistakes(), reception=Reception(OnLoss.RECONNECT, ([] if told is None else told).append, **more)
+        address, ReadErrors(), reception=Reception(OnLoss.RECONNECT, ([] if told is None else told).append, **more)
     )
     assert isinstance(stream, FedLines)
     stream.feed.backoff.first = 0.01
@@ -87,7 +87,7 @@ def test_events_without_ids_leave_a_gap(site: tuple[str, list[Any], list[Any]]) 
     assert [next(found), next(found)] == [1, 2]
     assert (asked, stream.feed.status.gaps) == ([None, None], 1)
     with pytest.raises(InputLostError, match="cannot be reached: HTTP 503"):
-        list(open_stream(address, Mistakes()).batches())
+        list(open_stream(address, ReadErrors()).batches())
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def test_messages_of_a_websocket_are_lines_over_connections() -> None:
         assert [next(found) for _ in range(4)] == [1, 2, 3, 4]
         assert stream.feed.status.gaps == 1
     with pytest.raises(InputLostError, match=r"the stream ws://127.* cannot be reached"):
-        list(open_stream(address, Mistakes()).batches())
+        list(open_stream(address, ReadErrors()).batches())
 
 
 HELLO = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

@@ -11,7 +11,7 @@ from freshkeeper.policies.arrays import NO_INTS, Bools, Ints
 
 
 @dataclass(eq=False)
-class KeptSolutions(SolutionTable):
+class IndexedSolutions(SolutionTable):
     """What `SolutionTable` is, but that a solution keeps its number; that of one that is gone is used again."""
 
     touched: list[Ints] = field(default_factory=list)

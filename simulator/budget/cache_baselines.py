@@ -29,7 +29,7 @@ class Cache:
     requests: float
 
 
-def beside(task: Task) -> tuple[list[dict[str, Any]], str]:
+def cache_baselines(task: Task) -> tuple[list[dict[str, Any]], str]:
     """The four caches as plain data, or none and why."""
     if not task.setting.experiment.baselines:
         return [], "they were not asked for"

@@ -37,31 +37,31 @@ class Fetching(Protocol):
         ...
 
 
-Given: TypeAlias = Endpoint | Remote | Fetching | Callable[..., Mapping[Any, Any]]
+SourceLike: TypeAlias = Endpoint | Remote | Fetching | Callable[..., Mapping[Any, Any]]
 """A source as people write it."""
 
 
-def source_of(given: Given) -> Endpoint | Remote:
-    """What a manager asks: the thing itself where it has all of it, or a `GivenSource` around it."""
-    if isinstance(given, Remote) or _counts(given):
-        found: Any = given
+def source_of(source: SourceLike) -> Endpoint | Remote:
+    """What a manager asks: the thing itself where it has all of it, or a `FunctionSource` around it."""
+    if isinstance(source, Remote) or _counts(source):
+        found: Any = source
         return cast("Endpoint | Remote", found)
-    fetch: Any = given if callable(given) and not hasattr(given, "fetch") else getattr(given, "fetch", None)
+    fetch: Any = source if callable(source) and not hasattr(source, "fetch") else getattr(source, "fetch", None)
     if not callable(fetch):
         raise ConfigError(
-            f"{_named(given)} is no source: it has no fetch(keys) that returns a mapping from keys to values"
+            f"{_named(source)} is no source: it has no fetch(keys) that returns a mapping from keys to values"
         )
-    price = getattr(given, "price", None)
+    price = getattr(source, "price", None)
     if price is not None and not isinstance(price, Price):
-        raise ConfigError(f"the price of {_named(given)} is {price!r}; write Price(per_request=1, batch=20)")
-    expand, room = getattr(given, "expand", None), getattr(given, "room", None)
-    return GivenSource(
+        raise ConfigError(f"the price of {_named(source)} is {price!r}; write Price(per_request=1, batch=20)")
+    expand, room = getattr(source, "expand", None), getattr(source, "room", None)
+    return FunctionSource(
         _timed(fetch, 2), price or Price(), None if expand is None else _timed(expand, 2), room and _timed(room, 1)
     )
 
 
 @dataclass(eq=False)
-class GivenSource:
+class FunctionSource:
     """A remote source made of functions; what one of them raises is the error of its keys, and is paid."""
 
     fetch: Callable[[Any, int], Any]
@@ -143,12 +143,12 @@ class _Bill:
         return paid
 
 
-def _counts(given: Any) -> bool:
+def _counts(source: Any) -> bool:
     """Whether it says what its requests cost: those that return `Fetched` take any number of keys at once."""
-    if not all(hasattr(given, name) for name in ("price", "fetch", "expand")):
+    if not all(hasattr(source, name) for name in ("price", "fetch", "expand")):
         return False
     try:
-        return get_type_hints(given.fetch).get("return") is Fetched
+        return get_type_hints(source.fetch).get("return") is Fetched
     except (NameError, TypeError):  # somebody's annotations
         return False
 
@@ -196,9 +196,9 @@ def _without_now(function: Callable[..., Any], most: int) -> Callable[..., Any]:
     return partial(_called, function, most)
 
 
-def _called(function: Callable[..., Any], most: int, *given: object) -> Any:
-    return function(*given[: most - 1])
+def _called(function: Callable[..., Any], most: int, *arguments: object) -> Any:
+    return function(*arguments[: most - 1])
 
 
-def _named(given: object) -> str:
-    return getattr(given, "__name__", None) or type(given).__name__
+def _named(source: object) -> str:
+    return getattr(source, "__name__", None) or type(source).__name__

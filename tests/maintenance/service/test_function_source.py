@@ -23,7 +23,7 @@ from freshkeeper import (
 )
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.service.endpoint import Key
-from freshkeeper.maintenance.service.given_source import GivenSource, source_of
+from freshkeeper.maintenance.service.function_source import FunctionSource, source_of
 from freshkeeper.policies.base import Results
 from freshkeeper.policies.errors import BudgetError, ConfigError, EndpointError, InputError
 from freshkeeper.policies.plan import Plan
@@ -275,7 +275,7 @@ def test_what_has_all_of_a_remote_source_is_taken_as_it_is() -> None:
     source = Everything()
     assert isinstance(source, Remote)
     assert source_of(source) is source
-    assert isinstance(source_of(dict.fromkeys), GivenSource)
+    assert isinstance(source_of(dict.fromkeys), FunctionSource)
 
 
 def test_the_contract_is_kept_by_ours() -> None:

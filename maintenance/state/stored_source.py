@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Protocol
 
 
-class KeptSource(Protocol):
+class StoredSource(Protocol):
     """A source whose view outlives its process."""
 
     differs: ClassVar[str]
