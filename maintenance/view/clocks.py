@@ -9,12 +9,13 @@ a time τ the number of phases that pass is Poisson with the mean μ = kτ/inter
     a change    φ(j) ← Σ_i φ(i)·(P(N ≡ j − i mod k) − P(N = j − i))  at least one did
 
 What all entries have in common, how often each interval and each k fits, is the prior, renewed by one step of EM
-whenever the checks have grown by a tenth. An entry takes 9.6 KB and a check some 40 us, so that `UNPROVEN` entries are
+whenever the checks have grown by a tenth. An entry takes 11 KB and a check some 10 us, so that `UNPROVEN` entries are
 followed until there is evidence of clocks among them, and `FOLLOWED` at most; all others have their rates.
 """
 
+from collections.abc import Mapping
 from math import exp
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -34,6 +35,12 @@ SELDOM = 1e-3
 """Hypotheses that are less likely are left out of beliefs."""
 FORGOTTEN = 200.0
 """Phases after which nothing is known any more of where a round stands."""
+NOTHING = 1e-18
+"""Chances that are less make no difference."""
+LOST = 1e-12
+"""Hypotheses that are less likely are left where they are: they cost nothing, and come back if the others do worse."""
+SMALL = 1e-3
+"""What is left of an entry's best hypothesis when all are made greater again."""
 AT_FIRST = -3.0
 """The evidence for clocks before any check: they have to show that they are better."""
 UNPROVEN, FOLLOWED = 1_024, 16_384
@@ -52,6 +59,7 @@ class Clocks(Dumped):
     def __init__(self) -> None:
         """Any interval is as likely as any other, and clocks as no clocks."""
         self._phases = np.zeros((0, INTERVALS.size * int(FIRST[-1])), np.float32)
+        self._mass = np.zeros((0, INTERVALS.size, SHAPES.size))
         self._row = np.full(16, NOBODY, np.int64)
         self._chance, self._period = np.zeros(0), np.zeros(0)
         self._prior = FLAT
@@ -67,6 +75,13 @@ class Clocks(Dumped):
         """
         return 1.0 / (1.0 + exp(-float(self._evidence.min())))
 
+    def load(self, learned: Mapping[str, NDArray[Any]]) -> None:
+        """Know what another one learned."""
+        super().load(learned)
+        self._mass = np.zeros((self._phases.shape[0], INTERVALS.size, SHAPES.size))
+        for row, mass in zip(self._phases, self._mass, strict=True):
+            gather(row, mass, SHAPES, FIRST)
+
     def reset(self, slots: Ids) -> None:
         """Forget these slots."""
         self._rows(slots)
@@ -76,11 +91,14 @@ class Clocks(Dumped):
         """Learn from checks, of which plain rates (one per check) are the other explanation."""
         self._follow(checks.slots[checks.tau > 0])
         rows = self._rows(checks.slots)
-        real = (checks.tau > 0) & (rows >= 0)
+        real = np.flatnonzero((checks.tau > 0) & (rows >= 0))
+        if np.unique(rows[real]).size == real.size:  # their order does not matter, and alike ones cost less in a row
+            real = real[np.argsort(checks.tau[real], kind="stable")]
         rows, tau, changed = rows[real], checks.tau[real].astype(np.float64), checks.changed[real]
         if not rows.size:
             return
-        foretold, poisson = check_all(self._phases, rows, tau, changed, self._prior, INTERVALS, SHAPES, FIRST)
+        parts = (self._phases, self._mass, rows, tau, changed, self._prior, INTERVALS, SHAPES, FIRST)
+        foretold, poisson = check_all(*parts)
         unchanged = np.exp(-rates[real] * tau)
         others = np.stack([np.where(changed, 1.0 - unchanged, unchanged), poisson])
         better = np.log(np.maximum(foretold, 1e-6)) - np.log(np.maximum(others, 1e-6))
@@ -94,7 +112,7 @@ class Clocks(Dumped):
         ahead = (instants - instants[0]).astype(np.float64)
         age = np.maximum(instants[0] - last_refresh, 0).astype(np.float64)
         rows = self._rows(slots)
-        parts = (self._phases, rows, age, ahead, self._prior, INTERVALS, SHAPES, FIRST)
+        parts = (self._phases, self._mass, rows, age, ahead, self._prior, INTERVALS, SHAPES, FIRST)
         refreshed, kept, change = believe(*parts, look_ahead)
         return Beliefs(refreshed, kept, change if look_ahead else None)
 
@@ -115,17 +133,17 @@ class Clocks(Dumped):
         if not strangers.size or held.size >= most:
             return
         width = min(most, held.size + strangers.size)
-        self._phases = grown(self._phases, width, 0)
+        self._phases, self._mass = grown(self._phases, width, 0), grown(self._mass, width, 0)
         self._chance, self._period = grown(self._chance, width, 0), grown(self._period, width, 0)
         free = np.setdiff1d(np.arange(min(most, self._phases.shape[0])), held)[: strangers.size]
         self._row[strangers[: free.size]] = free
         self._chance[free] = 0.0
         self._phases[free] = np.tile(np.repeat(1.0 / SHAPES, SHAPES), INTERVALS.size)
+        self._mass[free] = 1.0
 
     def _posterior(self, rows: Ints) -> Floats:
         """How likely each interval and shape is, rows × intervals × shapes."""
-        phases = self._phases[rows].reshape(rows.size, INTERVALS.size, int(FIRST[-1]))
-        likely: Floats = np.add.reduceat(phases, FIRST[:-1], axis=2) * self._prior
+        likely: Floats = self._mass[rows] * self._prior
         shares: Floats = likely / likely.sum(axis=(1, 2), keepdims=True)
         return shares
 
@@ -164,96 +182,112 @@ def passing(mean: float, shape: int, alone: Floats, wrapped: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def follow(
-    before: Floats, k: int, mean: float, changed: bool, alone: Floats, wrapped: Floats, after: Floats
-) -> None:  # fmt: skip
+def lasting(mean: float, k: int, ends: Floats) -> None:
+    """By phase, the probability that no round ends while so many phases pass on average."""
+    ends[:k] = 0.0
+    if mean > FORGOTTEN:
+        return
+    chance, fewer = exp(-mean), 0.0
+    for n in range(k):
+        fewer += chance
+        ends[k - 1 - n] = fewer
+        chance *= mean / (n + 1)
+
+
+@njit(cache=True, nogil=True)
+def steps(mean: float, k: int, quiet: Floats, ended: Floats, reach: Ints) -> None:
+    """The chances that a phase moves on by d, without the end of a round and with one, in row k + d of each.
+
+    `reach` is where those begin and end that are anything at all, of the one and the other.
+    """
+    passing(mean, k, quiet[k:], ended[:k])
+    quiet[:k], ended[k:] = 0.0, ended[:k] - quiet[k:]
+    for side in range(2):
+        chances = quiet if side == 0 else ended
+        low, high = 1, 2 * k
+        while low < high and chances[low] < NOTHING:
+            low += 1
+        while high > low and chances[high - 1] < NOTHING:
+            high -= 1
+        reach[2 * side], reach[2 * side + 1] = low, high
+
+
+@njit(cache=True, nogil=True)
+def follow(row: NDArray[np.float32], k: int, chances: Floats, low: int, high: int, after: Floats) -> None:
     """The phases of one hypothesis after a check; the outer loop is the sum, so that the inner one is vectorised."""
     after[:k] = 0.0
-    if mean > FORGOTTEN:
-        if changed:
-            for i in range(k):
-                after[0] += before[i] * (1.0 / k)
-            after[1:k] = after[0]
-        return
-    passing(mean, k, alone, wrapped)
     for i in range(k):
-        if changed:
-            for j in range(i):
-                after[j] += before[i] * wrapped[k + j - i]
-            for j in range(i, k):
-                after[j] += before[i] * (wrapped[j - i] - alone[j - i])
-        else:
-            for j in range(i, k):
-                after[j] += before[i] * alone[j - i]
+        before = np.float64(row[i])
+        for j in range(max(0, i + low - k), min(k, i + high - k)):
+            after[j] += before * chances[k + j - i]
 
 
 @njit(cache=True, nogil=True)
 def check_all(
-    phases: NDArray[np.float32], rows: Ints, tau: Floats, changed: Bools, prior: Floats, intervals: Floats,
-    shapes: Ints, first: Ints,
+    phases: NDArray[np.float32], mass: Floats, rows: Ints, tau: Floats, changed: Bools, prior: Floats,
+    intervals: Floats, shapes: Ints, first: Ints,
 ) -> tuple[Floats, Floats]:  # fmt: skip
-    """Renew the phases of each row by its check; tells how probable that was, to all shapes and to the first alone."""
+    """Renew the phases of each row by its check; tells how probable that was, to all shapes and to the first alone.
+
+    `mass` is the sum over the phases of each row, interval and shape. What passes is computed once for all checks in
+    a row that have the same tau.
+    """
     width = first[-1]
-    alone, wrapped, before, after = np.empty(width), np.empty(width), np.empty(width), np.empty(intervals.size * width)
-    foretold, simple = np.empty(rows.size), np.empty(rows.size)
+    quiet, ended = np.empty(2 * intervals.size * width), np.empty(2 * intervals.size * width)
+    reach, known = np.empty((*prior.shape, 4), np.int64), np.zeros(prior.shape, np.bool_)
+    foretold, simple, after = np.empty(rows.size), np.empty(rows.size), np.empty(shapes.max())
     old, new = np.empty(shapes.size), np.empty(shapes.size)
     for c in range(rows.size):
-        row = phases[rows[c]]
+        row, held, chances, side = phases[rows[c]], mass[rows[c]], quiet, 0
+        if changed[c]:
+            chances, side = ended, 2
+        if c == 0 or tau[c] != tau[c - 1]:
+            known[:] = False
         old[:], new[:], greatest = 0.0, 0.0, 0.0
+        least = LOST * (prior * held).sum()
         for t in range(intervals.size):
             for s in range(shapes.size):
+                if prior[t, s] * held[t, s] < least:
+                    continue
                 k, at = shapes[s], t * width + first[s]
-                for i in range(k):
-                    before[i] = row[at + i]
-                follow(before, k, k * tau[c] / intervals[t], changed[c], alone, wrapped, after[at : at + k])
-                held = 0.0
-                for j in range(at, at + k):
-                    after[j] = max(after[j], 0.0)
-                    held += after[j]
-                    greatest = max(greatest, after[j])
-                old[s] += prior[t, s] * before[:k].sum()
-                new[s] += prior[t, s] * held
+                here, own = slice(2 * at, 2 * (at + k)), row[at : at + k]
+                if not known[t, s]:
+                    known[t, s] = True
+                    steps(k * tau[c] / intervals[t], k, quiet[here], ended[here], reach[t, s])
+                follow(own, k, chances[here], reach[t, s, side], reach[t, s, side + 1], after)
+                old[s] += prior[t, s] * held[t, s]
+                held[t, s] = 0.0
+                for j in range(k):
+                    own[j] = max(after[j], 0.0)
+                    held[t, s] += own[j]
+                new[s] += prior[t, s] * held[t, s]
+                greatest = max(greatest, held[t, s])
         foretold[c] = new.sum() / old.sum() if old.sum() > 0 else 1.0
         simple[c] = new[0] / old[0] if old[0] > 0 else 1.0
-        if greatest > 0:
-            for i in range(after.size):
-                row[i] = after[i] / greatest
+        if 0.0 < greatest < SMALL:
+            for i in range(row.size):
+                row[i] /= greatest
+            gather(row, held, shapes, first)
     return foretold, simple
 
 
 @njit(cache=True, nogil=True)
-def lasting(state: Floats, mean: float, k: int) -> float:
-    """The probability that no round ends while so many phases pass on average."""
-    if mean > FORGOTTEN:
-        return 0.0
-    chance, fewer, lasts = exp(-mean), 0.0, 0.0
-    for n in range(k):
-        fewer += chance
-        lasts += state[k - 1 - n] * fewer
-        chance *= mean / (n + 1)
-    return lasts
-
-
-@njit(cache=True, nogil=True)
-def move(state: Floats, mean: float, k: int, alone: Floats, wrapped: Floats, moved: Floats) -> None:
-    """The phases after a time of which nothing was seen."""
-    passing(mean, k, alone, wrapped)
-    for j in range(k):
-        moved[j] = 0.0
-        for i in range(k):
-            moved[j] += state[i] * wrapped[(j - i) % k]
-
-
-@njit(cache=True, nogil=True)
-def weigh(row: NDArray[np.float32], prior: Floats, shapes: Ints, first: Ints, likely: Floats) -> float:
-    """How likely each interval and shape is, 0 where that is seldom; the sum of what is left."""
-    for t in range(likely.shape[0]):
+def gather(row: NDArray[np.float32], mass: Floats, shapes: Ints, first: Ints) -> None:
+    """The sums over the phases of each interval and shape."""
+    for t in range(mass.shape[0]):
         for s in range(shapes.size):
-            at = t * first[-1] + first[s]
-            likely[t, s] = prior[t, s] * row[at : at + shapes[s]].sum()
+            at, mass[t, s] = t * first[-1] + first[s], 0.0
+            for i in range(at, at + shapes[s]):
+                mass[t, s] += row[i]
+
+
+@njit(cache=True, nogil=True)
+def weigh(mass: Floats, prior: Floats, likely: Floats) -> float:
+    """How likely each interval and shape is, 0 where that is seldom; the sum of what is left."""
+    likely[:] = mass * prior
     least, total = SELDOM * likely.sum(), 0.0
     for t in range(likely.shape[0]):
-        for s in range(shapes.size):
+        for s in range(likely.shape[1]):
             if likely[t, s] < least:
                 likely[t, s] = 0.0
             total += likely[t, s]
@@ -261,35 +295,76 @@ def weigh(row: NDArray[np.float32], prior: Floats, shapes: Ints, first: Ints, li
 
 
 @njit(cache=True, nogil=True)
+def outlook(pace: float, k: int, age: float, ahead: Floats, look_ahead: bool, parts: Floats) -> None:
+    """What one hypothesis says of an entry of this age, by phase at its last fetch: rows of `parts`.
+
+    Its columns are the H of fresh_if_refreshed, of fresh_if_kept, and of the chances of a change.
+    """
+    horizon = ahead.size
+    alone, wrapped, ends = np.empty(k), np.empty(k), np.empty(k)
+    for m in range(horizon):
+        lasting(pace * (age + ahead[m]), k, ends)
+        parts[:k, horizon + m] = ends
+    passing(pace * age, k, alone, wrapped)
+    for m in range(horizon):
+        lasting(pace * ahead[m], k, ends)
+        turned(wrapped, ends, k, parts[:, m])
+    if look_ahead:
+        parts[:k, 2 * horizon] = 0.0
+        for m in range(1, horizon):
+            passing(pace * (age + ahead[m - 1]), k, alone, wrapped)
+            lasting(pace * (ahead[m] - ahead[m - 1]), k, ends)
+            turned(wrapped, ends, k, parts[:, 2 * horizon + m])
+            parts[:k, 2 * horizon + m] = 1.0 - parts[:k, 2 * horizon + m]
+
+
+@njit(cache=True, nogil=True)
+def turned(wrapped: Floats, ends: Floats, k: int, out: Floats) -> None:
+    """By phase at first, `ends` of the phase after a time of which nothing was seen."""
+    for i in range(k):
+        total = 0.0
+        for j in range(i, k):
+            total += wrapped[j - i] * ends[j]
+        for j in range(i):
+            total += wrapped[k + j - i] * ends[j]
+        out[i] = total
+
+
+@njit(cache=True, nogil=True)
 def believe(
-    phases: NDArray[np.float32], rows: Ints, age: Floats, ahead: Floats, prior: Floats, intervals: Floats,
-    shapes: Ints, first: Ints, look_ahead: bool,
+    phases: NDArray[np.float32], mass: Floats, rows: Ints, age: Floats, ahead: Floats, prior: Floats,
+    intervals: Floats, shapes: Ints, first: Ints, look_ahead: bool,
 ) -> tuple[Floats, Floats, Floats]:  # fmt: skip
-    """fresh_if_refreshed, fresh_if_kept and the chance of a change per evaluation, slot × H."""
-    width, horizon, most = first[-1], ahead.size, shapes.max()
-    refreshed, kept = np.zeros((rows.size, horizon)), np.zeros((rows.size, horizon))
-    change = np.zeros((rows.size if look_ahead else 0, horizon))
-    alone, wrapped, state, now, later = np.empty(most), np.empty(most), np.empty(most), np.empty(most), np.empty(most)
+    """fresh_if_refreshed, fresh_if_kept and the chance of a change per evaluation, slot × H.
+
+    All three are sums over the phases at the last fetch; what they are multiplied with is computed once for all entries
+    of one age.
+    """
+    width, horizon = first[-1], ahead.size
+    columns = horizon * (3 if look_ahead else 2)
+    told = np.zeros((rows.size, columns))
+    parts = np.empty((intervals.size * width, columns))
+    known = np.zeros((intervals.size, shapes.size), np.bool_)
     likely = np.empty((intervals.size, shapes.size))
-    for j in range(rows.size):
-        row = phases[rows[j]]
-        total = weigh(row, prior, shapes, first, likely)
+    order = np.argsort(age)
+    for n in range(rows.size):
+        j = order[n]
+        if n > 0 and age[j] != age[order[n - 1]]:
+            known[:] = False
+        row, sums = phases[rows[j]], told[j]
+        total = weigh(mass[rows[j]], prior, likely)
         for t in range(intervals.size):
             for s in range(shapes.size):
                 if likely[t, s] == 0:
                     continue
                 k, at = shapes[s], t * width + first[s]
-                for i in range(k):
-                    state[i] = prior[t, s] * row[at + i] / total
-                pace = k / intervals[t]
-                move(state, pace * age[j], k, alone, wrapped, now)
-                for m in range(horizon):
-                    refreshed[j, m] += lasting(now, pace * ahead[m], k)
-                    kept[j, m] += lasting(state, pace * (age[j] + ahead[m]), k)
-                if look_ahead:
-                    whole = now[:k].sum()
-                    for m in range(1, horizon):
-                        change[j, m] += whole - lasting(now, pace * (ahead[m] - ahead[m - 1]), k)
-                        move(now, pace * (ahead[m] - ahead[m - 1]), k, alone, wrapped, later)
-                        now, later = later, now
-    return np.minimum(refreshed, 1.0), np.minimum(kept, 1.0), np.clip(change, 0.0, 1.0)
+                if not known[t, s]:
+                    known[t, s] = True
+                    outlook(k / intervals[t], k, age[j], ahead, look_ahead, parts[at : at + k])
+                share = prior[t, s] / total
+                for i in range(at, at + k):
+                    state = share * row[i]
+                    for c in range(columns):
+                        sums[c] += state * parts[i, c]
+    told = np.clip(told, 0.0, 1.0)
+    return told[:, :horizon], told[:, horizon : 2 * horizon], told[:, 2 * horizon :]

@@ -21,7 +21,7 @@ import pyarrow as pa
 from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.errors import InputError
 
-FORMAT = b"freshkeeper enrichment 5\n"
+FORMAT = b"freshkeeper enrichment 6\n"
 KEPT = 2
 """Snapshots that stay: the last one, and the one before it for those who look."""
 UNREADABLE = (OSError, AttributeError, ImportError, EOFError, KeyError, TypeError, pickle.UnpicklingError)

@@ -21,8 +21,6 @@ from freshkeeper.maintenance.view.rates import Checks
 from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.registry import make
 
-ONE = np.ones((1, 1))
-
 
 def generator(k: int, interval: float, wraps: bool) -> Floats:
     """Phases pass at k per interval; a round that ends begins anew (`wraps`) or is lost."""
@@ -42,19 +40,19 @@ def alone(k: int, interval: float, rows: int) -> tuple[NDArray[Any], tuple[Float
 @pytest.mark.parametrize("k", [1, 3, 6])
 def test_checks_and_beliefs_are_those_of_matrix_exponentials(k: int) -> None:
     interval, taus, seen = 7000.0, [1500.0, 9000.0, 4000.0, 800.0], [False, True, True, False]
-    phases, model = alone(k, interval, 1)
+    (phases, model), mass = alone(k, interval, 1), np.ones((1, 1, 1))
     free, ended = generator(k, interval, True), generator(k, interval, False)
     state = np.full(k, 1.0 / k)
     for tau, changed in zip(taus, seen, strict=True):
         quiet, whole = state @ expm(ended * tau), state @ expm(free * tau)
         after = whole - quiet if changed else quiet
-        foretold, _ = check_all(phases, np.zeros(1, np.int64), np.array([tau]), np.array([changed]), *model)
+        foretold, _ = check_all(phases, mass, np.zeros(1, np.int64), np.array([tau]), np.array([changed]), *model)
         assert foretold[0] == pytest.approx(after.sum() / state.sum(), rel=1e-4)
-        state = after / after.max()
-        assert phases[0] == pytest.approx(state, abs=1e-5)
-    state /= state.sum()
+        state = after / after.sum()
+        assert phases[0] / phases[0].sum() == pytest.approx(state, abs=1e-5)
+        assert mass[0, 0, 0] == pytest.approx(phases[0].sum())
     age, ahead = 3000.0, np.array([0.0, 1000.0, 5000.0, 6000.0])
-    refreshed, kept, change = believe(phases, np.zeros(1, np.int64), np.array([age]), ahead, *model, True)
+    refreshed, kept, change = believe(phases, mass, np.zeros(1, np.int64), np.array([age]), ahead, *model, True)
     now = state @ expm(free * age)
     assert refreshed[0] == pytest.approx([(now @ expm(ended * m)).sum() for m in ahead], abs=1e-5)
     assert kept[0] == pytest.approx([(state @ expm(ended * (age + m))).sum() for m in ahead], abs=1e-5)
@@ -151,3 +149,26 @@ def test_metrics_say_which_entries_are_regular_and_their_period() -> None:
     assert metrics.registry.get_sample_value("freshkeeper_regular_entries", {"source": "blog"}) == 6
     labels = {"source": "blog", "entry": "e3"}
     assert 15 < (metrics.registry.get_sample_value("freshkeeper_regular_period_seconds", labels) or 0) < 27
+
+
+def test_what_is_told_does_not_depend_on_who_is_told_with_it() -> None:
+    rng = np.random.default_rng(4)
+    together, apart, size = Clocks(), [Clocks() for _ in range(6)], 6
+    slots, last = np.arange(size, dtype=np.int32), np.zeros(size, np.int64)
+    for now in range(1000, 400_000, 1000):
+        due = slots[rng.random(size) < 0.2]
+        changed = np.not_equal(now // 20_000, last[due] // 20_000)
+        checks = Checks(due, now - last[due], changed, np.full(due.size, -1))
+        together.observe(checks, np.full(due.size, 5e-5))
+        for n, slot in enumerate(due.tolist()):
+            alike = Checks(slots[:1], checks.tau[n : n + 1], changed[n : n + 1], np.full(1, -1))
+            apart[slot].observe(alike, np.full(1, 5e-5))
+        last[due] = now
+    for each in apart:
+        each._prior = together._prior
+    instants = 400_000 + 1000 * np.arange(3)
+    found = together.beliefs(slots.astype(np.int64), instants, last, True)
+    for slot, each in enumerate(apart):
+        own = each.beliefs(np.zeros(1, np.int64), instants, last[slot : slot + 1], True)
+        for one, other in zip(own.matrices, found.matrices, strict=True):
+            assert one[0] == pytest.approx(other[slot], abs=1e-4)
