@@ -50,7 +50,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
 def _process_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if file.endswith("test_documents.py"):
-        return "paper" if "paper" in nodeid else nodeid  # who measure the paper share runs, others nothing
+        return nodeid  # they share nothing
     return "spark" if ("/pipeline/" in nodeid or "spark" in nodeid) and not file.endswith(ALONE) else file
 
 
@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _turn(process: str, slow: set[str]) -> int:
     """Before whom: a session and a cluster of Spark, documents and notebooks, files with slow tests, all others."""
-    turns = (process == "spark", process.endswith(ALONE), process == "paper" or "test_documents.py::" in process)
+    turns = (process == "spark", process.endswith(ALONE), "test_documents.py::" in process)
     return turns.index(True) if any(turns) else 3 + (process not in slow)
 
 

@@ -11,6 +11,9 @@ import jupytext
 import pytest
 from commands import commands
 
+from freshkeeper.simulator.experiment.experiment import simulate
+from freshkeeper.simulator.experiment.experiment_config import load
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(python|sh)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -20,29 +23,22 @@ def blocks(document: Path) -> list[tuple[str, str, str]]:
     return BLOCK.findall(document.read_text())
 
 
-@pytest.fixture(scope="session")
-def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where docs/paper.md measures; the notebook of the figures reads what is there already."""
-    return tmp_path_factory.mktemp("paper")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
-def test_what_a_document_shows_runs(document: Path, tmp_path: Path, paper: Path) -> None:
-    place = paper if document.name == "paper.md" else tmp_path
-    (place / "configs").symlink_to(ROOT / "configs")
+def test_what_a_document_shows_runs(document: Path, tmp_path: Path) -> None:
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
     for kind, file, text in blocks(document):
         if kind == "python":
-            program = place / (file or "example.py")
+            program = tmp_path / (file or "example.py")
             program.write_text(text)
             if not file:
-                run(["python", str(program)], place)
+                run(["python", str(program)], tmp_path)
             continue
         for line in text.replace("\\\n", " ").splitlines():
             if line.strip().startswith("make "):
                 assert re.search(rf"^{line.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), line
             elif line.strip():
-                run(["bash", "-c", line], place)
+                run(["bash", "-c", line], tmp_path)
 
 
 def run(command: list[str], place: Path, **more: str) -> None:
@@ -89,9 +85,14 @@ def test_the_picture_of_the_graph_is_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("0[!3]*.py")), ids=lambda path: path.stem)
-def test_notebooks_run_from_top_to_bottom(notebook: Path, tmp_path: Path, paper: Path) -> None:
+def test_notebooks_run_from_top_to_bottom(notebook: Path, tmp_path: Path) -> None:
+    """What the figures show is simulated briefly, but for one figure, which the notebook simulates itself."""
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    run(["python", str(notebook)], tmp_path, FRESHKEEPER_RUNS=str(paper / "runs"))
+    if "figures" in notebook.name:
+        for config in (ROOT / "configs").glob("fig*.yaml"):
+            if config.stem != "fig2d":
+                simulate(load(config, {"seeds": 1, "evaluations": 20}), tmp_path / "runs" / config.stem)
+    run(["python", str(notebook)], tmp_path, FRESHKEEPER_RUNS="runs")
 
 
 @pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
