@@ -1,6 +1,5 @@
 """`freshkeeper budget`."""
 
-import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from freshkeeper.commands.experiments import free
+from freshkeeper.commands.experiments import free, processes
 from freshkeeper.commands.model_options import options_of, said
 from freshkeeper.commands.options import changed
 from freshkeeper.commands.screen import Bar, print_json, say, show, table
@@ -81,7 +80,7 @@ def budget(
     tried = _Tried(question)
     try:
         with tried.bar.running():
-            result = answer(question, _processes(question, jobs), tried.add, found.notes)
+            result = answer(question, jobs or _processes(question), tried.add, found.notes)
     except KeyboardInterrupt:
         raise StoppedError("stopped; nothing was written") from None
     page = write(result, place, name, shlex.join(["freshkeeper", *sys.argv[1:]]))
@@ -150,10 +149,10 @@ class _Tried:
         self.bar.update(len(self._points), expected, table("", heads, rows))
 
 
-def _processes(question: "Question", jobs: int) -> int:
+def _processes(question: "Question") -> int:
     """A search asks for one budget after the other, so that more processes than searches and seeds help nothing."""
     together = len(question.policies) * len(question.experiment.seed_list)
-    return jobs or max(1, min(together, os.cpu_count() or 1))
+    return processes(question.experiment, together, together * TRIES_EACH)
 
 
 def as_table(result: "Answer") -> "Table":

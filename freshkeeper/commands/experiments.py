@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from freshkeeper.simulator.experiment.run_parts import Part
     from freshkeeper.simulator.experiment.summary import Row
 
+SMALL, FEW = 100_000, 150
+"""Evaluations times edges of a run, and runs, below which one process is the quickest."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
@@ -62,11 +65,13 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
     settings = settings_of(experiment)
     live = Live(settings)
     performed = _where(experiment, chosen)
+    tasks = len(settings) * len(experiment.seed_list)
+    jobs = chosen.jobs or processes(experiment, tasks, tasks * len(experiment.policies))
     try:
         with live.bar.running():
             rows = simulate(
-                experiment, out, _command(), _processes(experiment, len(settings), chosen.jobs), chosen.resume,
-                live.update, performed, SoFar(write_report) if chosen.report else SoFar(),
+                experiment, out, _command(), jobs, chosen.resume, live.update, performed,
+                SoFar(write_report) if chosen.report else SoFar(),
             )  # fmt: skip
     except KeyboardInterrupt:
         raise StoppedError(f"stopped; what is finished is kept: go on with --out {out} --resume") from None
@@ -225,15 +230,21 @@ def _caches_table(settings: "Sequence[Setting]", caches: "Sequence[Baseline]") -
     return table(title, list(shown), list(zip(*shown.values(), strict=True)), words=2 if "setting" in shown else 1)
 
 
-def _processes(experiment: "Experiment", settings: int, jobs: int) -> int:
-    """A process of its own pays where it has a second or more of work."""
-    if jobs:
-        return jobs
-    tasks = settings * len(experiment.seed_list)
-    small = experiment.trace is None and (experiment.evaluations or 50) * experiment.workload.edges <= 100_000
-    if tasks == 1 or (small and tasks * len(experiment.policies) < 150):
+def processes(experiment: "Experiment", together: int, runs: int) -> int:
+    """For so many runs of one policy, `together` at once: a process of its own pays where it has a second of work."""
+    if together == 1 or (_size(experiment) <= SMALL and runs < FEW):
         return 1
-    return os.cpu_count() or 1
+    return min(together, os.cpu_count() or 1)
+
+
+def _size(experiment: "Experiment") -> int:
+    """Evaluations times edges, of one run."""
+    from freshkeeper.simulator.experiment.run_parts import evaluations_of, recorded_trace
+
+    if experiment.trace is None:
+        return (experiment.evaluations or 50) * experiment.workload.edges
+    trace = recorded_trace(experiment.trace)
+    return evaluations_of(experiment, trace) * len(trace.edges)
 
 
 def _command() -> str:

@@ -1,11 +1,17 @@
 """`freshkeeper budget` as it is called, and traces from files whose columns are named on the line."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from calls import Call
+
+from freshkeeper.commands.experiments import processes
+from freshkeeper.simulator.experiment.experiment_config import resolve
+from freshkeeper.simulator.trace.trace import write_trace
+from freshkeeper.simulator.trace.workload import Workload, generate
 
 pytestmark = pytest.mark.filterwarnings("default")
 KEYS = 12
@@ -92,6 +98,20 @@ def test_a_replay_of_a_trace_says_the_window_and_the_step_that_its_arrivals_sugg
 def test_a_run_of_a_journal_is_asked_the_same_question(call: Call, shop: Path) -> None:
     made = ["simulate", "--set", "workload.edges=50", "--set", "workload.sns=10", "--set", "workload.srs=10"]
     call(*made, "--evaluations", "40", "--seeds", "2", "--policy", "lru", "--knowledge", "learned", "--out", "run")
-    code, out, err = call("budget", "run", "--target", ".6", "--policy", "lru,gain", "--jobs", "1", "--json")
+    code, out, err = call("budget", "run", "--target", ".6", "--policy", "lru,gain", "--jobs", "2", "--json")
     assert code == 0, err
     assert "Intervals (95 %) are over 2 seeds" in " ".join(json.loads(out)["notes"])
+
+
+@pytest.mark.parametrize(("edges", "runs", "many"), [(10, 149, False), (10, 150, True), (2001, 2, True)])
+def test_processes_of_their_own_are_for_runs_that_are_large_or_many(edges: int, runs: int, many: bool) -> None:
+    experiment = resolve({"workload": {"edges": edges}, "evaluations": 50, "policies": "lru"})
+    assert processes(experiment, 2, runs) == (min(2, os.cpu_count() or 1) if many else 1)
+    assert processes(experiment, 1, runs) == 1
+
+
+def test_of_a_recorded_trace_its_own_evaluations_and_edges_are_counted(tmp_path: Path) -> None:
+    write_trace(generate(Workload(edges=60, sns=10, srs=20, duration_ms=9_000), 1), tmp_path / "trace")
+    keys = {"trace": str(tmp_path / "trace"), "policies": "lru", "window": "4s"}
+    assert processes(resolve({**keys, "step": "1s"}), 2, 2) == 1
+    assert processes(resolve({**keys, "step": "4ms"}), 2, 2) == min(2, os.cpu_count() or 1)

@@ -194,7 +194,7 @@ class Command:
         return self.process.returncode, out, err
 
 
-def until(happened: Callable[[], bool], seconds: float = 30) -> bool:
+def until(happened: Callable[[], bool], seconds: float = 120) -> bool:
     deadline = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > deadline:
