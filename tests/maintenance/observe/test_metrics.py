@@ -128,6 +128,17 @@ def test_what_is_no_port_is_refused(written: str) -> None:
         address_of(written)
 
 
+@pytest.fixture
+def log_as_before() -> Iterator[None]:
+    """What a log sets of the loggers ends with the test: commands tell mistakes on standard error again."""
+    ours, root = logs.LOGGER, logging.getLogger()
+    handlers, propagate, level, others = ours.handlers, ours.propagate, ours.level, root.handlers
+    yield
+    ours.handlers, ours.propagate, root.handlers = handlers, propagate, others
+    ours.setLevel(level)
+
+
+@pytest.mark.usefixtures("log_as_before")
 def test_logs_are_json_with_every_failure_by_kind() -> None:
     stream = io.StringIO()
     logs.start("debug", stream)
@@ -137,7 +148,6 @@ def test_logs_are_json_with_every_failure_by_kind() -> None:
     failed = [line for line in lines if line["event"] == "fetch failed"]
     assert {line["kind"] for line in failed} == {"timeout"}
     assert sum(line["count"] for line in failed) == sum(record.errors for record in records)
-    logs.LOGGER.setLevel(logging.WARNING)
 
 
 def test_an_unknown_level_is_refused() -> None:
