@@ -65,7 +65,7 @@ class CannotTell(TyperCommand):
     """A verb whose exit code 2 is an answer: what is wrong with the line itself exits with 3."""
 
     def make_context(self, *given: Any, **more: Any) -> Any:
-        """Read the line."""
+        """Read the line; a mistake in it is told in one line."""
         try:
             return super().make_context(*given, **more)
         except Exception as error:  # typer does not say what its errors are called

@@ -371,12 +371,12 @@ class BasePolicy:
 
     @property
     def keeps_budget(self) -> bool:
-        """Within the budget."""
+        """True: what it chooses costs no more than is available."""
         return True
 
     @property
     def reach(self) -> int:
-        """The window itself."""
+        """1: it looks one window ahead."""
         return 1
 
 

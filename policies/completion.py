@@ -38,7 +38,7 @@ class Completion:
 
 
 def start(round: Round, available: float) -> Completion:
-    """Nothing taken yet."""
+    """A choice of nothing, with the copies as fresh as they are."""
     return Completion(round, available + SLACK, round.fresh_if_kept[:, 0].copy(), [], [])
 
 

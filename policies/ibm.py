@@ -32,7 +32,7 @@ class Ibm(Ranked):
         return np.where(round.stale_candidates, impact(round), NO)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Choose by impact."""
+        """Choose by impact in case 1, by SBM's order and then impact in case 2."""
         if round.case is Case.BGP:
             return super().select(round, budget, rng)
         return cheapest_first(round, budget, rng, -impact_of_sn(round), self.weighted)

@@ -41,6 +41,6 @@ class Ranked(BasePolicy):
         """What each SR is worth, from its own row of the round alone; −∞ where it is left alone."""
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Choose by score."""
+        """Take the best by score, as far as the budget reaches."""
         scores = self.score(round)
         return choose.best(scores, scores > NO, round.cost, budget.available, rng, self.reason)

@@ -32,7 +32,7 @@ class Sbm(Ranked):
         return np.where(round.stale_candidates, round.demand[:, 0] * round.staleness, NO)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
-        """Choose by selectivity."""
+        """Choose by demand in case 1, by the fewest missing inputs in case 2."""
         if round.case is Case.BGP:
             return super().select(round, budget, rng)
         return cheapest_first(round, budget, rng, np.zeros(round.graph.sns), self.weighted)

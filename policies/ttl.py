@@ -25,7 +25,7 @@ class Ttl(BasePolicy):
     ttl_ms: int = 60_000
 
     def __post_init__(self) -> None:
-        """Time runs forwards."""
+        """Refuse a time to live below 0."""
         if self.ttl_ms < 0:
             raise ConfigError(f"ttl_ms is {self.ttl_ms}; it must be a time in milliseconds from 0 up")
 

@@ -136,7 +136,7 @@ class _Tried:
         self._points: list[Point] = []
 
     def add(self, point: "Point") -> None:
-        """One more."""
+        """Draw the table anew with one point more."""
         from freshkeeper.simulator.budget.words import requests
 
         self._points.append(point)

@@ -105,7 +105,7 @@ class Controller:
         return self.errors / (self.audits + DOUBT)
 
     def note(self, seen: Observed) -> None:
-        """One evaluation."""
+        """Learn from one evaluation what the next ones may cost."""
         self.evaluations += 1
         self.spent = _mean(self.spent, seen.spent)
         self._learn(seen)

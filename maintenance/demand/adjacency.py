@@ -32,7 +32,7 @@ class Rows:
 
     @classmethod
     def from_csr(cls, start: Ints, neighbours: Ids) -> "Rows":
-        """Rows without room."""
+        """Rows as they are, without room to grow and without a copy: the first edge that is new makes one."""
         return cls(start[:-1].copy(), start[1:].copy(), np.diff(start), neighbours, neighbours.size, shared=True)
 
     @property

@@ -92,7 +92,7 @@ class MaintenanceGraph:
         return True
 
     def remove_edge(self, sn: int, sr: int) -> None:
-        """Disconnect."""
+        """The lookup key needs the entry no more, from the next round on."""
         self.by_sn.discard(sn, sr)
         self.by_sr.discard(sr, sn)
         self._changed(sn, sr, -1)

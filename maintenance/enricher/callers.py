@@ -24,7 +24,7 @@ class Here:
 
 @dataclass(frozen=True, eq=False)
 class Threads:
-    """A pool's threads."""
+    """Calls in the threads of a pool, for look-ups that block."""
 
     pool: ThreadPoolExecutor
 

@@ -31,7 +31,7 @@ class Counts:
     """how long the last round took to choose"""
 
     def note(self, evaluation: Evaluation, rows: int, spent: float) -> None:
-        """One round."""
+        """Add up one round: `rows` are those that are held, `spent` is in cost units."""
         refreshes = evaluation.refreshes
         self.rounds += 1
         self.requests += refreshes.requests

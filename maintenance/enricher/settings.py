@@ -110,7 +110,7 @@ class EnricherSettings:
 
     @property
     def every(self) -> int:
-        """Milliseconds between rounds."""
+        """Milliseconds between rounds: as said, or as long as the budget takes to pay for a request."""
         if self.step is not None:
             return duration("step", self.step)
         return max(SHORTEST_STEP, -(-self._request.numerator // self._request.denominator))

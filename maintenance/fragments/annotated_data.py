@@ -142,7 +142,7 @@ class HoldingNow:
             self._store.remove(quad)
 
     def version(self, now: int) -> int:
-        """That of all."""
+        """That of the data with their history: what holds now changes with it."""
         return self.whole.version(now)
 
     def slice(self, pattern: QuadPattern, first: int, most: int, now: int) -> tuple[Sequence[Quad], int]:
@@ -151,7 +151,7 @@ class HoldingNow:
         return self._slices.slice(pattern, first, most)
 
     def until(self, pattern: QuadPattern, now: int) -> int | None:
-        """As of all."""
+        """Until when the fragment stays as it is, as the data with their history know."""
         return self.whole.until(pattern, now)
 
 

@@ -14,7 +14,7 @@ from pyoxigraph import NamedNode, Quad, QuerySolutions, Store
 
 from freshkeeper.maintenance.budget.ledger import Ledger
 from freshkeeper.maintenance.fragments.annotated_patterns import Parts, asked, open_in, predicates_in
-from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource, KeptFragments
+from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource, StaticFragments
 from freshkeeper.maintenance.fragments.annotation_style import BEGINNING, END, Held, Read, Speaking, read_elements
 from freshkeeper.maintenance.fragments.followable import as_graphs, services, tree_of
 from freshkeeper.maintenance.fragments.needed_fragments import needed
@@ -146,7 +146,7 @@ class AnnotatedQuery:
         forgotten = [source.forget_over() for source in self.sources]
         return any(forgotten)
 
-    def _readers(self, static: frozenset[NamedNode]) -> list[KeptFragments]:
+    def _readers(self, static: frozenset[NamedNode]) -> list[StaticFragments]:
         return [source.reader(static, self._pay) for source in self.sources]
 
     def _pay(self, cost: float) -> bool:
@@ -175,7 +175,7 @@ def _terms(held: Held) -> tuple[NamedNode, NamedNode, Term]:
 
 
 def _moved(held: Held, shift: int) -> Held:
-    """By another clock."""
+    """The same interval by a clock that is `shift` milliseconds ahead; what never begins or ends stays so."""
     since = held.since if held.since == BEGINNING else held.since + shift
     return replace(held, since=since, until=held.until if held.until == END else held.until + shift)
 

@@ -63,13 +63,13 @@ class AnnotatedSource:
         """How far it may be."""
         return round(self.client.source_clock.ahead_at_most * 1000)
 
-    def reader(self, static: frozenset[NamedNode], pay: Callable[[float], bool]) -> "KeptFragments":
+    def reader(self, static: frozenset[NamedNode], pay: Callable[[float], bool]) -> "StaticFragments":
         """What reads its fragments, as they hold now where it can be asked for that; those of `static` only once."""
         plain = self.requests.reader(self.client, pay)
         given = (plain.start, plain.ask, plain.counts, plain.most, plain.allowed)
-        kept = self._static if self.keep else {}
+        known = self._static if self.keep else {}
         unchanging = static if self.keep else frozenset[NamedNode]()
-        return KeptFragments(*given, holding=self.holding, kept=kept, static=unchanging, over=self._over)
+        return StaticFragments(*given, holding=self.holding, known=known, static=unchanging, over=self._over)
 
     def leave_over(self, found: Collection[Quad], at: int) -> None:
         """Keep what was read of elements that are over, so that it is not asked for again as long as it is seen."""
@@ -169,10 +169,10 @@ def _is_address(iri: str, form: SearchForm) -> bool:
 
 
 @dataclass(eq=False)
-class KeptFragments(FragmentReader):
+class StaticFragments(FragmentReader):
     """A reader that asks for fragments of what does not change once, in all evaluations together."""
 
-    kept: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
+    known: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
     static: frozenset[NamedNode] = frozenset()
     over: Mapping[PatternTerm, list[Quad]] = field(default_factory=dict)
 
@@ -181,19 +181,19 @@ class KeptFragments(FragmentReader):
         return 0 if self.has(pattern) else super().pages(pattern)
 
     def whole(self, pattern: QuadPattern) -> list[Quad]:
-        """All of it."""
+        """Every triple of the fragment: of what is over or never changes without asking again."""
         if (mark := self._mark(pattern)) is not None:
             return [quad for quad in self.over[mark] if pattern.matches(quad)]
-        if pattern not in self.kept:
+        if pattern not in self.known:
             found = super().whole(pattern)
             if pattern.predicate not in self.static:
                 return found
-            self.kept[pattern] = found
-        return self.kept[pattern]
+            self.known[pattern] = found
+        return self.known[pattern]
 
     def has(self, pattern: QuadPattern) -> bool:
         """What is kept, or was read for this evaluation."""
-        return pattern in self.kept or self._mark(pattern) is not None or super().has(pattern)
+        return pattern in self.known or self._mark(pattern) is not None or super().has(pattern)
 
     def _mark(self, pattern: QuadPattern) -> PatternTerm | None:
         """Of what that is over a pattern asks; what annotates nothing is asked for like everything else."""

@@ -100,5 +100,5 @@ class FragmentsOverHttp:
         return [f"{shown(self.url)}: {words}" for words, there in said.items() if there]
 
     def close(self) -> None:
-        """Close connections."""
+        """Close connections; pages that are being read fail."""
         self.pool.close()

@@ -62,7 +62,7 @@ class _Connection(asyncio.Protocol):
             self._refuse("503 Service Unavailable")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """asyncio says that it is closed: what is not answered yet will not be."""
         del exc
         self.timer.cancel()
         self.listener.open.discard(self)
@@ -80,7 +80,7 @@ class _Connection(asyncio.Protocol):
         self.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """asyncio says that the client takes more: read on, and answer what waits."""
         self.paused = False
         self.transport.resume_reading()
         self._work()

@@ -154,7 +154,7 @@ class _Wanted:
 
     @property
     def text(self) -> str:
-        """As SPARQL."""
+        """A pattern as SPARQL has it, in its graph where one is meant."""
         inner = f"{as_sparql(self.subject)} {as_sparql(self.predicate)} {as_sparql(self.object)} ."
         return inner if self.graph is None else f"GRAPH {as_sparql(self.graph)} {{ {inner} }}"
 

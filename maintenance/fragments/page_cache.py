@@ -29,7 +29,7 @@ class HeldPage:
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """What it takes in memory, in bytes, as estimated from its number of triples."""
         return 1_000 + BYTES_PER_QUAD * len(self.page.quads)
 
 

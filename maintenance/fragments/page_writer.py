@@ -81,7 +81,7 @@ class Place:
 
 
 def write_page(data: Sequence[Quad], place: Place, media_type: str) -> bytes:
-    """One page."""
+    """A page with its controls, which are in a graph of their own where the media type has graphs."""
     form = FORMATS[media_type]
     graph = DefaultGraph() if form in GRAPHLESS else NamedNode(f"{place.page(place.number)}#metadata")
     quads = [*map(_outside, data), *(Quad(s, p, o, graph) for s, p, o in _controls(place))]

@@ -90,12 +90,12 @@ class Served:
         self._slices = Slices(store)
 
     def version(self, now: int) -> int:
-        """Always the same."""
+        """0: these quads do not change."""
         del now
         return 0
 
     def slice(self, pattern: QuadPattern, first: int, most: int, now: int) -> tuple[Sequence[Quad], int]:
-        """From the store."""
+        """So many triples of a fragment from the store, and how many it has in all."""
         del now
         return self._slices.slice(pattern, first, most)
 

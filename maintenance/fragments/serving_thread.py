@@ -26,7 +26,7 @@ class ServingThread:
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
 
     def __post_init__(self) -> None:
-        """Begin to listen."""
+        """Take the port before the thread begins, so that one that is in use is an error here."""
         server = FragmentServer(self.data, lambda: int(self.wall() * 1000), self.path)
         self._listener = Listener(server.answer, self.wall)
         try:

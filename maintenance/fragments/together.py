@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import DefaultGraph, Quad
 
-from freshkeeper.maintenance.fragments.annotated_source import KeptFragments
+from freshkeeper.maintenance.fragments.annotated_source import StaticFragments
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 
 
@@ -13,7 +13,7 @@ from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 class Together:
     """What reads their fragments for one evaluation."""
 
-    readers: Sequence[KeptFragments]
+    readers: Sequence[StaticFragments]
     found: Sequence[dict[Quad, None]] = ()
     """by each of them"""
     whole_of: "Together | None" = field(default=None, repr=False)
@@ -57,6 +57,6 @@ class Together:
         return None
 
 
-def _can_have(reader: KeptFragments, pattern: QuadPattern) -> bool:
+def _can_have(reader: StaticFragments, pattern: QuadPattern) -> bool:
     """Whether it can have any of it: what has no graphs has the default graph alone."""
     return reader.quads or isinstance(pattern.graph, DefaultGraph)

@@ -109,7 +109,7 @@ class Buffer:
     columns: dict[str, list[object]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, object]) -> None:
-        """One more row."""
+        """Add a row; a column that it is the first to have starts with it."""
         for column, value in row.items():
             self.columns.setdefault(column, []).append(value)
 

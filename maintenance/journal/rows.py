@@ -22,7 +22,7 @@ def written(key: object) -> str:
 
 
 def all_written(keys: Sequence[Hashable]) -> list[str]:
-    """Keys as text."""
+    """Keys as text, each by itself."""
     return [written(key) for key in keys]
 
 

@@ -63,7 +63,7 @@ class Automaton:
         self._tries = None
 
     def remove(self, form: int) -> None:
-        """One less."""
+        """Match a form no more; the tries are built anew when they are next needed."""
         del self._forms[form]
         self._tries = None
 

@@ -105,7 +105,7 @@ def evict(held: Held, until: int) -> None:
 
 @njit(cache=True, nogil=True)
 def put_last(held: Held, at: int, last: int) -> None:
-    """Behind the newest."""
+    """Make a slot the newest of its list."""
     newest = held.edge[NEWEST]
     held.slots[at, LAST], held.slots[at, OLDER], held.slots[at, NEWER] = last, newest, NOWHERE
     if newest >= 0:

@@ -23,11 +23,11 @@ class Solutions:
 
     @property
     def size(self) -> int:
-        """How many."""
+        """How many solutions there are."""
         return int(self.members.shape[1])
 
     def take(self, rows: Ints | Bools) -> "Solutions":
-        """Some of them."""
+        """The solutions at these rows, with their members."""
         return Solutions({name: ids[rows] for name, ids in self.bound.items()}, self.members[:, rows])
 
 

@@ -37,7 +37,7 @@ class GroupIndex:
         )
 
     def remove(self, members: Ints) -> None:
-        """Take members out."""
+        """Take members out of their groups, which stay where they are."""
         self.members -= members.size
         hash_kernels.unlink(self._groups, self._members, members)
 

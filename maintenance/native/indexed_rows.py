@@ -25,7 +25,7 @@ class IndexedRows:
     _free: Ints = field(default_factory=lambda: NO_INTS)
 
     def __post_init__(self) -> None:
-        """No rows."""
+        """Begin without rows, and with an index for each key."""
         self.columns, self.there = np.empty((self.width, 0), np.int64), np.empty(0, bool)
         self._indexes = {key: GroupIndex() for key in self.keys}
 

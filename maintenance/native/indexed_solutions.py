@@ -20,18 +20,18 @@ class IndexedSolutions(SolutionTable):
     """of those that came"""
 
     def __post_init__(self) -> None:
-        """Values, slots, notes."""
+        """A row has values, then the slots of its triples, by which it is found, then notes."""
         values, slots = len(self.variables), len(self.holders)
         self.rows = IndexedRows(values + slots + self.notes, range(values, values + slots))
 
     @property
     def values(self) -> Ints:
-        """Variables × numbers."""
+        """Ids, variables × numbers; those of numbers that are free mean nothing."""
         return self.rows.columns[: len(self.variables), : self.rows.size]
 
     @property
     def slots(self) -> Ints:
-        """Patterns × numbers."""
+        """The triples that each is made of, patterns × numbers."""
         return self.rows.columns[len(self.variables) :, : self.rows.size][: len(self.holders)]
 
     @property
@@ -40,7 +40,7 @@ class IndexedSolutions(SolutionTable):
         return self.rows.columns[len(self.variables) + len(self.holders) :, : self.rows.size]
 
     def add(self, values: Ints, slots: Ints) -> None:
-        """Solutions come."""
+        """Add solutions, under numbers that are free or new."""
         noted = np.full((self.notes, values.shape[1]), -1)
         numbers = self.rows.add(np.concatenate([values, slots, noted]))
         self.noted[-1, numbers] = numbers
@@ -53,7 +53,7 @@ class IndexedSolutions(SolutionTable):
         return found[: len(self.variables)], found[len(self.variables) + len(self.holders) :]
 
     def clear(self) -> tuple[Ints, Ints]:
-        """All go."""
+        """Take all solutions out; gives their values and their notes."""
         found = self.rows.remove(self.rows.numbers)
         return found[: len(self.variables)], found[len(self.variables) + len(self.holders) :]
 

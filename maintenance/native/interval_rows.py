@@ -28,7 +28,7 @@ class IntervalRows(TripleSlots):
 
     @property
     def slots(self) -> Ints:
-        """All rows."""
+        """The slots of all rows that are held."""
         return self.held
 
     def release(self) -> None:

@@ -17,7 +17,7 @@ MOST_KEYS = 3
 
 
 class MemberGroups(Protocol):
-    """Members by group."""
+    """Members of an input by the value of a key: what a join looks up."""
 
     def counts(self, groups: Ints) -> Ints:
         """How many members each group has; none where there is no group."""
@@ -59,7 +59,7 @@ class JoinInput(Protocol):
         ...
 
     def column(self, name: str, members: Ints) -> Ints:
-        """What members bind."""
+        """The ids that members bind to a variable."""
         ...
 
 

@@ -41,7 +41,7 @@ class MatchedQueries(BatchedQuery):
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """What they read."""
+        """The streams that any of the queries reads."""
         return self.patterns.streams
 
     def receive(self, stream: str, batch: Timed) -> None:

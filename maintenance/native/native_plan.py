@@ -54,7 +54,7 @@ class WindowPattern:
 
     @property
     def variables(self) -> frozenset[str]:
-        """What it binds."""
+        """The variables of its triple."""
         return frozenset(term for term in self.terms if isinstance(term, str))
 
 
@@ -101,7 +101,7 @@ class StaticPart:
         return StaticJoin(self.variables, patterns, expressions)
 
     def sparql(self, prologue: str) -> str:
-        """Its solutions."""
+        """A query for its solutions, asked of static graphs."""
         body = " . ".join(e.text for e in self.elements)
         return f"{prologue}SELECT {' '.join(f'?{name}' for name in self.variables) or '*'} WHERE {{ {body} }}"
 

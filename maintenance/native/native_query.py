@@ -124,7 +124,7 @@ class NativeAnswers:
         return Answers(IdRows(rows, self.dictionary))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """Nobody is asked."""
+        """Without SERVICE there is nobody to ask."""
         del now, evaluator, functions
         return ()
 
@@ -138,7 +138,7 @@ class NativeAnswers:
         """Nobody else is concerned."""
 
     def emit(self, streamed: Answers) -> Answers:
-        """As it is."""
+        """Answers are written as R2S leaves them."""
         return streamed
 
     def _streamed(self) -> Ints:

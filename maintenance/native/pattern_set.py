@@ -97,7 +97,7 @@ class PatternSet:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """What they read."""
+        """The streams that any pattern reads, each once."""
         return tuple(dict.fromkeys(stream for stream, _, _ in self._windows))
 
     def register(self, name: str, query: Pattern) -> None:

@@ -149,7 +149,7 @@ class PatternWindow:
         return member
 
     def remove(self, member: Member) -> None:
-        """One less."""
+        """Take a member out, and its form with the last one of it."""
         self._members[member.form].remove(member)
         if not self._members[member.form]:
             self._automaton.remove(member.form)

@@ -22,7 +22,7 @@ class Intervals:
         return self.since.size
 
     def take(self, which: Ints) -> "Intervals":
-        """Some of them."""
+        """The intervals at these places."""
         return Intervals(self.rows[:, which], self.since[which], self.until[which])
 
     def with_rows(self, rows: Ints) -> "Intervals":

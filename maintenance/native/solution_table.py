@@ -30,12 +30,12 @@ class SolutionTable:
 
     @property
     def values(self) -> Ints:
-        """Variables × solutions."""
+        """Ids, variables × solutions."""
         return self._values[:, : self.size]
 
     @property
     def slots(self) -> Ints:
-        """Patterns × solutions."""
+        """The triples that each is made of, patterns × solutions."""
         return self._slots[:, : self.size]
 
     @property
@@ -44,7 +44,7 @@ class SolutionTable:
         return self._notes[:, : self.size]
 
     def add(self, values: Ints, slots: Ints) -> None:
-        """Solutions come."""
+        """Add solutions behind those that are there."""
         end = self.size + values.shape[1]
         self._values, self._slots = grown(self._values, end, axis=-1), grown(self._slots, end, axis=-1)
         self._notes = grown(self._notes, end, axis=-1)

@@ -122,7 +122,7 @@ def _joins(plan: Plan) -> Iterator[tuple[int, StaticJoin]]:
 
 
 def _ends(join: StaticJoin) -> Iterator[str | Term]:
-    """Subjects and objects."""
+    """Subjects and objects of its patterns."""
     for _, (s, _, o) in join.patterns:
         yield from (s, o)
 
@@ -187,7 +187,7 @@ class TemplateQuery(MovingQuery):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all instances."""
+        """The names of all instances, in the order of their rows."""
         return tuple(name for _, name in self.instances.values())
 
     def _told(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:

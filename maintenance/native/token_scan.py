@@ -138,7 +138,7 @@ def digits_end(text: Bytes, at: int, end: int) -> int:
 
 @njit(cache=True, nogil=True)
 def number(text: Bytes, at: int, end: int) -> int:
-    """What digits say."""
+    """The number that digits write; they have been looked at before, so nothing is checked here."""
     found = 0
     while at < end:
         found = found * 10 + text[at] - ZERO

@@ -28,7 +28,7 @@ class Arrivals:
         return self.end - self.first
 
     def add(self, times: Ints, slots: Ints) -> None:
-        """More, in order."""
+        """Add elements, no earlier than those that are held."""
         if self.end + times.size > self.times.size:
             here = slice(self.first, self.end)
             times_, slots_ = self.times[here], self.slots[here]

@@ -105,7 +105,7 @@ class Metrics:
         return self._server.port
 
     def close(self) -> None:
-        """Stop serving."""
+        """Give the port back, if there is one; counting goes on."""
         if self._server is not None:
             self._server.close()
             self._server = None

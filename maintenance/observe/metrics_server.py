@@ -34,11 +34,11 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it has, also where it was to take any."""
         return int(self._server.server_port)
 
     def close(self) -> None:
-        """Stop."""
+        """Give the port back, and wait until the thread has ended."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

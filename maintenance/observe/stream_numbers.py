@@ -16,7 +16,7 @@ class StreamNumbers(Collector):
         self._links = links
 
     def collect(self) -> Iterator[Metric]:
-        """Of every stream."""
+        """Gauges and counters of every connection, as it is when Prometheus asks."""
         up = GaugeMetricFamily("freshkeeper_stream_connected", "whether a stream is connected", labels=["stream"])
         again = CounterMetricFamily("freshkeeper_stream_reconnects", "how often it came back", labels=["stream"])
         gaps = CounterMetricFamily("freshkeeper_stream_gaps", "how often something was missed", labels=["stream"])

@@ -35,7 +35,7 @@ class KafkaOutput:
         self._failures: list[str] = []
 
     def put(self, answers: Sequence[Answer]) -> None:
-        """All of them."""
+        """Send them all; LostError says that brokers do not have all of them in time."""
         producer = self._begun()
         self._failures = []
         for one in answers:

@@ -41,7 +41,7 @@ class OutputConfig(BaseModel):
         return self
 
     def opened(self, dead_letters: Path) -> Output:
-        """What takes answers."""
+        """The receiver, by what the address begins with."""
         if self.to.startswith("kafka://"):
             return KafkaOutput(self.to)
         if "://" in self.to:

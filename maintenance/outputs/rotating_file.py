@@ -32,11 +32,11 @@ class RotatingFile:
 
     @property
     def name(self) -> str:
-        """The file."""
+        """The path, as it was written."""
         return str(self.path)
 
     def put(self, answers: Sequence[Answer]) -> None:
-        """All of them."""
+        """Append a line for each, at once: what a kill leaves is whole lines but for the last one."""
         with writing(self.path):
             for one in answers:
                 with self.path.open("ab", buffering=0) as file:
@@ -46,7 +46,7 @@ class RotatingFile:
                     self._rotate()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """The file is closed after every line already."""
 
     def _rotate(self) -> None:
         self._older(self.keep).unlink(missing_ok=True)

@@ -25,7 +25,7 @@ class Answer:
 
 
 class Output(Protocol):
-    """One receiver."""
+    """A receiver of answers: a topic, a webhook, a file."""
 
     @property
     def name(self) -> str:

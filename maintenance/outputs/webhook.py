@@ -91,7 +91,7 @@ class Webhook:
                 self._bury(one, failure)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Every request has a connection of its own, so none is open."""
 
     def _sent(self, answer: Answer) -> str | None:
         """Why it did not arrive, after all tries."""

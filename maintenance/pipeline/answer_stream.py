@@ -49,7 +49,7 @@ class ServiceAnswers(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The word that `spark.readStream.format` takes."""
         return "freshkeeper-answers"
 
     def schema(self) -> str:

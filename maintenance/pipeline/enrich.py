@@ -54,7 +54,7 @@ class Files:
             raise ConfigError(f"answers cannot be written as {self.format!r}: {nearest(self.format, FORMATS)}")
 
     def __call__(self, answers: "DataFrame", batch: int) -> None:
-        """Write one micro-batch."""
+        """Write one micro-batch; after a kill the same number may come again."""
         answers.write.format(self.format).mode("overwrite").save(f"{self.path}/batch_id={batch}")
 
     @property

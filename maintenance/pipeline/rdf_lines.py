@@ -37,12 +37,12 @@ def statements(lines: "DataFrame", column: str = "value", on_error: OnError | st
     said = sql.concat(sql.lit("no milliseconds, tab and statement: "), sql.substr(column, sql.lit(1), sql.lit(200)))
     wrong = sql.lit(False) if on_error == OnError.SKIP else sql.raise_error(said).cast("boolean")
 
-    def kept(part: "Column") -> "Column":
+    def is_statement(part: "Column") -> "Column":
         nothing = sql.element_at(part, 1).rlike(NOTHING)
         return sql.when(sql.size(part) == len(PARTS) + 1, True).when(nothing, False).otherwise(wrong)
 
     marked = sql.regexp_replace(column, LINE, BETWEEN.join(("$1", "$2", "$3", "$4")))
-    rows = lines.select(sql.explode(sql.filter(sql.array(sql.split(marked, BETWEEN)), kept)).alias("part"))
+    rows = lines.select(sql.explode(sql.filter(sql.array(sql.split(marked, BETWEEN)), is_statement)).alias("part"))
     terms = [sql.element_at("part", n).alias(name) for n, name in enumerate(PARTS, 2)]
     timed = rows.select(sql.element_at("part", 1).cast("bigint").alias("t_ms"), *terms)
     return timed.select("t_ms", sql.timestamp_millis("t_ms").alias("event_time"), *PARTS)

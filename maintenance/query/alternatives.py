@@ -146,7 +146,7 @@ class _Path:
     index: int = 0
 
     def alternatives(self) -> list[str]:
-        """a|b."""
+        """Read a|b: the paths that it may take, as SPARQL."""
         found = self._sequence()
         while self._took("|"):
             found += self._sequence()

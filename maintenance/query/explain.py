@@ -56,7 +56,7 @@ def _is_continuous(query: Query) -> bool:
 
 
 def when(query: Query) -> str:
-    """ET in words."""
+    """At which instants it is evaluated and which of them it reports (ET), in words."""
     if not _is_continuous(query):
         return "once: it has no window"
     triggers = [REPORTS[report] for report in REPORTS if report in query.times.report]

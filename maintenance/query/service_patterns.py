@@ -50,7 +50,7 @@ class ServicePattern:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """What it mentions."""
+        """The variables that it mentions, bound or not, in the order of the text."""
         return _shown(element.variables for element in self.elements)
 
     @property

@@ -196,7 +196,7 @@ class _Splitter:
             raise
 
     def whole(self) -> Split:
-        """As a whole."""
+        """The split of a pattern that is refreshed as one."""
         self._check_elements()
         return self._as_one()
 

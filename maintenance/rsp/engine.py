@@ -51,7 +51,7 @@ class Engine:
     """raises what ends it where it should not wait any more"""
 
     def register(self, query: ContinuousQuery) -> None:
-        """One more query."""
+        """Evaluate one query more."""
         self.queries.append(query)
 
     def listen(self, name: str, stream: Stream, delay: int = 0, idle: float | None = None) -> None:

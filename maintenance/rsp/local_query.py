@@ -31,7 +31,7 @@ class LocalQuery:
             self._text = sound(solutions) if solutions and self._template else self._text
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """Nobody is asked."""
+        """Without SERVICE there is nobody to ask."""
         del now, evaluator, functions
         return ()
 

@@ -19,7 +19,7 @@ from freshkeeper.maintenance.serve.routes.queries import Nothing
 
 @operation("GET", "/openapi.json", Role.ANYBODY)
 async def document(door: Door, request: Request, given: Nothing) -> Response:
-    """This document."""
+    """This document: every address, what it takes and what it answers."""
     del door, request, given
     return json_response(openapi(OPERATIONS))
 

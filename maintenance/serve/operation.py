@@ -67,7 +67,7 @@ class Operation:
 
     @property
     def summary(self) -> str:
-        """In a sentence."""
+        """What it does, in the words of its function's docstring."""
         return inspect.getdoc(self.handle) or ""
 
     @property

@@ -283,7 +283,7 @@ class _Bill:
 
     @property
     def spent(self) -> float:
-        """In cost units."""
+        """What it costs, in cost units."""
         return self.price.paid(self.requests, self.keys)
 
     def add(self, asked: Sequence[Request], replies: Sequence[Reply]) -> None:

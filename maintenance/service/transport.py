@@ -167,7 +167,7 @@ class AtOnce:
         return Sent([self._reply(one, now) if n < allowance else NOT_SENT for n, one in enumerate(requests)])
 
     def close(self) -> None:
-        """Nothing is open."""
+        """There is no connection to close."""
 
     def _reply(self, request: Request, now: int) -> Reply:
         try:

@@ -58,7 +58,7 @@ class Directly:
         self.failed += self.errors
 
     def rows(self, now: int) -> ServiceRows:
-        """What is held."""
+        """Solutions of each lookup key as they were read last."""
         if self.failure is not None:
             raise self.failure
         held, sns = self._held, self._sns

@@ -31,7 +31,7 @@ class PolicyName:
     name: str = ""
 
     def __call__(self, case: Case) -> Policy:
-        """A new one."""
+        """A policy of its own for each view: by name, or by case where none is said."""
         return make(self.name or DEFAULTS[case])
 
 

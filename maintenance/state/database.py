@@ -45,7 +45,7 @@ CREATE TABLE journal (seq INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, body TEX
 
 @dataclass(eq=False)
 class Database:
-    """One open state."""
+    """The database of a state that is open; no other process has it."""
 
     directory: Path
     facts: dict[str, Any] = field(default_factory=dict)

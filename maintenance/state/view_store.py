@@ -42,6 +42,6 @@ class NoStore:
         """Nobody needs to know."""
 
     def commit(self, evaluation: Evaluation, arrived: Ints) -> AbstractContextManager[object]:
-        """Nothing is written."""
+        """Nothing to write, so nothing to be written together with it."""
         del evaluation, arrived
         return nullcontext()

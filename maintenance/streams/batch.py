@@ -28,7 +28,7 @@ class Timed(Protocol):
 
     @property
     def quads(self) -> Sequence[Quad]:
-        """What each says."""
+        """The statement of each, in the graph that its stream puts it in."""
 
     @property
     def graph(self) -> NamedNode | DefaultGraph:

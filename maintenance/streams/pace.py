@@ -52,7 +52,7 @@ class Paced:
     pace: Pace = field(default_factory=lambda: Pace(1))
 
     def batches(self) -> Iterator[Timed]:
-        """What is due."""
+        """Batches cut where the pace has come to; what is up to `after` goes at once."""
         for batch in self.stream.batches():
             at = 0 if self.pace.after is None else bisect_right(batch.times, self.pace.after)
             if at:

@@ -18,7 +18,7 @@ LONGEST_GAP = 30 * 86_400_000
 
 @dataclass(eq=False)
 class Steps:
-    """One stream's steps."""
+    """Refuses times that step further ahead than `gap`, which would end windows for good."""
 
     gap: int = LONGEST_GAP
     answered: int | None = None

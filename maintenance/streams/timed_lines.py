@@ -44,7 +44,7 @@ class ReadErrors:
     tell: Callable[[str], None] = field(default=lambda _: None)
 
     def found(self, error: StreamError) -> None:
-        """One more."""
+        """Raise the error, or count it and tell of it."""
         if self.policy is OnError.FAIL:
             raise error
         self.count += 1
@@ -64,12 +64,12 @@ class TimedLines:
 
     @classmethod
     def file(cls, path: Path, read_errors: ReadErrors | None = None, steps: Steps | None = None) -> "TimedLines":
-        """From a file."""
+        """Lines of a file, opened when they are first read."""
         return cls(str(path), lambda: _opened(path), read_errors or ReadErrors(), steps or Steps())
 
     @classmethod
     def stdin(cls, read_errors: ReadErrors, steps: Steps) -> "TimedLines":
-        """From standard input."""
+        """Lines of standard input, each as soon as it is there."""
         return cls("standard input", _standard_input, read_errors, steps)
 
     def batches(self) -> Iterator[Batch]:

@@ -83,7 +83,7 @@ class Clocks(Dumped):
             gather(row, mass, SHAPES, FIRST)
 
     def reset(self, slots: Ids) -> None:
-        """Forget these slots."""
+        """Forget what was seen of these slots."""
         self._rows(slots)
         self._row[slots] = NOBODY
 
@@ -108,7 +108,7 @@ class Clocks(Dumped):
             self._fit()
 
     def beliefs(self, slots: Ints, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
-        """Of regular slots."""
+        """Probabilities of entries that work by a clock, an average over its phases."""
         ahead = (instants - instants[0]).astype(np.float64)
         age = np.maximum(instants[0] - last_refresh, 0).astype(np.float64)
         rows = self._rows(slots)

@@ -79,7 +79,7 @@ class Estimator(Protocol):
         """Forget these slots; what they taught of all SRs stays."""
 
     def observe(self, checks: Checks) -> None:
-        """Learn from checks."""
+        """Learn from what fetches told of changes."""
 
 
 def solve(counts: Floats, taus: Floats, unchanged: Floats, start: Floats) -> Floats:

@@ -55,7 +55,7 @@ def write(answer: Answer, directory: Path, title: str, command: str) -> Path:
 
 
 def figure(answer: Answer) -> Figure:
-    """The frontier."""
+    """Freshness against requests for each policy and cache, with the target as a line."""
     question = answer.question
     per = f"requests per {question.per}"
     styles = _styles(answer)

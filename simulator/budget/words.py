@@ -24,7 +24,7 @@ def requests(question: Question, point: Point) -> str:
 
 
 def money(question: Question, point: Point) -> str:
-    """What they cost."""
+    """What the requests of a period cost, with two decimals."""
     return f"{period_requests(question, point) * question.price:,.2f}"
 
 
@@ -152,7 +152,7 @@ def limits(answer: Answer) -> list[str]:
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
-    """For machines."""
+    """The answer with every point that was tried, for programs."""
     question = answer.question
     return {
         "target": question.target, "per": question.per, "price": question.price,

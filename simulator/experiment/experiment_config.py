@@ -174,7 +174,7 @@ class Experiment(BaseModel):
 
     @property
     def seed_list(self) -> list[int]:
-        """Every seed."""
+        """The seeds: those that are listed, or so many from 0."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else self.seeds
 
 
@@ -302,5 +302,5 @@ Try: freshkeeper simulate configs/reference.yaml"""
 
 
 def reference() -> str:
-    """The whole file."""
+    """A config with every key, its default and its meaning."""
     return written(HEAD, Experiment())

@@ -69,7 +69,7 @@ class InProcess(ConnectionPool):
         return Answer(int(answer.status[:3]), "", given, answer.body)
 
     def sleep(self, seconds: float) -> bool:
-        """Time goes on."""
+        """Let simulated time pass; True, as nobody interrupts it."""
         self.ms += round(seconds * 1000)
         return True
 

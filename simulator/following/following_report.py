@@ -75,7 +75,7 @@ def write_report(
 
 
 def rows_of(measured: Iterable[EvaluationCost | Load | Sample]) -> Rows:
-    """As plain rows."""
+    """Rows of numbers and words for a table, the way spelled out in columns."""
     found = []
     for one in measured:
         row = dict(vars(one))

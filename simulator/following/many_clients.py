@@ -169,7 +169,7 @@ def _serving(data: Path, elements: Path) -> "Iterator[tuple[str, Ended]]":
 
 @dataclass(frozen=True, eq=False)
 class Ended:
-    """Ends a server."""
+    """Ends a server that runs in a process of its own."""
 
     process: "subprocess.Popen[str]"
 

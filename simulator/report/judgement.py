@@ -220,7 +220,7 @@ def _along(lines: Mapping[str, Mapping[str, tuple[float, str]]], order: Sequence
 
 
 def _flat(values: Iterable[float]) -> dict[str, list[Any]]:
-    """Points without intervals."""
+    """Points for a chart whose intervals have no width."""
     told = short(values)
     return {"mid": told, "low": told, "high": told}
 

@@ -42,7 +42,7 @@ class Score:
 
     @cached_property
     def freshness(self) -> Estimate:
-        """The headline."""
+        """The headline freshness, with its interval over seeds."""
         return estimate(self.by_seed)
 
     @property

@@ -50,7 +50,7 @@ BOUND_DASHES: tuple[tuple[int, ...], ...] = ((10, 4), (3, 4), (10, 4, 3, 4))
 
 @dataclass(frozen=True)
 class Style:
-    """One policy's look."""
+    """How one policy looks in every chart of a page."""
 
     colour: str
     shape: str

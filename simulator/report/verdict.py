@@ -27,7 +27,7 @@ class Lift:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One group's verdict."""
+    """What the page says of one group: who leads, by how much, and how sure that is."""
 
     lead: Markup
     lifts: list[Lift] = field(default_factory=list)

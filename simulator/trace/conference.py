@@ -65,7 +65,7 @@ class FloorPlan:
     doors: tuple[tuple[int, ...], ...]
 
     def lines(self) -> Iterator[str]:
-        """As N-Triples."""
+        """Name, description and connections of every room, as N-Triples."""
         for room, doors in enumerate(self.doors):
             yield f'{_room(room)} <{LV}name> "Room {room}" .\n'
             yield f'{_room(room)} <{LV}desc> "{len(doors)} doors on floor {room // 9}" .\n'

@@ -109,7 +109,7 @@ class Trace:
 
     @property
     def t0(self) -> int:
-        """The first arrival."""
+        """The first arrival, in ms, from which evaluations count."""
         if not len(self.arrivals):
             raise InputError("the trace has no arrivals, so no t0; give it at least one")
         return int(self.arrivals.t_ms[0])

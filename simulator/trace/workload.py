@@ -110,12 +110,12 @@ class Workload(BaseModel):
 
     @property
     def t0(self) -> int:
-        """The first arrival."""
+        """The first arrival, in ms; as late as the longest interval between changes."""
         return self.change_interval_ms[1]
 
     @property
     def end(self) -> int:
-        """When changes end."""
+        """When changes end, in ms: one longest interval behind the last arrival."""
         return self.t0 + self.duration_ms + self.change_interval_ms[1]
 
 

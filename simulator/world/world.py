@@ -129,7 +129,7 @@ class World:
 
     @property
     def remote(self) -> Remote:
-        """The source itself."""
+        """The remote source, without the limits before it."""
         return self.limited.remote
 
     def run(self) -> Generator[Evaluation, None, None]:

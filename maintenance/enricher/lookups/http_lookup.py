@@ -68,7 +68,7 @@ class HttpLookup:
         return self.url.replace("{key}", quote(str(keys[0]), safe=""))
 
     def close(self) -> None:
-        """Close connections."""
+        """Close connections; look-ups under way fail."""
         self.pool.close()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class SparqlLookup:
         return found
 
     def close(self) -> None:
-        """Close connections."""
+        """Close connections; look-ups under way fail."""
         self._source.transport.close()
 
 

@@ -58,7 +58,7 @@ def lower(shell: Shell) -> Query:
 
 
 def read(draft: Draft) -> None:
-    """Read the shell."""
+    """The first pass: read the text into the shell."""
     read_shell(draft.shell)
 
 

@@ -59,7 +59,7 @@ class Source:
 
     @property
     def items(self) -> tuple[Token, ...]:
-        """The tokens."""
+        """Every token of the text."""
         return self.tokens.items
 
     def resolve(self, token: Token) -> str:
@@ -128,7 +128,7 @@ class Element:
 
     @property
     def items(self) -> tuple[Token, ...]:
-        """The tokens."""
+        """Its tokens, those of its parts included."""
         return self.source.items[self.first : self.stop]
 
     @property
@@ -267,7 +267,7 @@ class Service(_Named):
 
     @property
     def name(self) -> Token:
-        """The endpoint."""
+        """The token of the endpoint: an IRI or a variable."""
         return self.items[1 + self.silent]
 
     @property
@@ -286,11 +286,11 @@ class Union(Element):
 
 
 class Optional(Element):
-    """OPTIONAL."""
+    """OPTIONAL: what it binds, solutions may lack."""
 
 
 class Lateral(Element):
-    """LATERAL."""
+    """LATERAL: evaluated for each solution before it."""
 
 
 class _Closed(Element):
@@ -298,12 +298,12 @@ class _Closed(Element):
 
     @cached_property
     def bound(self) -> frozenset[str]:
-        """Nothing."""
+        """Nothing that others could join with."""
         return frozenset()
 
 
 class Minus(_Closed):
-    """MINUS."""
+    """MINUS: takes solutions away, and binds nothing."""
 
 
 class Filter(_Closed):
@@ -325,7 +325,7 @@ class Bind(Element):
 
     @cached_property
     def bound(self) -> frozenset[str]:
-        """What it sets."""
+        """The variable behind AS."""
         return names_in(self.items[-2:])
 
     @property
@@ -335,11 +335,11 @@ class Bind(Element):
 
 
 class Values(Element):
-    """VALUES."""
+    """VALUES: a table in the text; UNDEF leaves a variable unbound."""
 
     @property
     def own(self) -> frozenset[str]:
-        """What it binds."""
+        """The variables of its head."""
         return names_in(self.items)
 
     @cached_property
@@ -366,17 +366,17 @@ class TriplePattern(Element):
 
     @property
     def items(self) -> tuple[Token, ...]:
-        """Its own tokens."""
+        """Tokens of all its spans, as if they stood together."""
         return tuple(item for span in self.spans for item in self.source.items[slice(*span)])
 
     @property
     def own(self) -> frozenset[str]:
-        """Its variables."""
+        """The variables that its triples mention."""
         return names_in(self.items)
 
     @cached_property
     def always(self) -> frozenset[str]:
-        """All its variables."""
+        """All its variables: a triple that matches binds each of them."""
         return self.own
 
     @cached_property
@@ -451,7 +451,7 @@ class Select(Element):
 
     @property
     def distinct(self) -> Token | None:
-        """DISTINCT or REDUCED."""
+        """The word DISTINCT or REDUCED, where there is one."""
         return next((t for t in self.head[1:2] if t.is_word("DISTINCT", "REDUCED")), None)
 
     @property
@@ -484,7 +484,7 @@ class Select(Element):
 
     @cached_property
     def bound(self) -> frozenset[str]:
-        """What it shows."""
+        """Of its variables, no others than those that it shows."""
         return self.variables
 
     @cached_property

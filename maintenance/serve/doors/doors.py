@@ -53,7 +53,7 @@ class Doors:
         return cls(service, incoming, outgoing)
 
     def start(self) -> None:
-        """Open them."""
+        """Begin to send, then to read, so that every answer has somewhere to go."""
         for output in self.outgoing:
             output.start()
         self.incoming.start()

@@ -44,7 +44,7 @@ class Incoming:
         return {name: feed.status for name, feed in self._feeds.items()}
 
     def start(self) -> None:
-        """Begin to read."""
+        """Begin to read every address that the config names."""
         for name, feed in self._feeds.items():
             self._begin(name, feed)
 

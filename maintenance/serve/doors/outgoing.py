@@ -61,7 +61,7 @@ class Outgoing:
         return self.sender.output.dead if isinstance(self.sender.output, Webhook) else 0
 
     def start(self) -> None:
-        """Begin to send."""
+        """Begin to send, in a thread of its own."""
         if isinstance(self.sender.output, Webhook):
             self.sender.output.stopping = self.sender.stopping
         self._thread.start()

@@ -16,7 +16,7 @@ class OutputNumbers(Collector):
         self._outgoing = outgoing
 
     def collect(self) -> Iterator[Metric]:
-        """Of every output."""
+        """Gauges and counters of every output, as they are when Prometheus asks."""
         works = GaugeMetricFamily("freshkeeper_output_up", "whether an output takes answers", labels=["output"])
         sent = CounterMetricFamily("freshkeeper_output_answers", "evaluations that it has taken", labels=["output"])
         failed = CounterMetricFamily("freshkeeper_output_failures", "tries in vain", labels=["output"])

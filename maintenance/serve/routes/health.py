@@ -31,7 +31,7 @@ async def ready(door: Door, request: Request, parameters: Nothing) -> Response:
 
 @operation("GET", "/metrics", gives={"text/plain": None})
 async def metrics(door: Door, request: Request, parameters: Nothing) -> Response:
-    """For Prometheus."""
+    """Metrics as Prometheus reads them."""
     del request, parameters
     return Response(generate_latest(door.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 

@@ -24,7 +24,7 @@ class Nothing(Parameters):
 
 
 class Named(Parameters):
-    """Which query."""
+    """The name of a query, in the path."""
 
     name: str = NAMED
 
@@ -59,7 +59,7 @@ class QueryStatus(BaseModel):
 
 
 class QueriesStatus(BaseModel):
-    """All of them."""
+    """Every query that is registered."""
 
     queries: list[QueryStatus]
 
@@ -87,7 +87,7 @@ async def register(door: Door, request: Request, parameters: TextOf) -> Response
 
 @operation("GET", "/queries/{name}", gives=QueryStatus)
 async def query(door: Door, request: Request, parameters: Named) -> Response:
-    """One of them."""
+    """One query: its text, its state, how far it is."""
     del request
     return json_response(told(door, door.service.queries.named(parameters.name)))
 

@@ -27,13 +27,13 @@ BATCH = 1_000
 
 
 class SourceNamed(Parameters):
-    """Which source."""
+    """The IRI of a source, in the path."""
 
     name: str = Field(description="the IRI of the source")
 
 
 class SourceStatus(BaseModel):
-    """One source."""
+    """A source: what it charges, and what its limits leave."""
 
     name: str
     kind: str = Field(description="embedded or remote")
@@ -51,13 +51,13 @@ class SourceStatus(BaseModel):
 
 
 class SourcesStatus(BaseModel):
-    """All of them."""
+    """Every source that queries ask."""
 
     sources: list[SourceStatus]
 
 
 class Checked(Parameters):
-    """How many."""
+    """How far back audits are wanted."""
 
     limit: int = Field(default=100, ge=1, le=CHECKED, description="the last so many")
 
@@ -90,7 +90,7 @@ async def sources(door: Door, request: Request, parameters: Nothing) -> Response
 
 @operation("GET", "/sources/{name:path}", gives=SourceStatus)
 async def source(door: Door, request: Request, parameters: SourceNamed) -> Response:
-    """One of them."""
+    """One source: what it charges, and what its limits leave."""
     del request
     if parameters.name not in (known := door.service.queries.sources):
         raise UnknownNameError("source", parameters.name, known)

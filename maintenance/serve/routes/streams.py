@@ -61,13 +61,13 @@ class Pushed(Parameters):
 
 
 class Receipt(BaseModel):
-    """What was taken."""
+    """How many elements of a push were taken."""
 
     elements: int = Field(description="how many; 0 where they had been taken before")
 
 
 class StreamsStatus(BaseModel):
-    """The streams together."""
+    """All streams: how far time is, and what waits."""
 
     streams: list[str]
     watermark: int | None = Field(description="how far time is, in milliseconds")

@@ -31,7 +31,7 @@ class KeyOf(Parameters):
 
 
 class Entry(BaseModel):
-    """One cached entry."""
+    """A cached entry with its age and how likely it is still right."""
 
     entry: str = Field(description="its key")
     rows: list[dict[str, Any]] = Field(description="what it binds, as SPARQL's JSON has it")

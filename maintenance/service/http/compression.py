@@ -15,7 +15,7 @@ RAW = -15
 
 @dataclass(eq=False)
 class Unpacker:
-    """Undoes one Content-Encoding."""
+    """Undoes one Content-Encoding, chunk by chunk."""
 
     coding: str
     _inner: Any = field(init=False, default=None)

@@ -63,7 +63,7 @@ class JsonOverHttp:
         )
 
     def close(self) -> None:
-        """Close connections."""
+        """Close connections; documents that are being read fail."""
         self.pool.close()
 
     def address(self, term: Term | None) -> tuple[Resource, str] | None:

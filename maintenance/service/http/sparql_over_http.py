@@ -46,7 +46,7 @@ class Described(SPARQLWrapper):
 
 @dataclass(eq=False)
 class SparqlOverHttp:
-    """One SPARQL endpoint."""
+    """One SPARQL endpoint, asked by GET or POST."""
 
     url: str
     credentials: Credentials = field(default_factory=Credentials)
@@ -57,7 +57,7 @@ class SparqlOverHttp:
     wall: Callable[[], float] = time.time
 
     def carry(self, request: Request, now: int, deadline: Deadline) -> Reply:
-        """One exchange."""
+        """Send a query once, and read its solutions and what headers say of them."""
         answer = self.pool.exchange(self.call(request.query), deadline)
         check(answer, self.wall)
         told = of_headers(answer.headers, now, self.wall()) if self.dated else Validity()
@@ -65,7 +65,7 @@ class SparqlOverHttp:
         return Reply(rows_of(answer, self.pool.max_bytes), modified=modified, expires=told.expires)
 
     def close(self) -> None:
-        """Close connections."""
+        """Close connections; queries under way fail."""
         self.pool.close()
 
     def call(self, query: str) -> Call:

@@ -35,7 +35,7 @@ class Breaker:
         self.probing = None if self.opened is None else now
 
     def succeeded(self) -> None:
-        """The source answers."""
+        """Close it: the failures before are forgotten."""
         self.failed, self.opened, self.probing = 0, None, None
 
     def failed_once(self, now: float) -> None:

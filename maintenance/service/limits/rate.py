@@ -64,7 +64,7 @@ class Limit:
         return self.rate.period
 
     def take(self, now: float) -> None:
-        """One was sent."""
+        """Count one request, and forget those that are a period old."""
         while self.sent and self.sent[0][0] <= now - self.rate.period:
             self.sent.popleft()
         grain = self.rate.period / GRAINS

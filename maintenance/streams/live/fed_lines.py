@@ -21,7 +21,7 @@ class Trail:
     """after all of them"""
 
     def add(self, before: Position, latest: int, after: Position) -> None:
-        """One more chunk."""
+        """Note a chunk: the places before and behind it, and the latest time that it has."""
         if self._steps and self._steps[-1][1] == latest:
             self.end = after  # no later than those before: read again with them
             return

@@ -39,7 +39,7 @@ class Received:
 
 
 class Connection(Protocol):
-    """One connection."""
+    """A connection that is open, from its place on."""
 
     @property
     def gap(self) -> str:
@@ -88,7 +88,7 @@ class Backoff:
         return self.random.uniform(0, min(self.longest, self.first * 2 ** min(self.failures, 30)))
 
     def reset(self) -> None:
-        """It works again."""
+        """Something came: the next pause is a short one again."""
         self.failures = 0
 
 

@@ -140,7 +140,7 @@ def check_topic(client: Any, topic: str, who: str) -> None:
 
 
 def said(error: BaseException) -> str:
-    """What librdkafka says."""
+    """The words of librdkafka, without secrets."""
     found = error.args[0] if error.args else error
     return shown(found.str() if hasattr(found, "str") else str(found))
 
@@ -161,7 +161,7 @@ class KafkaConnection:
     """every broker is away: the client goes on trying, and says so"""
 
     def begin(self, consumer: "Consumer") -> None:
-        """Take part."""
+        """Subscribe, and see what is missing since the place that is known."""
         self._consumer = consumer
         self.gap = self._missing(consumer)
         consumer.subscribe([self.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
@@ -190,7 +190,7 @@ class KafkaConnection:
             self._failure = shown(error.str())
 
     def commit(self, position: Position) -> None:
-        """Tell the group."""
+        """Tell the group how far it was read, for those who watch its lag; where we go on is ours."""
         from confluent_kafka import KafkaException, TopicPartition
 
         mine = [TopicPartition(self.topic, int(part), int(number)) for part, number in position.items()]
@@ -199,7 +199,7 @@ class KafkaConnection:
                 self._consumer.commit(offsets=mine, asynchronous=True)
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group, so that others have its partitions at once."""
         if (consumer := self._consumer) is not None:
             self._consumer = None
             consumer.close()

@@ -76,7 +76,7 @@ class RedisAddress:
 
 @dataclass(eq=False)
 class RedisConnection:
-    """One connection."""
+    """Reads one Redis stream, from an entry on."""
 
     client: "Redis"
     key: str

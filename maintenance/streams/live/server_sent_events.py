@@ -29,7 +29,7 @@ LAST = "last event"
 
 @dataclass(eq=False)
 class EventAddress:
-    """Where to ask."""
+    """An address whose answer is events that do not end."""
 
     url: str
     _numbered: bool = False

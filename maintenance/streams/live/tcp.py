@@ -19,7 +19,7 @@ KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 @dataclass(frozen=True)
 class TcpAddress:
-    """Where to connect."""
+    """A host and port that send lines."""
 
     url: str
     keeps: bool = False
@@ -30,7 +30,7 @@ class TcpAddress:
         return shown(self.url)
 
     def check(self) -> None:
-        """Host and port."""
+        """Refuse an address without host or port before anything runs."""
         self._where()
 
     def connect(self, position: Position) -> "TcpConnection":
@@ -54,7 +54,7 @@ class TcpAddress:
 
 @dataclass(eq=False)
 class TcpConnection:
-    """One connection."""
+    """One socket, read line by line."""
 
     connection: socket.socket
     gap: str = ""

@@ -20,7 +20,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class SocketAddress:
-    """Where to connect."""
+    """The address of a WebSocket, whose messages are lines."""
 
     url: str
     keeps: bool = False
@@ -81,5 +81,5 @@ class SocketConnection:
         """Nobody keeps an account."""
 
     def close(self) -> None:
-        """Say goodbye."""
+        """Close with the handshake that WebSocket has for it."""
         self.held.close()
