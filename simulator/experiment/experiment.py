@@ -1,6 +1,6 @@
 """A whole experiment: runs over processes, parts that survive a kill, and the run directory they end in.
 
-Every run, one setting with one seed, is a task of its own and writes one part, whole or not at all. What was stopped
+Every run, one setting with one seed, is a task of its own and leaves one part, whole or not at all. What was stopped
 goes on with `resume`; tables are put together in the order of settings, so they do not depend on who finished first.
 All settings get their first seed before any gets its second: what there is so far is of the whole grid.
 """
@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -24,7 +25,15 @@ from freshkeeper.maintenance.settings.addresses import shown_in
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
-from freshkeeper.simulator.experiment.run_parts import Job, Part, evaluations_of, handles, perform, recorded_trace
+from freshkeeper.simulator.experiment.run_parts import (
+    Job,
+    Part,
+    evaluations_of,
+    handles,
+    perform,
+    read_parts,
+    recorded_trace,
+)
 from freshkeeper.simulator.experiment.run_tables import RunTables, plain, policies_of
 from freshkeeper.simulator.experiment.summary import Row, read_summary
 
@@ -83,9 +92,11 @@ def simulate(
     tables = RunTables(experiment, settings, policies, out, command if known is None else known.command, todo)
     if known is None:
         tables.describe({})
+    before = [part for file in sorted((out / "parts").glob("*.arrow")) for part in read_parts(file)]
+    there = {(part.index, part.seed) for part in before}
+    left = [job for job in _seed_by_seed(todo, experiment.seed_list) if (job.index, job.seed) not in there]
     parts: dict[tuple[int, int], Part] = {}
-    ordered = _seed_by_seed(todo, experiment.seed_list)
-    for part in performed(ordered) if performed else _performed(ordered, jobs):
+    for part in chain(before, performed(left) if performed else _performed(left, jobs)):
         parts[part.index, part.seed] = part
         if progress is not None:
             progress(part, len(parts), len(todo))
@@ -99,7 +110,7 @@ def simulate(
 def _jobs(experiment: Experiment, settings: list[Setting], out: Path) -> list[Job]:
     """Every run, in the order of settings."""
     return [
-        Job(setting, index, seed, out / "parts" / f"{index:05d}-{seed}")
+        Job(setting, index, seed, out / "parts" / f"{index:05d}-{seed}.arrow")
         for index, setting in enumerate(settings)
         for seed in experiment.seed_list
     ]
@@ -131,7 +142,7 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def _performed(todo: list[Job], jobs: int) -> Iterator[Part]:
-    if min(jobs, len(todo)) == 1:
+    if min(jobs, len(todo)) <= 1:
         yield from map(perform, todo)
         return
     others = active_children()

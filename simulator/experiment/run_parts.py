@@ -1,12 +1,13 @@
 """The parts of an experiment: one for every run, which is one setting with one seed and all its policies.
 
-A part is a directory, there whole or not at all, so that a kill at any moment leaves what was finished. Its tables are
-Arrow's own files: small ones cost a tenth of what Parquet's do, and nobody reads them but `run_tables`.
+A file has one part, or those of several runs that were done together. It is there whole or not at all, so that a kill
+at any moment leaves what was finished. Tables in it are Arrow's own files: small ones cost a tenth of what Parquet's
+do, and nobody reads them but `run_tables`.
 """
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
-from freshkeeper.maintenance.files import whole_directory
+from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.settings.durations import to_unit
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.registry import find
@@ -30,7 +31,7 @@ PAPER_EVALUATIONS = 50
 MOST_EVALUATIONS = 1_000_000
 """With a trace, unless more are asked for: a task keeps the rows of all of them, about 10 KB each."""
 TABLES = ("evaluations", "refreshes", "answers", "changes")
-PART = "part.json"
+SCHEMA = pa.schema({"part": pa.string(), **dict.fromkeys(TABLES, pa.large_binary())})
 PACKED = ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 UNPACKED = ipc.IpcReadOptions(use_threads=False)
 """Handing small columns to threads takes ten times as long as unpacking them."""
@@ -47,6 +48,9 @@ class Part:
     why_no_bound: str
     baselines: list[dict[str, Any]] = field(default_factory=list)
     why_no_baselines: str = ""
+    file: str = ""
+    row: int = 0
+    """Where its tables are."""
 
 
 @dataclass(frozen=True)
@@ -59,44 +63,58 @@ class Job:
     place: Path
 
 
-def perform(job: Job, recorded: Callable[[Path], Trace] | None = None) -> Part:
-    """Do one run, or read what an earlier run of it left; `recorded` knows traces that are not on this machine."""
-    if done(job):
-        return read_part(job)
+Made = dict[str, str | bytes | None]
+"""A part as a row of a file: what is known of it as JSON, and its tables."""
+
+
+def perform(job: Job) -> Part:
+    """Do one run, and write a file of its own."""
+    return write_parts(job.place, content([made(job, recorded_trace)]))[0]
+
+
+def made(job: Job, recorded: Callable[[Path], Trace]) -> Made:
+    """Do one run; `recorded` knows traces."""
     setting = job.setting
-    task = Task(setting, job.seed, *_trace(setting, job.seed, recorded or recorded_trace))
+    task = Task(setting, job.seed, *_trace(setting, job.seed, recorded))
     outcomes = [task.run(policy) for policy in setting.experiment.policies if handles(policy, setting)]
     bound, why = task.bound()
     numbers = {outcome.policy: _numbers(outcome) for outcome in outcomes}
     part = Part(job.index, job.seed, numbers, bound, why, *cache_baselines(task))
-    _write_part(job.place, task, outcomes, part)
-    return part
+    return {"part": json.dumps(asdict(part)), **{name: _packed(tables) for name, tables in _tables(task, outcomes)}}
 
 
-def task_of(experiment: Experiment, index: int, seed: int, recorded: Callable[[Path], Trace] | None = None) -> Task:
+def content(rows: list[Made]) -> bytes:
+    """A file of several parts."""
+    return _packed([pa.Table.from_pylist(rows, SCHEMA)], ipc.IpcWriteOptions())
+
+
+def write_parts(place: Path, parts: bytes) -> list[Part]:
+    """What is known of the parts in a file; a kill leaves all of them or none."""
+    with whole(place) as unfinished:
+        unfinished.write_bytes(parts)
+    return read_parts(place)
+
+
+def read_parts(file: Path) -> list[Part]:
+    """What is known of finished runs."""
+    texts = opened(file)["part"].to_pylist()
+    return [replace(Part(**json.loads(text)), file=str(file), row=row) for row, text in enumerate(texts)]
+
+
+def task_of(experiment: Experiment, index: int, seed: int) -> Task:
     """One setting of an experiment with one seed, and its trace."""
     setting = settings_of(experiment)[index]
-    return Task(setting, seed, *_trace(setting, seed, recorded or recorded_trace))
+    return Task(setting, seed, *_trace(setting, seed, recorded_trace))
 
 
-def done(job: Job) -> bool:
-    """Whether an earlier run left this run's part."""
-    return table_of(job.place, TABLES[0]).exists()
+def opened(file: Path | str) -> pa.Table:
+    """The parts of a file, which are read when they are looked at."""
+    return ipc.open_file(pa.memory_map(str(file))).read_all()
 
 
-def read_part(job: Job) -> Part:
-    """What is known of a run that is finished."""
-    return Part(**json.loads((job.place / PART).read_text()))
-
-
-def table_of(place: Path, name: str) -> Path:
-    """Where a part has one of its tables, if it has that."""
-    return place / f"{name}.arrow"
-
-
-def read_table(place: Path, name: str) -> pa.Table:
+def unpacked(table: pa.Buffer) -> pa.Table:
     """One table of a part."""
-    return ipc.open_file(table_of(place, name).read_bytes(), options=UNPACKED).read_all()
+    return ipc.open_file(table, options=UNPACKED).read_all()
 
 
 def handles(policy: PolicySettings, setting: Setting) -> bool:
@@ -150,13 +168,12 @@ def _numbers(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _write_part(place: Path, task: Task, outcomes: list[Outcome], part: Part) -> None:
-    """A kill leaves a whole part or none."""
-    with whole_directory(place) as unfinished:
-        for name, tables in _tables(task, outcomes):
-            with ipc.new_file(table_of(unfinished, name), tables[0].schema, options=PACKED) as file:
-                file.write_table(pa.concat_tables(tables))
-        (unfinished / PART).write_text(json.dumps(asdict(part)))
+def _packed(tables: list[pa.Table], how: ipc.IpcWriteOptions = PACKED) -> bytes:
+    sink = pa.BufferOutputStream()
+    with ipc.new_file(sink, tables[0].schema, options=how) as file:
+        for table in tables:
+            file.write_table(table)
+    return sink.getvalue().to_pybytes()
 
 
 def _tables(task: Task, outcomes: list[Outcome]) -> Iterator[tuple[str, list[pa.Table]]]:

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,15 @@ from freshkeeper.maintenance.journal.run_json import About, BoundNote, Contender
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.baselines import Baseline, baselines_of, write_baselines
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting
-from freshkeeper.simulator.experiment.run_parts import TABLES, Job, Part, read_table, table_of
+from freshkeeper.simulator.experiment.run_parts import TABLES, Job, Part, opened, unpacked
 from freshkeeper.simulator.experiment.summary import Row, mean_and_ci, write_summary
 
 Parts = Mapping[tuple[int, int], Part]
 """by setting and seed"""
 ROWS = 1 << 17
 """From so many on they are written: memory holds one large part, or many small ones, which are read as one."""
+OPEN = 64
+"""Files of parts at once; where they have many runs each, tables that belong together lie in several."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,13 @@ class RunTables:
 
     def write(self, parts: Parts) -> list[Row]:
         """Everything: tables, baselines.csv, summary.csv and, when the others are there, run.json."""
-        places = [job.place for job in self.todo if (job.index, job.seed) in parts]
-        for name in TABLES:
-            _merge(self.out, name, [place for place in places if table_of(place, name).exists()])
         of: dict[int, list[Part]] = defaultdict(list)
         for job in self.todo:
             if part := parts.get((job.index, job.seed)):
                 of[job.index].append(part)
+        ordered = [part for index in sorted(of) for part in of[index]]
+        for name in TABLES:
+            _merge(self.out, name, ordered)
         write_baselines(self.out, self._baselines(of))
         rows = self._rows(of)
         write_summary(self.out / "summary.csv", rows)
@@ -74,24 +78,30 @@ class RunTables:
         return [row for rows in every for row in rows]
 
 
-def _merge(out: Path, name: str, places: Sequence[Path]) -> None:
-    """Part by part, in their order."""
-    if not places:
+def _merge(out: Path, name: str, parts: Sequence[Part]) -> None:
+    """Part by part, in their order; no file where none has the table."""
+    tables = _gathered(parts, name)
+    first = next(tables, None)
+    if first is None:
         return
     with (
         whole(out / f"{name}.parquet") as unfinished,
         parquet.ParquetWriter(str(unfinished), journal.SCHEMAS[name], compression="zstd") as writer,
     ):
-        for table in _gathered(places, name):
+        for table in chain([first], tables):
             writer.write_table(table)
 
 
-def _gathered(places: Sequence[Path], name: str) -> Iterator[pa.Table]:
-    """Their tables, small ones together."""
+def _gathered(parts: Sequence[Part], name: str) -> Iterator[pa.Table]:
+    """The tables of those that have it, small ones together."""
+    files = lru_cache(OPEN)(opened)
     held: list[pa.Table] = []
     rows = 0
-    for place in places:
-        held.append(read_table(place, name))
+    for part in parts:
+        table = files(part.file)[name][part.row].as_buffer()
+        if table is None:
+            continue
+        held.append(unpacked(table))
         rows += held[-1].num_rows
         if rows >= ROWS:
             yield pa.concat_tables(held)

@@ -171,7 +171,7 @@ def second(place: Path, cluster: Cluster) -> None:
 def third(place: Path, cluster: Cluster) -> None:
     """All four, with a worker killed in the middle of each."""
     spark = spark_session(cluster.master, SETTINGS)
-    before = {part: part.stat().st_mtime_ns for part in place.glob("run/parts/*/part.json")}
+    before = {part: part.stat().st_mtime_ns for part in place.glob("run/parts/*.arrow")}
     assert len(before) >= KEPT
 
     def checked(part: Part, done: int, of: int) -> None:

@@ -174,7 +174,7 @@ class Command:
         )
 
     def parts(self) -> int:
-        return len(list(self.out.glob("parts/*/part.json")))
+        return len(list(self.out.glob("parts/*.arrow")))
 
     def wait_for(self, parts: int) -> bool:
         """Until so many parts are there; False where it ended before."""
@@ -235,7 +235,7 @@ def test_a_run_killed_again_and_again_and_resumed_equals_an_uninterrupted_one(
         command.process.kill()
         command.process.communicate()
         kept.append(command.parts())
-        now = {part: part.stat().st_mtime_ns for part in command.out.glob("parts/*/part.json")}
+        now = {part: part.stat().st_mtime_ns for part in command.out.glob("parts/*.arrow")}
         assert finished.items() <= now.items(), "what was finished is done again, or lost"
         finished = now
         assert until(lambda: not any(map(alive, workers)))  # noqa: B023  it is called at once

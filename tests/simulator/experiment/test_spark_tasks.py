@@ -16,7 +16,7 @@ from freshkeeper.maintenance.pipeline.ship import packed
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
-from freshkeeper.simulator.experiment.run_parts import Part
+from freshkeeper.simulator.experiment.run_parts import Part, read_parts
 from freshkeeper.simulator.trace.trace import write_trace
 from freshkeeper.simulator.trace.workload import Workload, generate
 
@@ -86,9 +86,10 @@ def test_what_a_task_finished_before_a_mistake_is_kept(
     )
     with pytest.raises(FreshkeeperError, match="a task failed on Spark: AssertionError: too rich"):
         simulate(experiment, tmp_path / "there", performed=on_spark)
-    finished = {place.name for place in (tmp_path / "there" / "parts").iterdir()}
-    assert {"00000-0", "00001-0"} <= finished
-    assert not any(name.startswith("00002") for name in finished)
+    files = (tmp_path / "there" / "parts").glob("*.arrow")
+    finished = {(part.index, part.seed) for file in files for part in read_parts(file)}
+    assert {(0, 0), (1, 0)} <= finished
+    assert not any(index == 2 for index, _ in finished)
 
 
 def test_a_recorded_trace_is_sent_along_and_policies_of_ones_own_too(
@@ -111,7 +112,7 @@ def test_what_an_earlier_run_finished_is_not_done_again(on_spark: "OnSpark", tmp
 
     with pytest.raises(KeyboardInterrupt):
         simulate(experiment, tmp_path / "there", progress=stop)
-    (finished,) = (tmp_path / "there" / "parts").glob("*/part.json")
+    (finished,) = (tmp_path / "there" / "parts").glob("*.arrow")
     before = finished.stat().st_mtime_ns
     simulate(experiment, tmp_path / "there", resume=True, performed=lambda todo: kept(finished, before, on_spark(todo)))
     simulate(experiment, tmp_path / "here")
