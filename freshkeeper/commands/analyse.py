@@ -9,7 +9,12 @@ from freshkeeper.commands.options import assignments
 from freshkeeper.commands.screen import number, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError
 
-COLUMNS = ["setting", "policy", "freshness", "± 95 %", "basis", "pooled", "in target", "wasted", "missed"]
+COLUMNS = {
+    "setting": "setting", "policy": "policy", "freshness": "freshness", "± 95 %": "ci95", "basis": "basis",
+    "pooled": "pooled", "in target": "within_target",
+}  # fmt: skip
+"""What is told of a freshness; beside it stand the shares of wasted refreshes and of stale answers that were missed."""
+SHARES = {"wasted": "wasted_share", "missed": "share_of_stale"}
 
 
 def analyse(
@@ -67,9 +72,22 @@ def analyse(
 
 
 def _told(found: dict[str, Any], day: str, target: float) -> None:
-    for (case, knowledge), rows in _tables(found).items():
+    shares = {
+        (name, row["setting"], row["policy"]): row[column]
+        for name, column in SHARES.items()
+        for row in found.get(name, ())
+    }
+    alike: dict[tuple[str | None, str | None], list[dict[str, str]]] = {}  # no table mixes cases or knowledge
+    for row in found["freshness"]:
+        told = {head: row[column] for head, column in COLUMNS.items()}
+        told |= {name: shares.get((name, row["setting"], row["policy"])) for name in SHARES}
+        cells = {head: value if isinstance(value, str) else number(value) for head, value in told.items()}
+        alike.setdefault((row["case"], row["knowledge"]), []).append(cells)
+    for (case, knowledge), rows in alike.items():
         title = f"{day or 'Freshness'}, case {case or 'unknown'}, knowledge {knowledge or 'unknown'}"
-        show(table(f"{title}; in target: evaluations with {target:g} or more", COLUMNS, rows, words=2))
+        heads = [head for head in rows[0] if head in ("setting", "policy") or any(cells[head] for cells in rows)]
+        lines = [[cells[head] for head in heads] for cells in rows]
+        show(table(f"{title}; in target: evaluations with {target:g} or more", heads, lines, words=2))
     for note in found["cannot_tell"]:
         say(f"{day}: {note}" if day else note)
 
@@ -80,20 +98,3 @@ def _settings(written: list[str] | None) -> dict[str, str]:
         if not key.startswith("spark."):
             raise ConfigError(f"--set {key}: settings of Spark begin with spark., as in spark.driver.memory=4g")
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in found.items()}
-
-
-def _tables(found: dict[str, Any]) -> dict[tuple[str | None, str | None], list[list[str]]]:
-    """The headline by case and knowledge, with the shares of wasted refreshes and of stale answers that were missed."""
-    shares = {
-        (name, row["setting"], row["policy"]): row[column]
-        for name, column in (("wasted", "wasted_share"), ("missed", "share_of_stale"))
-        for row in found.get(name, [])
-    }
-    tables: dict[tuple[str | None, str | None], list[list[str]]] = {}
-    for row in found["freshness"]:
-        of = (row["setting"], row["policy"])
-        cells = [*of, number(row["freshness"]), number(row["ci95"]), row["basis"]]
-        cells += [number(row[name]) for name in ("pooled", "within_target")]
-        cells += [number(shares.get((name, *of))) for name in ("wasted", "missed")]
-        tables.setdefault((row["case"], row["knowledge"]), []).append(cells)
-    return tables

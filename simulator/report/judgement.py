@@ -1,7 +1,7 @@
 """Every answer judged by the truth, or by audits: what the analysis of a run tells, as figures with a sentence each.
 
 The analysis is that of `freshkeeper analyse`: what it has left in the run is read, else a small run is analysed on the
-way.
+way, and of a larger one the headline.
 """
 
 import json
@@ -19,8 +19,9 @@ from freshkeeper.simulator.report.amounts import amount, duration, percent
 from freshkeeper.simulator.report.drawing import Drawn, Figure, Rows, View, framed, short
 from freshkeeper.simulator.report.groups import USUAL_TARGET
 
-SMALL = 3_000_000
-"""Answers that are analysed on the way, in some ten seconds; for more, `freshkeeper analyse` comes first."""
+SMALL, LARGE = 10_000_000, 100_000_000
+"""Answers that are analysed on the way, and of which the headline is, in five to ten seconds; for more, `freshkeeper
+analyse` comes first."""
 CHANGE = "tenth of the entries, by how often they change"
 DEGREE = "tenth of the entries, by how many keys need them"
 WORST = 12
@@ -35,6 +36,8 @@ class Judgement:
 
     tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    whole: bool = False
+    """Whether these are all the tables that an analysis can give."""
 
     def of(self, name: str, setting: str, policy: str) -> list[Row]:
         """The rows of one table that are of one setting and policy."""
@@ -44,19 +47,25 @@ class Judgement:
 def judgement(run: Path, target: float | None = None) -> Judgement:
     """Of a run or a journal; empty with a note where nothing can be judged."""
     if found := _left(run, target):
-        return _told(found)
+        return _told(found, whole=True)
     if find_spec("duckdb") is None:
         return Judgement(notes=["Answers were not judged one by one: pip install 'freshkeeper[analysis]'."])
-    from freshkeeper.maintenance.pipeline.analysis import analyse, chosen
+    from freshkeeper.maintenance.pipeline.analysis import analyse, chosen, headline_alone
     from freshkeeper.maintenance.pipeline.analysis.engine_choice import answers
 
     rows = answers(run)
-    if rows > SMALL:
+    if rows > LARGE:
         return Judgement(notes=[f"{rows:,} answers were not judged one by one: freshkeeper analyse {run} does that."])
+    target = target or USUAL_TARGET
     with tempfile.TemporaryDirectory(prefix="freshkeeper-") as place:
         try:
             engine, _ = chosen(str(run), "duckdb")
-            return _told(analyse(engine, str(run), str(Path(place) / "analysis"), target or USUAL_TARGET))
+            if rows <= SMALL:
+                return _told(analyse(engine, str(run), str(Path(place) / "analysis"), target), whole=True)
+            found = headline_alone(engine, str(run), target)
+            more = f"freshkeeper analyse {run} tells where stale ones come from"
+            notes = [f"Of {rows:,} answers the freshness was judged; {more}.", *found["cannot_tell"]]
+            return _told({**found, "cannot_tell": notes}, whole=False)
         except FreshkeeperError as error:
             return Judgement(notes=[f"Answers were not judged one by one: {error}"])
 
@@ -70,9 +79,9 @@ def _left(run: Path, target: float | None) -> dict[str, Any] | None:
     return found if target in (None, found["target"]) else None
 
 
-def _told(digest: Mapping[str, Any]) -> Judgement:
+def _told(digest: Mapping[str, Any], whole: bool) -> Judgement:
     tables = {name: rows for name, rows in digest.items() if isinstance(rows, list) and name != "cannot_tell"}
-    return Judgement(tables, list(digest["cannot_tell"]))
+    return Judgement(tables, list(digest["cannot_tell"]), whole)
 
 
 def figures(drawn: Drawn, judged: Judgement) -> list[Figure]:

@@ -98,7 +98,7 @@ def _sections(read: run_directory.Run, judged: Judgement) -> tuple[list[Section]
     """One per group, and what cannot be told of any."""
     paid, stale = costs(read), staleness(read)
     sections = [_section(f"g{i}", group, paid, stale, judged) for i, group in enumerate(groups(read))]
-    return sections, [*read.notes, *paid.notes, *stale.notes, *(() if judged.tables else judged.notes)]
+    return sections, [*read.notes, *paid.notes, *stale.notes, *(() if judged.whole else judged.notes)]
 
 
 def _section(name: str, group: Group, paid: Costs, stale: Staleness, judged: Judgement) -> Section:

@@ -68,12 +68,14 @@ class Analysis:
             self.notes.append("Aggregates without their lookup key are counted input by input.")
 
     def headline(self) -> Iterator[str]:
-        """The tables that a freshness is told by."""
+        """The tables that a freshness is told by, and what was expected."""
         (row,) = self.database.rows("SELECT count(DISTINCT seed) AS most FROM seeds")
         yield self._kept("freshness", headline.headline(row["most"]), headline.SERIES)
         if "audits" in self.found.there:
             audit_analysis.shares(self.database)
             yield "audit_shares"
+        calibration = f"({over_evaluations.CALIBRATION}) UNION ALL ({audit_analysis.CALIBRATION})"
+        yield self._kept("calibration", calibration, f"{headline.SERIES}, basis, tenth")
 
     def tables(self, top: int) -> Iterator[str]:
         """Every table that there can be, by name; `top` is how many stale entries are named."""
@@ -95,8 +97,6 @@ class Analysis:
         yield "each_evaluation"
         self.database.view("over_time", over_evaluations.OVER_TIME)
         yield "over_time"
-        calibration = f"({over_evaluations.CALIBRATION}) UNION ALL ({audit_analysis.CALIBRATION})"
-        yield self._kept("calibration", calibration, f"{series}, basis, tenth")
         if "evaluations" in self.found.there:
             self._budgets()
             yield self._kept("budget", over_evaluations.BUDGET, series)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from calls import Call, caller
@@ -11,7 +12,12 @@ from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
 pytestmark = pytest.mark.filterwarnings("default")
-SMALL = {"workload": {"sns": 5, "srs": 4, "edges": 10}, "evaluations": 10, "seeds": 1, "policies": "ibm"}
+SMALL: dict[str, Any] = {
+    "workload": {"sns": 5, "srs": 4, "edges": 10},
+    "evaluations": 10,
+    "seeds": 1,
+    "policies": "ibm",
+}
 
 
 @pytest.fixture
@@ -42,6 +48,15 @@ def test_a_table_is_printed_and_what_cannot_be_told_is_said_beside_it(call: Call
     assert "on DuckDB, as 0 answers are few enough for one machine" in err
     assert "answers.parquet is not there" in err
     assert "analysis: run/analysis" in err
+
+
+def test_a_column_of_which_nothing_is_known_is_left_out(call: Call, tmp_path: Path) -> None:
+    stale = {"workload": SMALL["workload"] | {"edges": 20, "change_interval_ms": [1000, 3000]}, "budget": 1}
+    simulate(resolve(SMALL | stale | {"answers": True, "bound": "never"}), tmp_path / "run")
+    whole, headline = (call("run", *words)[1] for words in ((), ("--headline",)))
+    assert all(word in whole for word in ("ibm", "pooled", "in target", "wasted", "missed"))
+    assert all(word in headline for word in ("ibm", "pooled", "in target"))
+    assert not any(word in headline for word in ("wasted", "missed", "± 95"))
 
 
 def test_a_run_that_is_not_there_is_one_line_and_not_a_trace(call: Call, tmp_path: Path) -> None:

@@ -66,8 +66,20 @@ def test_what_analyse_left_is_read_unless_it_is_of_another_target_or_older_than_
     assert judgement(run).tables["freshness"] == judged.tables["freshness"]
 
 
-def test_a_large_run_is_not_judged_on_the_way(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_large_run_the_freshness_is_judged_on_the_way_and_the_page_says_so(
+    run: Path, judged: Judgement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(judging, "SMALL", 10)
+    found = judgement(run)
+    assert set(found.tables) == {"freshness", "calibration"}
+    assert found.tables["freshness"] == judged.tables["freshness"]
+    assert {picture.key for picture in pictures(run, judged=found)} & FIGURES == {"calibration"}
+    page = write_report(run, tmp_path / "page.html").read_text()
+    assert f"answers the freshness was judged; freshkeeper analyse {run} tells where stale ones come from." in page
+
+
+def test_a_run_that_takes_long_is_not_judged_on_the_way(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "LARGE", 10)
     (note,) = judgement(run).notes
     assert "answers were not judged one by one: freshkeeper analyse" in note
 
