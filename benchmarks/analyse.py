@@ -1,5 +1,5 @@
 """How fast a run is analysed, in this process and on Spark, beside the same questions as SQL for DuckDB, all at once,
-and beside the headline alone as one would write it by hand.
+and beside the headline alone as one would write it by hand; each in a process of its own, with the most memory it had.
 
 Asked for: the whole analysis of 20 million answers within 25 s and of 100 million within 100 s (`--millions 20 100`) on
 two cores, and the headline within 3 times the one by hand. The tables are made up, written to a temporary directory and
@@ -7,14 +7,15 @@ removed; all numbers must agree: what was reported when the tables were made, an
 """
 
 import argparse
+import json
 import math
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,8 @@ CHUNK = 50
 BYTES_PER_ROW = 8
 MOST_IN_SQL = 20
 """Millions of answers; for more it takes minutes."""
-BY_HAND, IN_SQL = "headline by hand on DuckDB", "all questions in SQL on DuckDB"
-ALONE = "headline alone, in this process"
-NAMES = {"duckdb": "whole analysis, in this process", "spark": "whole analysis, on Spark"}
-FOUND: dict[Path, dict[str, list[dict[str, object]]]] = {}
-"""What the first analysis of a run told."""
+TOLD = "told.json"
+"""What the first analysis of a run told, in the run."""
 HEADLINE = """
     WITH used AS (SELECT DISTINCT sr, refreshed_ms FROM '{run}/answers.parquet'),
     copies AS (SELECT used.sr, used.refreshed_ms, changes.t_ms AS stale_from
@@ -140,25 +138,22 @@ class Made:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds by the clock and of processor time in this process, and the most memory that it had meanwhile."""
+    """Seconds by the clock and of processor time in a process, the most memory that it had, and that of its JVM."""
 
     seconds: float
     busy: float
     peak_gb: float
-
-
-def timed(run: Callable[[], float]) -> tuple[float, Cost]:
-    """What it gives, and at what cost."""
-    Path("/proc/self/clear_refs").write_text("5")  # from here on the most memory is counted anew
-    began, busy = time.perf_counter(), time.process_time()
-    return run(), Cost(time.perf_counter() - began, time.process_time() - busy, peak_gb("self"))
+    java_gb: float = 0.0
 
 
 def whole_analysis(engine: DuckDB, run: Path) -> float:
     """Every table, written; equal to what was found before."""
     digest = analyse(engine, str(run))
     told = {name: rows for name, rows in digest.items() if isinstance(rows, list) and name != "cannot_tell"}
-    before = FOUND.setdefault(run, told)
+    found = run / TOLD
+    if not found.exists():
+        found.write_text(json.dumps(told))
+    before = json.loads(found.read_text())
     for name, rows in told.items():
         for row, other in zip(rows, before[name], strict=True):
             assert all(_equal(value, other[column]) for column, value in row.items()), f"{name}: {row} and {other}"
@@ -177,60 +172,78 @@ def by_hand(run: Path) -> float:
     return float(found[0])
 
 
-def peak_gb(process: str) -> float:
+def headline(run: Path) -> float:
+    """The headline as `freshkeeper analyse --headline` tells it."""
+    return float(headline_alone(DuckDB(), str(run))["freshness"][0]["freshness"])
+
+
+STEPS: dict[str, Callable[[Path], float]] = {
+    "headline by hand on DuckDB": by_hand,
+    "headline alone, in this process": headline,
+    "all questions in SQL on DuckDB": lambda run: whole_analysis(InSql(), run),
+    "whole analysis, in this process": lambda run: whole_analysis(chosen(str(run), "duckdb")[0], run),
+    "whole analysis, on Spark": lambda run: whole_analysis(chosen(str(run), "spark")[0], run),
+}
+BY_HAND, _, IN_SQL, _, ON_SPARK = STEPS
+
+
+def peak_gb(process: object) -> float:
     """The most memory that a process had, heap and all else."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024**2
 
 
-def measured(engines: list[str], place: Path, millions: float) -> Iterator[tuple[str, Cost]]:
-    """The cost of what was done, for so many million answers."""
-    run = place / f"{millions:g}"
-    rows = int(millions * 1e6)
+def step(name: str, small: Path, run: Path, memory: str) -> tuple[float, Cost]:
+    """What it finds, and at what cost, in this process, which has done it with a small run before."""
+    spark = spark_session("local[2]", {"spark.driver.memory": memory}) if name == ON_SPARK else None
+    STEPS[name](small)
+    Path("/proc/self/clear_refs").write_text("5")  # from here on the most memory is counted anew
+    began, busy = time.perf_counter(), time.process_time()
+    found = STEPS[name](run)
+    cost = Cost(time.perf_counter() - began, time.process_time() - busy, peak_gb("self"))
+    if spark is not None:
+        ((java,),) = spark.sql("SELECT java_method('java.lang.ProcessHandle', 'current')").collect()
+        cost = replace(cost, java_gb=peak_gb(java))
+        spark.stop()
+    return found, cost
+
+
+def in_a_process(name: str, small: Path, run: Path, memory: str) -> tuple[float, Cost]:
+    """A step in a process of its own, so that its memory is nobody else's."""
+    command = [sys.executable, __file__, "--step", name, str(small), str(run), "--memory", memory]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found, cost = json.loads(said.splitlines()[-1])
+    return found, Cost(**cost)
+
+
+def made(place: Path, millions: float) -> tuple[Path, float]:
+    """The tables of so many million answers, and how fresh these are."""
+    run, rows = place / f"{millions:g}", int(millions * 1e6)
     if shutil.disk_usage(place).free < 5 * BYTES_PER_ROW * rows:
         sys.exit(f"{place} has no room for {rows:,} answers")
     Made(rows // PER_EVALUATION).write(run)
     told = journal.read(run, "evaluations")
     assert told is not None
     counted = ~told["warmup"].to_numpy()
-    truth = float((told["fresh"].to_numpy() / told["results"].to_numpy())[counted].mean())
-    for name, what in _things(engines, run, millions):
-        found, cost = timed(what)
-        assert abs(found - truth) < 1e-9, f"{name} says {found}, the tables were made with {truth}"
-        yield name, cost
-    shutil.rmtree(run)
+    return run, float((told["fresh"].to_numpy() / told["results"].to_numpy())[counted].mean())
 
 
-def chosen_analysis(name: str, run: Path) -> float:
-    """Seconds of the analysis on an engine by its name."""
-    return whole_analysis(chosen(str(run), name)[0], run)
-
-
-def _things(engines: list[str], run: Path, millions: float) -> Iterator[tuple[str, Callable[[], float]]]:
-    yield BY_HAND, partial(by_hand, run)
-    yield ALONE, lambda: float(headline_alone(DuckDB(), str(run))["freshness"][0]["freshness"])
-    if millions <= MOST_IN_SQL:
-        yield IN_SQL, lambda: whole_analysis(InSql(), run)
-    for name in engines:
-        yield NAMES[name], partial(chosen_analysis, name, run)
-
-
-def report(sizes: list[float], engines: list[str], memory: str) -> None:
-    """A table, a row per size and measure, and ratios."""
-    spark = spark_session("local[2]", {"spark.driver.memory": memory}) if "spark" in engines else None
+def report(sizes: list[float], steps: list[str], memory: str) -> None:
+    """A table, a row per size and step, and ratios."""
     rows, named = [], {}
     taken: dict[str, dict[float, float]] = {}
     with tempfile.TemporaryDirectory(prefix="freshkeeper-") as place:
-        list(measured(engines, Path(place), 0.2))  # the JVM has to get warm
+        small, _ = made(Path(place), 0.2)
         for millions in sizes:
-            for name, cost in measured(engines, Path(place), millions):
+            run, truth = made(Path(place), millions)
+            for name in steps if millions <= MOST_IN_SQL else [name for name in steps if name != IN_SQL]:
+                found, cost = in_a_process(name, small, run, memory)
+                assert abs(found - truth) < 1e-9, f"{name} says {found}, the tables were made with {truth}"
                 taken.setdefault(name, {})[millions] = cost.seconds
-                figures = [f"{cost.seconds:.1f} s", f"{cost.busy:.1f} s", f"{cost.peak_gb:.1f} GB"]
+                java = f"{cost.java_gb:.1f} GB" if cost.java_gb else ""
+                figures = [f"{cost.seconds:.1f} s", f"{cost.busy:.1f} s", f"{cost.peak_gb:.2f} GB", java]
                 rows.append([f"{name}, {millions:g} M answers", *figures])
-    if spark is not None:
-        ((java,),) = spark.sql("SELECT java_method('java.lang.ProcessHandle', 'current')").collect()
-        rows.append(["most memory of the JVM", "", "", f"{peak_gb(java):.1f} GB"])
-        spark.stop()
+            shutil.rmtree(run)
     for name, by_size in taken.items():
         key = name.lower().replace(", ", "_").replace(" ", "_")
         named[f"{key}_growth"] = by_size[max(by_size)] / by_size[min(by_size)]
@@ -240,7 +253,7 @@ def report(sizes: list[float], engines: list[str], memory: str) -> None:
                 named[f"{key}_over_{word}_{millions:g}_m"] = by_size[millions] / taken[beside][millions]
     show(
         f"Freshness analysis, growth from {sizes[0]:g} M to {sizes[-1]:g} M answers",
-        ["", "by the clock", "processor, here", "memory, here"],
+        ["", "by the clock", "processor", "memory at most", "of its JVM"],
         rows,
     )
     ratios(named)
@@ -249,7 +262,13 @@ def report(sizes: list[float], engines: list[str], memory: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--millions", type=float, nargs="+", default=[2, 10], help="how many answers, in millions")
-    parser.add_argument("--engines", nargs="+", default=["duckdb", "spark"], choices=["duckdb", "spark"])
+    parser.add_argument("--only", nargs="+", default=list(STEPS), choices=list(STEPS), metavar="STEP")
     parser.add_argument("--memory", default="2g", help="the heap of Spark's driver")
+    parser.add_argument("--step", nargs=3, metavar=("STEP", "SMALL", "RUN"), help="this alone, of runs that are made")
     asked = parser.parse_args()
-    report(asked.millions, asked.engines, asked.memory)
+    if asked.step:
+        what, small, large = asked.step
+        found, cost = step(what, Path(small), Path(large), asked.memory)
+        print(json.dumps([found, asdict(cost)]))
+    else:
+        report(asked.millions, asked.only, asked.memory)

@@ -1,4 +1,4 @@
-"""Headline freshness in plain Python over rows of pyarrow tables: slow, obvious, and the reference of `headline.py`.
+"""Headline freshness in plain Python over rows of pyarrow tables: slow, obvious, and the reference of `questions.py`.
 
 The functions have the same names and give the same columns, as far as the headline needs them.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from freshkeeper.maintenance.pipeline.analysis.headline import quantiles
+from freshkeeper.maintenance.pipeline.analysis.analysis import quantiles
 
 Row = dict[str, Any]
 SERIES = ("setting", "policy", "case", "knowledge")

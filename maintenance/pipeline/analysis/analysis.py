@@ -2,136 +2,31 @@
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+from scipy.special import stdtrit
 
 from freshkeeper.maintenance.files import whole_directory
-from freshkeeper.maintenance.pipeline.analysis import (
-    audit_analysis,
-    headline,
-    journal_tables,
-    over_evaluations,
-    refresh_analysis,
-    served_entries,
-)
+from freshkeeper.maintenance.pipeline.analysis import journal_tables
 from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, Row
 from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB, located
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
-from freshkeeper.maintenance.pipeline.analysis.judging import Parts, added_up, judge
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError, Tables
+from freshkeeper.maintenance.pipeline.analysis.judging import added_up, judge
+from freshkeeper.maintenance.pipeline.analysis.questions import EVALUATIONS, HEADLINE, LARGE, OF, ON_THE_WAY, QUESTIONS
 from freshkeeper.maintenance.pipeline.spark_session import first_words
 from freshkeeper.policies.errors import ConfigError
 
 DIGEST = "analysis.json"
-PER_EVALUATION = "seed, k, t_ms, warmup, results, fresh, freshness, basis, reported, expected_fresh"
 CLOSE = 1e-9
 FAILURES: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException)
-LARGE = ("over_time", "each_evaluation")
-"""Tables that grow with the run: Parquet alone holds them."""
-NAMES = {"each_evaluation": "evaluations", "audit_shares": "audits"}
-"""What tables are called on disk whose names the journal's have."""
-
-
-class Analysis:
-    """What can be told of a run: named tables, computed when they are written or collected."""
-
-    def __init__(self, engine: DuckDB, database: Database, run: str, target: float, headline_alone: bool) -> None:
-        """Judge every answer; `target` is a freshness to be met."""
-        self.database = database
-        self.found = journal_tables.read(engine, database, run)
-        self.notes = list(self.found.notes)
-        evaluations = "evaluations" in self.found.there
-        if not evaluations and not self.found.judged:
-            raise AnalysisError("there are answers, but neither evaluations nor changes: nothing can be told of them")
-        self._judge(engine, f"{located(run)}/answers.parquet", headline_alone)
-        if not evaluations:
-            database.view("evaluations", headline.EVALUATIONS)
-        if "changes" in self.found.there:
-            database.view("changes", journal_tables.changes(self.found))
-        database.keep("evaluated", headline.EVALUATED)
-        database.keep("told_seeds", headline.by_seed(target))
-        database.keep("audited", audit_analysis.AUDITED)
-        database.keep("seeds", audit_analysis.STAND_IN, f"{headline.SERIES}, seed")
-
-    def _judge(self, engine: DuckDB, answers: str, headline_alone: bool) -> None:
-        """What answers tell; nothing where there is no truth."""
-        pieces: list[Parts] = []
-        if self.found.judged:
-            pieces += engine.judged(answers, judge(self.database, self.found, headline_alone))
-        added_up(self.database, pieces, headline_alone)
-        whole = "SELECT 1 FROM truths WHERE \"case\" = 'aggregate' LIMIT 1"
-        if "sn" not in self.found.answers and self.database.rows(whole):
-            self.notes.append("Aggregates without their lookup key are counted input by input.")
-
-    def headline(self) -> Iterator[str]:
-        """The tables that a freshness is told by, and what was expected."""
-        (row,) = self.database.rows("SELECT count(DISTINCT seed) AS most FROM seeds")
-        yield self._kept("freshness", headline.headline(row["most"]), headline.SERIES)
-        if "audits" in self.found.there:
-            audit_analysis.shares(self.database)
-            yield "audit_shares"
-        calibration = f"({over_evaluations.CALIBRATION}) UNION ALL ({audit_analysis.CALIBRATION})"
-        yield self._kept("calibration", calibration, f"{headline.SERIES}, basis, tenth")
-
-    def tables(self, top: int) -> Iterator[str]:
-        """Every table that there can be, by name; `top` is how many stale entries are named."""
-        yield from self.headline()
-        yield from self._evaluations()
-        if self.found.judged:
-            yield from self._entries(top)
-        if "refreshes" in self.found.there:
-            yield from self._refreshes()
-
-    def _kept(self, name: str, query: str, order: str) -> str:
-        self.database.keep(name, query, order)
-        return name
-
-    def _evaluations(self) -> Iterator[str]:
-        series = headline.SERIES
-        yield "seeds"
-        self.database.view("each_evaluation", f"SELECT {series}, {PER_EVALUATION} FROM evaluated")
-        yield "each_evaluation"
-        self.database.view("over_time", over_evaluations.OVER_TIME)
-        yield "over_time"
-        if "evaluations" in self.found.there:
-            self._budgets()
-            yield self._kept("budget", over_evaluations.BUDGET, series)
-            yield self._kept("latency", over_evaluations.LATENCY, "setting, policy, part")
-
-    def _budgets(self) -> None:
-        """γ by setting; with no word of it what was paid in cannot be told."""
-        settings = self.found.settings.items()
-        found = [{"setting": name, "gamma": about.budget} for name, about in settings if about.budget is not None]
-        if not found:
-            said = "There is no run.json that says what was paid in, so the use of the budget cannot be told."
-            self.notes.append(said)
-        schema = pa.schema({"setting": pa.string(), "gamma": pa.float64()})
-        self.database.take("gammas", pa.Table.from_pylist(found, schema))
-
-    def _entries(self, top: int) -> Iterator[str]:
-        database, order = self.database, "setting, policy, decile"
-        database.keep("degrees", served_entries.DEGREES)
-        database.keep("changed", served_entries.CHANGED)
-        (row,) = database.rows(served_entries.UNCHANGED)
-        if row["without"]:
-            said = f"Of {row['entries']} entries {row['without']} have no change in changes.parquet"
-            self.notes.append(f"{said}; their copies count as fresh.")
-        yield self._kept("by_degree", served_entries.by_decile("degrees", "degree"), order)
-        yield self._kept("by_change_rate", served_entries.by_decile("changed", "changes"), order)
-        yield self._kept("top_stale", served_entries.top_stale(top), "setting, policy, rank")
-        yield self._kept("staleness", served_entries.OCTAVES, "setting, policy, what, from_ms")
-        yield self._kept("staleness_quantiles", served_entries.STALENESS_QUANTILES, "setting, policy, what")
-
-    def _refreshes(self) -> Iterator[str]:
-        self.database.keep("counting", refresh_analysis.COUNTING)
-        wasted = refresh_analysis.wasted("changes" in self.found.there)
-        yield self._kept("wasted", wasted, "setting, policy")
-        if self.found.judged:
-            yield self._kept("missed", refresh_analysis.MISSED, "setting, policy")
+UNCHANGED = "SELECT count(*) AS entries, count(*) FILTER (WHERE changes = 0) AS without FROM changed"
+OF_AGGREGATES = "SELECT 1 FROM truths WHERE \"case\" = 'aggregate' LIMIT 1"
 
 
 def analyse(engine: DuckDB, run: str, out: str | None = None, target: float = 0.95, top: int = 20) -> dict[str, Any]:
@@ -140,38 +35,91 @@ def analyse(engine: DuckDB, run: str, out: str | None = None, target: float = 0.
     The engine is closed when it is done.
     """
     place = located(out or f"{run}/analysis")
-    with _begun(engine, run, target, place) as analysis, _unfinished(engine, place) as unfinished:
-        digest: dict[str, Any] = {"run": run, "target": target}
-        for table in analysis.tables(top):
-            if table not in LARGE:
-                digest[NAMES.get(table, table)] = _collected(analysis, table)
-            analysis.database.write(table, unfinished / f"{NAMES.get(table, table)}.parquet")
-        digest["cannot_tell"] = analysis.notes + _remarks(digest)
+    with _begun(engine, run, target, place) as database, _unfinished(engine, place) as unfinished:
+        digest, names = _told(engine, database, run, target, top)
+        for name in names:
+            database.write(f"told_{name}", unfinished / f"{name}.parquet")
         (unfinished / DIGEST).write_text(json.dumps(digest, indent=1), "utf-8")
         return digest
 
 
 def headline_alone(engine: DuckDB, run: str, target: float = 0.95) -> dict[str, Any]:
-    """What an analysis says of `freshness`, and of audits, with the notes on it; nothing is written."""
-    with _begun(engine, run, target) as analysis:
-        tables = {NAMES.get(table, table): _collected(analysis, table) for table in analysis.headline()}
-        return {"run": run, "target": target, **tables, "cannot_tell": analysis.notes + _remarks(tables)}
+    """What an analysis says of freshness, by seed as well, of audits and of what was expected; nothing is written."""
+    with _begun(engine, run, target) as database:
+        return _told(engine, database, run, target)[0]
 
 
-def _collected(analysis: Analysis, table: str) -> list[Row]:
-    return analysis.database.rows(f"SELECT * FROM {table}")
+def _told(
+    engine: DuckDB, database: Database, run: str, target: float, top: int | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """All that is small, and the names of all tables; without `top`, those of the headline."""
+    found = _judged(engine, database, run, top is None)
+    there = found.there | ({"judged"} if found.judged else set())
+    untold = {name for what, names in OF.items() if what not in there for name in names}
+    asked = [name for name in QUESTIONS if name not in untold and (name in HEADLINE or top is not None)]
+    database.set(target=target, top=top or 0, changes="changes" in there)
+    digest: dict[str, Any] = {"run": run, "target": target}
+    for name in asked:
+        if name in ON_THE_WAY:
+            database.keep(name, QUESTIONS[name])
+            continue
+        database.keep(f"told_{name}", f"FROM ({QUESTIONS[name]}) ORDER BY ALL")
+        if name not in LARGE:
+            digest[name] = database.rows(f"FROM told_{name}")
+    digest["cannot_tell"] = [*found.notes, *_gaps(database, found, digest), *_remarks(digest)]
+    return digest, [name for name in asked if name not in ON_THE_WAY]
+
+
+def _judged(engine: DuckDB, database: Database, run: str, headline: bool) -> Tables:
+    """The tables of a run as questions need them."""
+    found = journal_tables.read(engine, database, run)
+    if "evaluations" not in found.there and not found.judged:
+        raise AnalysisError("there are answers, but neither evaluations nor changes: nothing can be told of them")
+    judged = engine.judged(f"{located(run)}/answers.parquet", judge(database, found, headline)) if found.judged else ()
+    added_up(database, judged, headline)
+    if "evaluations" not in found.there:
+        database.view("evaluations", EVALUATIONS)
+    database.view("changes", journal_tables.changes(found))
+    database.take("gammas", _table({"setting": pa.string(), "gamma": pa.float64()}, found.gammas))
+    (row,) = database.rows("SELECT count(DISTINCT seed) AS most FROM evaluations")
+    student = enumerate(quantiles(row["most"]), 2)
+    database.take("student", _table({"seeds": pa.int64(), "quantile": pa.float64()}, student))
+    return found
+
+
+def _gaps(database: Database, found: Tables, digest: Mapping[str, Any]) -> Iterator[str]:
+    """What turned out not to be known."""
+    if "sn" not in found.answers and database.rows(OF_AGGREGATES):
+        yield "Aggregates without their lookup key are counted input by input."
+    if "budget" in digest and not found.gammas:
+        yield "There is no run.json that says what was paid in, so the use of the budget cannot be told."
+    if "by_change_rate" in digest:
+        (row,) = database.rows(UNCHANGED)
+        if row["without"]:
+            said = f"Of {row['entries']} entries {row['without']} have no change in changes.parquet"
+            yield f"{said}; their copies count as fresh."
+
+
+def quantiles(most: int) -> list[float]:
+    """The 97.5 % quantiles of Student's t for 2, 3, ... `most` values, and never none."""
+    found: list[float] = stdtrit(np.arange(1, max(2, most)), 0.975).tolist()
+    return found
+
+
+def _table(columns: Mapping[str, pa.DataType], rows: Iterable[tuple[object, ...]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], pa.schema(columns))
 
 
 @contextmanager
-def _begun(engine: DuckDB, run: str, target: float, place: str | None = None) -> Iterator[Analysis]:
-    """Of a run, for a place to write to or for the headline alone."""
+def _begun(engine: DuckDB, run: str, target: float, place: str | None = None) -> Iterator[Database]:
+    """For a place to write to, or for the headline alone."""
     with closing(engine), closing(Database()) as database:
         if not 0 <= target <= 1:
             raise ConfigError(f"the target is {target:g}; right would be a freshness from 0 to 1")
         if place is not None:
             _check(place)
         try:
-            yield Analysis(engine, database, run, target, place is None)
+            yield database
         except FAILURES + engine.failures as error:
             raise AnalysisError(f"{run} could not be analysed: {first_words(error)}") from error
 

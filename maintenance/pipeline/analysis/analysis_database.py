@@ -9,6 +9,8 @@ import duckdb
 import pyarrow as pa
 
 Row = dict[str, Any]
+MEMORY = "1500MB"
+"""Of one database; an analysis has two, one for what slices gave and one for the slice that is judged."""
 NULLS = "nulls_first_on_asc_last_on_desc"
 
 
@@ -23,6 +25,7 @@ class Database:
         """Nothing is in it yet; as many threads as there are cores, unless it is said."""
         self._directory = tempfile.TemporaryDirectory(prefix="freshkeeper-")
         config: dict[str, Any] = {"temp_directory": self._directory.name, "default_null_order": NULLS}
+        config["memory_limit"] = MEMORY
         self._connection = duckdb.connect(config=config | ({} if threads is None else {"threads": threads}))
 
     def parquet(self, name: str, parts: Sequence[Path]) -> list[str]:
@@ -40,14 +43,26 @@ class Database:
         """Make a table of rows from elsewhere."""
         self._connection.from_arrow(rows).create(name)
 
+    def add(self, name: str, rows: pa.Table) -> None:
+        """More rows of such a table."""
+        self._connection.from_arrow(rows).insert_into(name)
+
+    def set(self, **variables: object) -> None:
+        """What `getvariable` gives."""
+        for name, value in variables.items():
+            self._connection.execute(f"SET VARIABLE {name} = $1", [value])
+
+    def drop(self, name: str) -> None:
+        """Let go of a table."""
+        self._connection.execute(f"DROP TABLE {name}")
+
     def view(self, name: str, query: str) -> None:
         """Name a query."""
         self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
 
-    def keep(self, name: str, query: str, order: str = "") -> None:
-        """The same, computed once however often it is used, rows in this order."""
-        ordered = f"SELECT * FROM ({query}) AS unordered ORDER BY {order}" if order else query
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {ordered}")
+    def keep(self, name: str, query: str) -> None:
+        """The same, computed once however often it is used."""
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
 
     def rows(self, query: str) -> list[Row]:
         """What a query gives, as dictionaries."""

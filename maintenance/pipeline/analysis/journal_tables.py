@@ -76,6 +76,11 @@ class Tables:
         return {"answers", "changes"} <= self.there
 
     @property
+    def gammas(self) -> list[tuple[str, float]]:
+        """By setting, where run.json says what is paid in."""
+        return [(name, about.budget) for name, about in self.settings.items() if about.budget is not None]
+
+    @property
     def fitted_answers(self) -> str:
         """SQL over `raw_answers`; of a copy's age that nobody knows says `UNKNOWN`."""
         columns = f"* REPLACE (coalesce(refreshed_ms, {UNKNOWN}) AS refreshed_ms), {self.moment} AS moment"
@@ -162,7 +167,9 @@ def _own_changes(database: Database, columns: list[str], settings: Settings, not
 
 
 def changes(tables: Tables) -> str:
-    """Every change of every setting and seed."""
+    """Every change of every setting and seed; none where they tell no truth."""
+    if "changes" not in tables.there:
+        return fitted("changes", ())
     if not tables.unnamed:
         return "SELECT * FROM own_changes"
     names = sorted(tables.unnamed)

@@ -198,12 +198,17 @@ def _schema(name: str) -> pa.Schema:
     return pa.schema({**keys, **sums})
 
 
-def added_up(database: Database, pieces: Sequence[Parts], headline: bool) -> None:
-    """What several slices gave, added up, as tables of an analysis."""
-    for name, (keys, sums) in TABLES.items():
-        if not headline or name == "truths":
-            parts = [piece[name] for piece in pieces]
-            database.take(f"each_{name}", pa.concat_tables([_schema(name).empty_table(), *parts]))
-            added = "".join(f", {total(column)} AS {column}" for column in sums)
-            named = ", ".join(f'"{key}"' for key in keys)
-            database.keep(name, f"SELECT {named}{added} FROM each_{name} GROUP BY ALL")
+def added_up(database: Database, pieces: Iterable[Parts], headline: bool) -> None:
+    """What several slices give, added up, as tables of an analysis; memory holds one slice's at a time."""
+    asked = ["truths"] if headline else list(TABLES)
+    for name in asked:
+        database.take(f"each_{name}", _schema(name).empty_table())
+    for piece in pieces:
+        for name in asked:
+            database.add(f"each_{name}", piece[name])
+    for name in asked:
+        keys, sums = TABLES[name]
+        added = "".join(f", {total(column)} AS {column}" for column in sums)
+        named = ", ".join(f'"{key}"' for key in keys)
+        database.keep(name, f"SELECT {named}{added} FROM each_{name} GROUP BY ALL")
+        database.drop(f"each_{name}")

@@ -71,7 +71,7 @@ def test_of_a_large_run_the_freshness_is_judged_on_the_way_and_the_page_says_so(
 ) -> None:
     monkeypatch.setattr(judging, "SMALL", 10)
     found = judgement(run)
-    assert set(found.tables) == {"freshness", "calibration"}
+    assert set(found.tables) == {"freshness", "seeds", "calibration"}
     assert found.tables["freshness"] == judged.tables["freshness"]
     assert {picture.key for picture in pictures(run, judged=found)} & FIGURES == {"calibration"}
     page = write_report(run, tmp_path / "page.html").read_text()

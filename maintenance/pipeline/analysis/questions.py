@@ -1,0 +1,245 @@
+"""Every table of an analysis: the SQL that gives it, of the run's own tables and of what judging its answers gave.
+
+Variables are `target`, `top` and whether there are `changes`; `gammas` has γ by setting, where it is known, and
+`student` the quantiles of Student's t by the number of seeds. Rows are ordered by what tells them apart, the first
+columns.
+"""
+
+from collections.abc import Mapping
+
+import duckdb
+
+from freshkeeper.maintenance.budget.audit import wilson
+from freshkeeper.maintenance.pipeline.analysis.analysis_database import number, total
+from freshkeeper.maintenance.service.endpoint import PENDING
+
+SERIES = 'setting, policy, "case", knowledge'
+RUN = "setting, policy, seed"
+EVALUATION = f"{RUN}, moment"
+ENTRY = "setting, seed, sr"
+MISS = "sr LIKE '?%' OR sr LIKE 'miss %'"
+"""How an SN is written whose SRs are not known yet; older simulations wrote a question mark."""
+LOW, HIGH = wilson(
+    duckdb.ColumnExpression("freshness"), duckdb.ColumnExpression("audits"),
+    lambda square: duckdb.FunctionExpression("sqrt", square),
+)  # fmt: skip
+CAME = "counts AND NOT failed AND NOT miss"
+
+EVALUATIONS = """
+    SELECT setting, policy, "case", '' AS knowledge, seed, moment, moment AS k, t_ms, FALSE AS warmup,
+        cast(NULL AS double) AS results, cast(NULL AS double) AS fresh, cast(NULL AS double) AS expected_fresh
+    FROM truths"""
+"""What answers tell of evaluations where nothing else does."""
+
+
+ON_THE_WAY = {"evaluated", "audited", "degrees", "changed", "judged_refreshes"}
+"""Tables that others are made of."""
+HEADLINE = {"evaluated", "audited", "seeds", "freshness", "audits", "calibration"}
+LARGE = {"evaluations", "over_time"}
+"""They grow with the run: Parquet alone holds them."""
+OF: Mapping[str, set[str]] = {
+    "audits": {"audits"},
+    "evaluations": {"budget", "latency"},
+    "judged": {"degrees", "changed", "by_degree", "by_change_rate", "top_stale", "missed"}
+    | {"staleness", "staleness_quantiles"},
+    "refreshes": {"judged_refreshes", "wasted", "missed"},
+}
+"""Which cannot be told of a run that lacks a table, or answers that can be judged."""
+
+
+def _by_decile(measured: str, measure: str) -> str:
+    """Freshness by decile of a measure of SRs; deciles are per setting and seed, ties in the order of ids."""
+    return f"""
+        WITH deciles AS (
+            SELECT {ENTRY}, {measure}, ntile(10) OVER (PARTITION BY setting, seed ORDER BY {measure}, sr) AS decile
+            FROM {measured}
+        )
+        SELECT setting, policy, decile, count(*) AS entries, min({measure}) AS least, max({measure}) AS most,
+            {total("own.answers")} AS answers, {total("own.stale")} AS stale,
+            1 - sum(own.stale) / nullif(sum(own.answers), 0) AS freshness
+        FROM served_entries AS own JOIN deciles USING ({ENTRY}) GROUP BY ALL"""
+
+
+QUESTIONS: Mapping[str, str] = {
+    # Per evaluation how many answers it has and how many are fresh: by the truth, where answers tell it, else as was
+    # reported and else as was expected, as `basis` says. Misses are in `results` of evaluations alone; of a run without
+    # any answers nothing is known.
+    "evaluated": f"""
+    WITH known AS (
+        SELECT setting, policy, own."case", knowledge, seed, moment, k, own.t_ms, warmup,
+            coalesce(results, held) AS results, fresh AS reported, expected_fresh,
+            CASE WHEN count(held) OVER (PARTITION BY {RUN}) > 0 THEN coalesce(true_fresh, 0) END AS truth
+        FROM evaluations AS own LEFT JOIN truths USING ({EVALUATION})
+    ), based AS (
+        SELECT *, coalesce(truth, reported, expected_fresh) AS fresh,
+            CASE WHEN truth IS NOT NULL THEN 'truth' WHEN reported IS NOT NULL THEN 'reported'
+                WHEN expected_fresh IS NOT NULL THEN 'expected' END AS basis
+        FROM known
+    )
+    SELECT *, fresh / nullif(results, 0) AS freshness FROM based""",
+    # Per evaluation that counts how many answers were audited, and how many of them were fresh; where the fetch failed
+    # `fresh` is null and the audit says nothing.
+    "audited": f"""
+    WITH found AS (SELECT {EVALUATION}, count(fresh) AS audits, {number("fresh")} AS fresh FROM audits GROUP BY ALL)
+    SELECT {SERIES}, seed, moment, expected_fresh / nullif(results, 0) AS expected, found.audits, found.fresh
+    FROM evaluated JOIN found USING ({EVALUATION}) WHERE NOT warmup AND found.audits > 0""",
+    # The mean over the evaluations that count and have answers, and the sums behind the pooled ratio. Where no truth is
+    # known the share of audits that were fresh stands in: it estimates the pooled freshness without bias.
+    "seeds": f"""
+    WITH told AS (
+        SELECT {SERIES}, seed, min(basis) AS basis, count(*) AS evaluations, avg(freshness) AS freshness,
+            sum(fresh) AS fresh, sum(results) AS results,
+            avg(CASE WHEN freshness >= getvariable('target') THEN cast(1 AS double) ELSE 0 END) AS within_target,
+            avg(reported / nullif(results, 0)) AS reported, avg(expected_fresh / nullif(results, 0)) AS expected
+        FROM evaluated WHERE NOT warmup AND freshness IS NOT NULL GROUP BY {SERIES}, seed
+    ), found AS (
+        SELECT {SERIES}, seed, {total("audits")} AS asked, sum(fresh) / sum(audits) AS share
+        FROM audited GROUP BY ALL
+    ), joined AS (
+        SELECT *, coalesce(basis != 'truth' AND share IS NOT NULL, FALSE) AS taken
+        FROM told LEFT JOIN found USING ({SERIES}, seed)
+    )
+    SELECT {SERIES}, seed, CASE WHEN taken THEN 'audited' ELSE basis END AS basis, evaluations,
+        CASE WHEN taken THEN share ELSE freshness END AS freshness,
+        CASE WHEN taken THEN share * results ELSE fresh END AS fresh, results,
+        CASE WHEN NOT taken THEN within_target END AS within_target, reported, expected,
+        CASE WHEN taken THEN asked ELSE 0 END AS audits
+    FROM joined""",
+    # The mean over seeds with its 95 % interval.
+    "freshness": f"""
+    WITH found AS (
+        SELECT {SERIES}, min(basis) AS basis, count(*) AS seeds, {total("evaluations")} AS evaluations,
+            avg(freshness) AS freshness, stddev_samp(freshness) AS spread, sum(fresh) AS fresh,
+            sum(results) AS results, avg(within_target) AS within_target, avg(reported) AS reported,
+            avg(expected) AS expected, {total("audits")} AS audits
+        FROM told_seeds GROUP BY {SERIES}
+    )
+    SELECT {SERIES}, basis, seeds, evaluations, freshness,
+        CASE WHEN seeds > 1 THEN quantile * spread / sqrt(seeds) END AS ci95,
+        fresh / nullif(results, 0) AS pooled, results - fresh AS stale_answers, results AS answers,
+        within_target, reported, expected, audits
+    FROM found LEFT JOIN student USING (seeds)""",
+    "audits": f"""
+    WITH found AS (
+        SELECT {SERIES}, {total("audits")} AS audits, {total("fresh")} AS fresh,
+            sum(fresh) / sum(audits) AS freshness
+        FROM audited GROUP BY ALL
+    )
+    SELECT *, {LOW} AS low, {HIGH} AS high FROM found""",
+    # Expected freshness against the truth, and against audits, by tenths of what was expected. Of the latter
+    # evaluations weigh as much as their audits.
+    "calibration": f"""
+    WITH known AS (
+        SELECT {SERIES}, basis, freshness, results, expected_fresh / nullif(results, 0) AS expected FROM evaluated
+        WHERE basis IN ('truth', 'reported') AND NOT warmup
+    ), checked AS (
+        SELECT {SERIES}, least(9, cast(floor(own.expected * 10) AS bigint)) AS tenth, count(*) AS evaluations,
+            sum(own.expected * audits) / sum(audits) AS expected, sum(fresh) / sum(audits) AS freshness,
+            cast(sum(audits) AS double) AS answers
+        FROM audited AS own WHERE own.expected IS NOT NULL GROUP BY ALL
+    )
+    SELECT {SERIES}, basis, least(9, cast(floor(known.expected * 10) AS bigint)) AS tenth,
+        count(*) AS evaluations, avg(known.expected) AS expected, avg(known.freshness) AS freshness,
+        avg(known.expected - known.freshness) AS bias,
+        avg(abs(known.expected - known.freshness)) AS mean_error, sum(results) AS answers
+    FROM known WHERE known.expected IS NOT NULL AND known.freshness IS NOT NULL GROUP BY ALL
+    UNION ALL SELECT {SERIES}, 'audited', tenth, evaluations, expected, freshness, expected - freshness, NULL,
+        answers FROM checked""",
+    "evaluations": f"""
+    SELECT {SERIES}, seed, k, t_ms, warmup, results, fresh, freshness, basis, reported, expected_fresh
+    FROM evaluated""",
+    # Freshness at every evaluation, the mean over seeds; the warm-up is in it and marked.
+    "over_time": f"""
+    SELECT {SERIES}, coalesce(k, moment) AS k, min(t_ms) AS t_ms, max(warmup) AS warmup, min(basis) AS basis,
+        count(freshness) AS seeds, avg(freshness) AS freshness,
+        avg(expected_fresh / nullif(results, 0)) AS expected, sum(results - fresh) AS stale_answers,
+        sum(results) AS answers
+    FROM evaluated GROUP BY {SERIES}, coalesce(k, moment)""",
+    "budget": f"""
+    SELECT {SERIES}, count(*) AS evaluations, sum(gamma) AS paid_in, sum(own.spent) AS spent,
+        sum(own.spent) / nullif(sum(gamma), 0) AS used, avg(spent) AS spent_per_evaluation,
+        avg(budget) AS available_per_evaluation, max(spent) AS most_spent,
+        {number("spent + 1 <= least(budget, stale)")} AS saved_though_stale, {total("errors")} AS failed
+    FROM evaluations AS own LEFT JOIN gammas USING (setting) GROUP BY ALL""",
+    # Where the time of an evaluation goes: deciding and fetching; and the latency of single refreshes.
+    "latency": """
+    WITH every AS (
+        SELECT setting, policy, 'decide' AS part, decide_us / 1000 AS ms FROM evaluations
+        UNION ALL SELECT setting, policy, 'fetch', fetch_ms FROM evaluations
+        UNION ALL SELECT setting, policy, 'refresh', latency_ms FROM refreshes
+    ), parts AS (
+        SELECT setting, policy, part, count(*) AS times, sum(ms) AS total_ms, avg(ms) AS mean_ms,
+            quantile_disc(ms, 0.5) AS median_ms, quantile_disc(ms, 0.95) AS p95_ms,
+            quantile_disc(ms, 0.99) AS p99_ms
+        FROM every WHERE ms IS NOT NULL GROUP BY ALL
+    )
+    SELECT *, CASE WHEN part != 'refresh' THEN
+        total_ms / nullif(sum(total_ms) FILTER (WHERE part != 'refresh') OVER (PARTITION BY setting, policy), 0)
+        END AS share
+    FROM parts""",
+    # With how many SNs each SR was served, where answers name them, and how often each changed.
+    "degrees": f"SELECT {ENTRY}, count(*) AS degree FROM served_edges GROUP BY ALL",
+    "changed": f"""
+    SELECT {ENTRY}, coalesce(changes, 0) AS changes FROM (SELECT DISTINCT {ENTRY} FROM served_entries)
+    LEFT JOIN (SELECT {ENTRY}, count(*) AS changes FROM changes GROUP BY ALL) USING ({ENTRY})""",
+    "by_degree": _by_decile("degrees", "degree"),
+    "by_change_rate": _by_decile("changed", "changes"),
+    "top_stale": f"""
+    WITH ranked AS (
+        SELECT *, stale / nullif(sum(stale) OVER (PARTITION BY setting, policy), 0) AS share_of_stale,
+            row_number() OVER (PARTITION BY setting, policy ORDER BY stale DESC, seed, sr) AS rank
+        FROM served_entries
+    )
+    SELECT setting, policy, rank, seed, sr, answers, stale, share_of_stale, degree, changes
+    FROM ranked LEFT JOIN degrees USING ({ENTRY}) LEFT JOIN changed USING ({ENTRY})
+    WHERE rank <= getvariable('top') AND stale > 0""",
+    # How many stale answers from a power of two milliseconds up to the next; then what so many of them do not exceed.
+    "staleness": f"""
+    WITH placed AS (
+        SELECT setting, policy, what, CASE WHEN ms < 1 THEN 0 ELSE 1 << (length(bin(ms)) - 1) END AS from_ms,
+            {total("answers")} AS answers
+        FROM stale_times GROUP BY ALL
+    )
+    SELECT setting, policy, what, from_ms, greatest(1, 2 * from_ms) AS below_ms, answers,
+        answers / nullif(sum(answers) OVER (PARTITION BY setting, policy, what), 0) AS share
+    FROM placed""",
+    "staleness_quantiles": f"""
+    WITH running AS (
+        SELECT *, sum(answers) OVER (PARTITION BY setting, policy, what ORDER BY ms) AS so_far,
+            sum(answers) OVER (PARTITION BY setting, policy, what) AS of_all
+        FROM stale_times
+    )
+    SELECT setting, policy, what, {total("answers")} AS stale_answers,
+        min(CASE WHEN so_far * 100 >= of_all * 50 THEN ms END) AS median_ms,
+        min(CASE WHEN so_far * 100 >= of_all * 95 THEN ms END) AS p95_ms,
+        min(CASE WHEN so_far * 100 >= of_all * 99 THEN ms END) AS p99_ms, max(ms) AS most_ms
+    FROM running GROUP BY ALL""",
+    # The refreshes with whether their evaluation counts; one of which nothing is known does. One that was on its way at
+    # its deadline counts when it has come. `nothing`: no change in (the copy before, the refresh]. The copy before is
+    # of an earlier refresh, or one that answers were made of; with none known it is as old as the record.
+    "judged_refreshes": f"""
+    WITH known AS (SELECT {EVALUATION}, NOT bool_and(warmup) AS counts FROM evaluated GROUP BY ALL), done AS (
+        SELECT own.*, coalesce(known.counts, TRUE) AS counts, error IS NOT NULL AS failed, {MISS} AS miss
+        FROM refreshes AS own LEFT JOIN known USING ({EVALUATION}) WHERE error IS NULL OR error != '{PENDING}'
+    ), copies AS (
+        SELECT {RUN}, sr, t_ms AS copied FROM done WHERE NOT failed
+        UNION ALL SELECT {RUN}, sr, refreshed_ms FROM served_copies
+    )
+    SELECT done.*, CASE WHEN getvariable('changes') THEN
+        last.t_ms IS NULL OR coalesce(last.t_ms <= copies.copied, FALSE) END AS nothing
+    FROM done ASOF LEFT JOIN copies ON done.setting = copies.setting AND done.policy = copies.policy
+        AND done.seed = copies.seed AND done.sr = copies.sr AND done.t_ms > copies.copied
+    ASOF LEFT JOIN changes AS last ON done.setting = last.setting AND done.seed = last.seed AND done.sr = last.sr
+        AND done.t_ms >= last.t_ms""",
+    # How many of those that came brought what was there already: by the truth, and by what the engine saw.
+    "wasted": f"""
+    WITH summed AS (
+        SELECT setting, policy, {number("counts")} AS refreshes, {number("counts AND failed")} AS failed,
+            {number("counts AND miss")} AS misses, {number("counts AND late")} AS late, {number(CAME)} AS came,
+            {total(f"CASE WHEN {CAME} THEN cast(nothing AS int) END")} AS wasted,
+            {total(f"CASE WHEN {CAME} THEN cast(NOT changed AS int) END")} AS wasted_as_reported
+        FROM judged_refreshes GROUP BY ALL
+    )
+    SELECT * EXCLUDE came, wasted / nullif(came, 0) AS wasted_share FROM summed""",
+    "missed": "SELECT *, missed_answers / nullif(stale_answers, 0) AS share_of_stale FROM not_chosen",
+}
