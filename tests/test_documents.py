@@ -41,6 +41,18 @@ def test_what_a_document_shows_runs(document: Path, tmp_path: Path) -> None:
                 run(["bash", "-c", line], tmp_path)
 
 
+@pytest.mark.slow
+def test_what_documents_show_in_python_is_typed_as_strictly_as_we_are(tmp_path: Path) -> None:
+    for document in DOCUMENTS:
+        programs = [(file, text) for kind, file, text in blocks(document) if kind == "python"]
+        for number, (file, text) in enumerate(programs, 1):
+            (tmp_path / (file or f"{document.stem.replace('-', '_')}_{number}.py")).write_text(text)
+    command = [sys.executable, "-m", "mypy", "--strict", *sorted(file.name for file in tmp_path.glob("*.py"))]
+    found = {**os.environ, "MYPYPATH": f"{ROOT}:{ROOT / 'typings'}", "MYPY_CACHE_DIR": str(tmp_path / "cache")}
+    said = subprocess.run(command, cwd=tmp_path, env=found, capture_output=True, text=True, timeout=300).stdout
+    assert said.startswith("Success: no issues found in"), said
+
+
 def run(command: list[str], place: Path, **more: str) -> None:
     """In a shell that finds `freshkeeper` and `python`, forked from one process that has imported everything."""
     path = os.pathsep.join([str(commands()), str(Path(sys.executable).parent), os.environ["PATH"]])
