@@ -301,33 +301,34 @@ def outlook(pace: float, k: int, age: float, ahead: Floats, look_ahead: bool, pa
     Its columns are the H of fresh_if_refreshed, of fresh_if_kept, and of the chances of a change.
     """
     horizon = ahead.size
-    alone, wrapped, ends = np.empty(k), np.empty(k), np.empty(k)
+    alone, wrapped, ends, after = np.empty(k), np.empty(k), np.empty(k), np.empty(k)
     for m in range(horizon):
         lasting(pace * (age + ahead[m]), k, ends)
         parts[:k, horizon + m] = ends
     passing(pace * age, k, alone, wrapped)
     for m in range(horizon):
         lasting(pace * ahead[m], k, ends)
-        turned(wrapped, ends, k, parts[:, m])
+        turned(wrapped, ends, k, after)
+        parts[:k, m] = after
     if look_ahead:
         parts[:k, 2 * horizon] = 0.0
         for m in range(1, horizon):
             passing(pace * (age + ahead[m - 1]), k, alone, wrapped)
             lasting(pace * (ahead[m] - ahead[m - 1]), k, ends)
-            turned(wrapped, ends, k, parts[:, 2 * horizon + m])
-            parts[:k, 2 * horizon + m] = 1.0 - parts[:k, 2 * horizon + m]
+            turned(wrapped, ends, k, after)
+            parts[:k, 2 * horizon + m] = 1.0 - after
 
 
 @njit(cache=True, nogil=True)
 def turned(wrapped: Floats, ends: Floats, k: int, out: Floats) -> None:
     """By phase at first, `ends` of the phase after a time of which nothing was seen."""
-    for i in range(k):
-        total = 0.0
-        for j in range(i, k):
-            total += wrapped[j - i] * ends[j]
-        for j in range(i):
-            total += wrapped[k + j - i] * ends[j]
-        out[i] = total
+    out[:k] = 0.0
+    for passed in range(k):
+        chance = wrapped[passed]
+        for i in range(k - passed):
+            out[i] += chance * ends[i + passed]
+        for i in range(k - passed, k):
+            out[i] += chance * ends[i + passed - k]
 
 
 @njit(cache=True, nogil=True)

@@ -45,11 +45,6 @@ class Arrivals:
     count: Ints
 
     @property
-    def keys(self) -> list[Hashable]:
-        """By row."""
-        return [self.names[code] for code in self.codes.tolist()]
-
-    @property
     def size(self) -> int:
         """How many elements."""
         return int(self.count.sum())
@@ -107,7 +102,7 @@ def key_columns(keys: Sequence[Hashable], on: Sequence[str]) -> dict[str, list[o
     """SN keys as the columns that they came from."""
     if len(on) == 1:
         return {on[0]: list(keys)}
-    rows = [key for key in keys if isinstance(key, tuple)]
+    rows = [key if isinstance(key, tuple) else (None,) * len(on) for key in keys]  # None in a slot that is free
     return {name: [row[n] for row in rows] for n, name in enumerate(on)}
 
 

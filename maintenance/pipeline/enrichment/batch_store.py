@@ -1,8 +1,8 @@
 """What must outlive a kill: a snapshot after every micro-batch, and a log of what was asked of the source within one.
 
 A snapshot is written under another name and moved into place; the log is appended, record by record, and a record that
-was cut off by a kill is as if it had never been written. Both reach the disk before the work goes on. They are pickles:
-a state directory is as trustworthy as whoever may write into it.
+was cut off by a kill is as if it had never been written. Snapshots reach the disk before the work goes on, and so does
+the log before anything is sent. They are pickles: a state directory is as trustworthy as whoever may write into it.
 """
 
 import io
@@ -102,12 +102,13 @@ class Log:
                 _to_disk(file)
         return found
 
-    def append(self, record: object) -> None:
-        """One record more, on the disk when this returns."""
+    def append(self, record: object, durable: bool = True) -> None:
+        """One record more; one that is `durable` is on the disk when this returns, with all before it."""
         text = pickle.dumps(record)
         with self.path.open("ab") as file:
             file.write(HEAD.pack(len(text), zlib.crc32(text)) + text)
-            _to_disk(file)
+            if durable:
+                _to_disk(file)
 
     def forget(self) -> None:
         """Remove the log, if there is one."""

@@ -50,7 +50,7 @@ class Due:
 
     def take(self, arrivals: Arrivals) -> None:
         """The elements of one micro-batch."""
-        if not arrivals.keys:
+        if not arrivals.first.size:
             return
         self.elements += arrivals.size
         latest = int(arrivals.latest.max())

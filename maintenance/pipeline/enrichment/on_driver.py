@@ -1,7 +1,7 @@
 """Evaluations on the driver: the window's counts come from Spark, and the same Manager decides as everywhere."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.maintenance.view.local_view import View
+from freshkeeper.maintenance.view.slots import Slots
 from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.base import NEVER, Case, Policy
 from freshkeeper.policies.errors import ConfigError, nearest
@@ -70,22 +70,30 @@ class Shape:
         age = [("weight", pa.int64()), ("refreshed_ms", pa.int64()), ("fresh", pa.float64())]
         return pa.schema([*instant, *keys, ("sr", pa.string()), ("value", self.value), *age])
 
-    def table(self, k: int, join: Join, view: View) -> pa.Table:
+    def table(self, k: int, join: Join, values: list[object], keys: "Keys", entries: "Keys") -> pa.Table:
         """The answers of one evaluation; a value is written as it is, or as text where text is asked for."""
         sn, sr = join.rows
         held = join.refreshed[sr] != NEVER
-        sn, sr = np.repeat(np.arange(join.sns.size), join.degrees)[held], sr[held]
-        used, place = np.unique(sr, return_inverse=True)
-        slots, rows, schema = used.tolist(), sr.size, self.schema
-        keys = key_columns([view.sns.keys[slot] for slot in join.sns.tolist()], self.on)
+        weight, sn, sr = np.repeat(join.counts, join.degrees)[held], sn[held], sr[held]
+        needed = np.bincount(sr, minlength=entries.slots.width) > 0
+        used, rows, schema = np.flatnonzero(needed).tolist(), sr.size, self.schema
         columns: dict[str, Any] = {
             "k": np.full(rows, k), "t_ms": np.full(rows, join.now),
-            "sr": pa.array([str(view.srs.keys[slot]) for slot in slots], pa.string()).take(place),
-            "value": pa.array(self._written(join.values(slots, view.values)), self.value).take(place),
-            "weight": join.counts[sn], "refreshed_ms": join.refreshed[sr], "fresh": join.fresh[held],
+            "sr": entries.columns(self.texts)["sr"].take(sr),
+            "value": pa.array(self._written(join.values(used, values)), self.value).take((np.cumsum(needed) - 1)[sr]),
+            "weight": weight, "refreshed_ms": join.refreshed[sr], "fresh": join.fresh[held],
         }  # fmt: skip
-        columns |= {name: pa.array(column, schema.field(name).type).take(sn) for name, column in keys.items()}
+        columns |= {name: column.take(sn) for name, column in keys.columns(self.parts).items()}
         return pa.table([columns[name] for name in schema.names], schema=schema)
+
+    def texts(self, entries: Sequence[Hashable]) -> dict[str, pa.Array]:
+        """Cached entries as answers have them."""
+        return {"sr": pa.array([None if key is None else str(key) for key in entries], pa.string())}
+
+    def parts(self, keys: Sequence[Hashable]) -> dict[str, pa.Array]:
+        """Lookup keys as the columns that they came from."""
+        kinds = dict(zip(self.on, self.keys, strict=True))
+        return {name: pa.array(column, kinds[name]) for name, column in key_columns(keys, self.on).items()}
 
     def _written(self, values: list[object]) -> list[object]:
         if self.value != pa.string():
@@ -103,11 +111,34 @@ def shape_of(events: "StructType", on: Sequence[str], value: str) -> Shape:
 
 
 @dataclass(eq=False)
+class Keys:
+    """The keys of a view in columns, by slot; they are made anew where some have changed."""
+
+    slots: Slots
+    _known: Sequence[Hashable] = ()
+    _made: dict[str, pa.Array] = field(default_factory=dict)
+
+    def __reduce__(self) -> "tuple[type[Keys], tuple[Slots]]":
+        """Without what can be made again."""
+        return Keys, (self.slots,)
+
+    def columns(self, make: Callable[[Sequence[Hashable]], dict[str, pa.Array]]) -> dict[str, pa.Array]:
+        """As `make` has them."""
+        keys, known, changed = self.slots.keys, self._known, self.slots.changed
+        if changed is None or len(known) < len(keys) or any(known[slot] is not keys[slot] for slot in changed):
+            self._known, self._made = list(keys), make(keys)
+        self.slots.changed = {}
+        return self._made
+
+
+@dataclass(eq=False)
 class OnDriver:
     """A manager that is handed counts instead of elements."""
 
     manager: Manager
     shape: Shape
+    keys: Keys
+    entries: Keys
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
         """Here they are wanted one by one."""
@@ -123,7 +154,8 @@ class OnDriver:
         at = _joined([np.repeat(part.earliest, part.count) for part in arrivals])
         sns = _joined([np.repeat(self._slots(part), part.count) for part in arrivals])
         evaluation = self.manager.evaluate_slots(self.manager.window.instant(k), at, sns)
-        return Step(evaluation.record, evaluation.refreshes, self.shape.table(k, evaluation.join, self.manager.view))
+        answers = self.shape.table(k, evaluation.join, self.manager.view.values, self.keys, self.entries)
+        return Step(evaluation.record, evaluation.refreshes, answers)
 
     def _slots(self, part: Arrivals) -> Ints:
         codes, place = np.unique(part.codes, return_inverse=True)
@@ -153,7 +185,8 @@ def on_the_driver(
         )
         if settings.warm is not None:
             manager.view.fill(settings.warm.pairs(shape.on), settings.warm.values(), settings.warm.at)
-        return State(Due(settings.window, settings.delay), OnDriver(manager, shape))
+        keys, entries = Keys(manager.view.sns), Keys(manager.view.srs)
+        return State(Due(settings.window, settings.delay), OnDriver(manager, shape, keys, entries))
 
     begin()  # what is wrong with the settings is said now, not in the first micro-batch
     return Batches(Store(place, {"source": once}), once, begin, both, reached)

@@ -1,8 +1,9 @@
 """A source that is asked once for every evaluation, whatever is killed when.
 
-Before anything is sent, the order is in the log; what came of it follows. After a restart an order with a delivery is
-answered from the log, and one without was sent, or may have been: it counts as paid and failed. So the budget of an
-evaluation is spent at most once, and what a kill costs is the refreshes that were under way.
+Before anything is sent, the order is in the log, on the disk; what came of it follows, and is on the disk with the next
+order at the latest. After a restart an order with a delivery is answered from the log, and one without was sent, or may
+have been: it counts as paid and failed. So the budget of an evaluation is spent at most once, and what a kill, or the
+end of the machine, costs is the refreshes that were under way.
 """
 
 import math
@@ -84,7 +85,7 @@ class Once:
         self.reached("intended")
         delivery = deliver(self.source, order)
         self.reached("fetched")
-        self._log.append(delivery)
+        self._log.append(delivery, durable=False)
         self.reached("recorded")
         return delivery
 

@@ -18,7 +18,9 @@ WINDOW = enriched.WINDOW
 
 def handed_out(due: Due, *events: tuple[int, str]) -> list[tuple[int, list[Any]]]:
     due.take(collected(enriched.counts_of(list(events), due.window), ["topic"]))
-    return [(k, sorted(str(key) for part in parts for key in part.keys)) for k, parts in due.evaluations()]
+    return [
+        (k, sorted(str(part.names[code]) for part in parts for code in part.codes)) for k, parts in due.evaluations()
+    ]
 
 
 def test_an_evaluation_is_due_when_the_watermark_has_passed_it_not_when_it_is_reached() -> None:
