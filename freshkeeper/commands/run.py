@@ -171,7 +171,7 @@ def _serving(views: "ViewFragments", where: str) -> "ServingThread":
     from freshkeeper.maintenance.fragments.serving_thread import ServingThread
     from freshkeeper.maintenance.observe.metrics import address_of
 
-    return ServingThread(views, *address_of(where, "--fragments"))
+    return ServingThread.of(views, *address_of(where, "--fragments"))
 
 
 def _session(

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from typing import TypeAlias
 
 from freshkeeper.maintenance.fragments.fragment_server import Response
 
@@ -19,12 +20,15 @@ MOST_CONNECTIONS = 2_000
 HIGH_WATER = 1 << 20
 """Bytes that may wait for a reader who does not read, before no more of its requests are answered."""
 
+Answers: TypeAlias = Callable[[str, str, Mapping[str, str]], Response]
+"""From method, target and headers to a response."""
+
 
 @dataclass(eq=False)
 class Listener:
     """Connections that are open, and who answers them."""
 
-    answer: Callable[[str, str, Mapping[str, str]], Response]
+    answer: Answers
     seconds: Callable[[], float]
     """since 1970"""
     open: set["_Connection"] = field(default_factory=set)

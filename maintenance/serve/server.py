@@ -75,7 +75,7 @@ def serve(
     with ExitStack() as held:
         bound = held.enter_context(closing(bound_to(host, port)))
         if config.fragments:
-            fragments = ServingThread(views, *address_of(config.fragments, "fragments:"))
+            fragments = ServingThread.of(views, *address_of(config.fragments, "fragments:"))
             held.callback(fragments.close)
             tell(f"fragments of what the views hold at {fragments.address}")
         traces = Traces(config.traces) if config.traces else None

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from email.utils import formatdate
-from functools import partial
 from typing import Any, Protocol
 
 from pyoxigraph import Quad, QuerySolutions, Store
@@ -44,15 +43,18 @@ class Time:
         self.ms += round(seconds * 1000)
         return True
 
+    def pause(self, seconds: float) -> None:
+        """Go on, where nobody asks whether it was interrupted."""
+        self.sleep(seconds)
 
-class Wire(ConnectionPool):
+
+class InProcessPool(ConnectionPool):
     """Exchanges with a server in this process: each takes a while by the clock, and is counted."""
 
-    def __init__(self, server: Any, time: Time, ahead: int | None = None) -> None:
-        super().__init__()
+    def __init__(self, server: Answering, time: Time, ahead: int | None = None) -> None:
+        super().__init__(clock=lambda: 0.0, max_bytes=32_000_000)
         self.server, self.time, self.ahead = server, time, ahead
         self.targets: list[str] = []
-        self.clock = lambda: 0.0
 
     def exchange(self, call: Call, deadline: Deadline) -> Answer:
         """One request."""
@@ -74,9 +76,9 @@ def source_of(
 ) -> AnnotatedSource:
     """A source that is served in this process; its requests are in `source.client.pool.targets`."""
     server = FragmentServer(data, lambda: time.ms + time.ahead, "/data", per_page)
-    client = FragmentsOverHttp(address, pool=Wire(server, time), wall=lambda: time.ms / 1000)
+    client = FragmentsOverHttp(address, pool=InProcessPool(server, time), wall=lambda: time.ms / 1000)
     limiter = RateLimiter(clock=lambda: time.ms / 1000, wall=lambda: time.ms / 1000)
-    return AnnotatedSource(client, style, requests=PageRequests(limiter, pause=partial(_pause, time)))
+    return AnnotatedSource(client, style, requests=PageRequests(limiter, pause=time.pause))
 
 
 def annotated(static: Sequence[Quad], held: Sequence[Held], style: Style, history: bool = False) -> AnnotatedData:
@@ -109,7 +111,3 @@ def true_rows(static: Iterable[Quad], held: Iterable[Held], at: int, query: str)
     assert isinstance(found, QuerySolutions)
     names = [variable.value for variable in found.variables]
     return [{n: term for n, term in zip(names, row, strict=True) if term is not None} for row in found]
-
-
-def _pause(time: Time, seconds: float) -> None:
-    time.sleep(seconds)

@@ -1,7 +1,5 @@
 """Servers of fragments for tests: ours, on a free port or without a network, and one that says what it is told."""
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
@@ -14,9 +12,9 @@ from servers import HERE, QuietHandler, Site
 from freshkeeper.maintenance.fragments.fragment_page import Page, read_page
 from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
 from freshkeeper.maintenance.fragments.fragment_server import FragmentServer, Response
-from freshkeeper.maintenance.fragments.http_listener import Listener
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.fragments.served_data import Served, Serving
+from freshkeeper.maintenance.fragments.serving_thread import ServingThread
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 
 PageSaid: TypeAlias = Callable[[str], tuple[int, dict[str, str], bytes]]
@@ -34,13 +32,9 @@ class FragmentSite:
         self.clock = clock or (lambda: int(time.time() * 1000))
         self.server = FragmentServer(serving, self.clock, "/data", per_page)
         self.targets: list[str] = []
-        self._loop = asyncio.new_event_loop()
-        self._listener = Listener(self._answer, lambda: self.clock() / 1000)
-        self._listening = self._loop.run_until_complete(self._listener.listen(HERE, 0))
-        self.port = self._listening.sockets[0].getsockname()[1]
-        self.url = f"http://{HERE}:{self.port}/data"
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self._thread = ServingThread(self._answer, HERE, 0, lambda: self.clock() / 1000)
+        self.url = f"{self._thread.address}data"
+        self.port = int(self.url.split(":")[2].split("/")[0])
 
     def _answer(self, method: str, target: str, headers: Mapping[str, str]) -> Response:
         self.targets.append(target)
@@ -48,18 +42,7 @@ class FragmentSite:
 
     def stop(self) -> None:
         """End it, with its connections."""
-
-        async def end() -> None:
-            self._listening.close()
-            for connection in list(self._listener.open):
-                connection.transport.abort()
-            while self._listener.open:
-                await asyncio.sleep(0)
-            self._loop.stop()
-
-        asyncio.run_coroutine_threadsafe(end(), self._loop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.close()
 
 
 class Pages(Site):

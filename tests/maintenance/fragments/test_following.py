@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable
-from email.utils import formatdate
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from annotated_worlds import START, STYLES, InProcessPool, Time
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 from terms import solutions
 
@@ -23,7 +23,7 @@ from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverH
 from freshkeeper.maintenance.fragments.page_requests import PageRequests
 from freshkeeper.maintenance.query.model import Operator
 from freshkeeper.maintenance.service.fetch_errors import FetchError, NotSentError
-from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.service.http.exchange import Answer, Call, Deadline
 from freshkeeper.maintenance.service.limits.breaker import Breaker
 from freshkeeper.maintenance.service.limits.rate import Limit, Rate
 from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
@@ -34,48 +34,7 @@ T = "http://example.org/train/"
 QUERY = f"""PREFIX t: <{T}> SELECT ?id ?delay ?platform ?sign ?route ?at
 {{ ?id t:delay ?delay . ?id t:platform ?platform .
 ?id t:headSign ?sign . ?id t:routeLabel ?route . ?id t:departureTime ?at }}"""
-START = 1_000_000_000_000
 GRAPHS = Style()
-STYLES = [Style(speaking, timing) for speaking in Speaking for timing in Timing]
-
-
-class Time:
-    """A clock that goes on by requests and sleeps; the source's may be ahead."""
-
-    def __init__(self, per_request: int = 5, ahead: int = 0) -> None:
-        self.ms, self.per_request, self.ahead = START, per_request, ahead
-
-    def sleep(self, seconds: float) -> bool:
-        self.ms += round(seconds * 1000)
-        return True
-
-    def pause(self, seconds: float) -> None:
-        self.sleep(seconds)
-
-
-class Wire(ConnectionPool):
-    """Exchanges with a server in this process: each takes a while by the clock, and is counted."""
-
-    def __init__(self, server: FragmentServer, time: Time, ahead: int | None = None) -> None:
-        super().__init__(clock=lambda: 0.0, max_bytes=32_000_000)
-        self.server, self.time, self.ahead = server, time, ahead
-        self.targets: list[str] = []
-
-    def exchange(self, call: Call, deadline: Deadline) -> Answer:
-        assert deadline.go()
-        target = "/" + call.url.split("/", 3)[3]
-        self.targets.append(target)
-        headers = {name.lower(): value for name, value in call.headers.items()} | {"host": "source"}
-        self.time.ms += self.time.per_request
-        answer = self.server.answer("GET", target, headers)
-        code, _, reason = answer.status.partition(" ")
-        given = {name.lower(): value for name, value in answer.headers.items()}
-        ahead = self.time.ahead if self.ahead is None else self.ahead
-        given["date"] = formatdate((self.time.ms + ahead) // 1000, usegmt=True)
-        return Answer(int(code), reason, given, answer.body)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def world(
@@ -88,18 +47,18 @@ def world(
     history: bool = False,
     found: bool = False,
     **more: Any,
-) -> tuple[Time, list[Held], list[Quad], Wire, Callable[..., Any]]:
+) -> tuple[Time, list[Held], list[Quad], InProcessPool, Callable[..., Any]]:
     time = clock or Time()
     static, held = trains(number, lasts, START + until, START - START % lasts)
     held = held if elements is None else elements
     data = AnnotatedData(static, held, style, "http://source/data", history)
     server = FragmentServer(data, lambda: time.ms + time.ahead, "/data")
-    wire = Wire(server, time)
-    client = FragmentsOverHttp("http://source/data", pool=wire, wall=lambda: time.ms / 1000)
+    pool = InProcessPool(server, time)
+    client = FragmentsOverHttp("http://source/data", pool=pool, wall=lambda: time.ms / 1000)
     limiter = RateLimiter(clock=lambda: time.ms / 1000, wall=lambda: time.ms / 1000)
     requests = PageRequests(limiter, pause=time.pause)
     source = AnnotatedSource(client, None if found else style, requests=requests)
-    return time, held, static, wire, partial(AnnotatedQuery, [source], **more)
+    return time, held, static, pool, partial(AnnotatedQuery, [source], **more)
 
 
 def true_at(held: list[Held], static: list[Quad], at: int) -> Counter[Any]:
@@ -143,7 +102,7 @@ def test_answers_are_true_in_every_style_at_every_expiry(style: Style) -> None:
 def test_hours_of_trains_have_no_answer_beyond_its_interval(trains_: int, minutes: int, ahead: int) -> None:
     time = Time(ahead=ahead)
     time.ms += 20_000
-    time, held, static, wire, source = world(number=trains_, until=minutes * 60_000 + 60_000, clock=time)
+    time, held, static, pool, source = world(number=trains_, until=minutes * 60_000 + 60_000, clock=time)
     following = Following(source(QUERY), pauses=Pauses(skew=100))
     began, wrong = time.ms, 0
     for delivered in following.run(time.sleep):
@@ -156,7 +115,7 @@ def test_hours_of_trains_have_no_answer_beyond_its_interval(trains_: int, minute
     assert wrong == 0
     expiries = len({one.until for one in held if began + ahead < one.until <= time.ms + ahead})
     assert abs(following.evaluations - 1 - expiries) <= 1, "once for every expiry, and at the beginning"
-    assert sum("headSign" in target for target in wire.targets) == 1
+    assert sum("headSign" in target for target in pool.targets) == 1
 
 
 def test_clocks_that_disagree_are_told() -> None:
@@ -186,7 +145,7 @@ def test_a_predicate_of_which_there_is_nothing_yet_may_change() -> None:
 
 
 def test_static_parts_are_asked_for_once_and_dynamic_ones_whenever_they_expire() -> None:
-    time, _, _, wire, source = world()
+    time, _, _, pool, source = world()
     following = Following(source(QUERY))
     for delivered in following.run(time.sleep):
         last = delivered.moment
@@ -194,21 +153,21 @@ def test_static_parts_are_asked_for_once_and_dynamic_ones_whenever_they_expire()
             break
     assert last.requests <= 4
     for name, times in (("headSign", 1), ("routeLabel", 1)):
-        assert sum(name in target for target in wire.targets) == times
+        assert sum(name in target for target in pool.targets) == times
 
 
 def test_an_evaluation_of_a_hundred_trains_takes_twelve_requests_at_most() -> None:
-    _, held, static, wire, source = world(number=100)
+    _, held, static, pool, source = world(number=100)
     query = source(QUERY)
     moment = query.evaluate(query.parts())
     assert rows_of(moment) == true_at(held, static, moment.at)
-    assert len(wire.targets) <= 12
+    assert len(pool.targets) <= 12
 
 
 def test_what_changes_may_be_said_by_hand() -> None:
-    *_, wire, source = world(dynamic=frozenset([NamedNode(f"{T}delay"), NamedNode(f"{T}platform")]))
+    *_, pool, source = world(dynamic=frozenset([NamedNode(f"{T}delay"), NamedNode(f"{T}platform")]))
     assert len(source(QUERY).parts().dynamic) == 2
-    assert not wire.targets
+    assert not pool.targets
 
 
 def test_where_nothing_holds_it_backs_off_and_comes_back() -> None:
@@ -230,9 +189,9 @@ def test_where_nothing_holds_it_backs_off_and_comes_back() -> None:
 def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_delivered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    time, held, static, wire, source = world()
+    time, held, static, pool, source = world()
     following = Following(source(QUERY))
-    exchange, away = wire.exchange, range(START + 15_000, START + 45_000)
+    exchange, away = pool.exchange, range(START + 15_000, START + 45_000)
 
     def failing(call: Call, deadline: Deadline) -> Answer:
         if time.ms in away:
@@ -241,7 +200,7 @@ def test_a_source_that_does_not_answer_is_asked_again_later_and_nothing_old_is_d
             raise FetchError("connection: it broke", again=True)
         return exchange(call, deadline)
 
-    monkeypatch.setattr(wire, "exchange", failing)
+    monkeypatch.setattr(pool, "exchange", failing)
     for delivered in following.run(time.sleep):
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
         assert time.ms not in away
@@ -367,32 +326,33 @@ def test_elements_that_are_none_are_errors_with_their_line(line: str, said: str,
 
 
 def test_pages_of_changing_data_say_when_they_expire() -> None:
-    time, held, _, wire, _ = world()
-    answer = wire.server.answer("GET", f"/data?predicate={T}delay", {"host": "e"})
+    time, held, _, pool, _ = world()
+    answer = pool.server.answer("GET", f"/data?predicate={T}delay", {"host": "e"})
     ends = min(one.until for one in held if one.since <= time.ms < one.until)
     assert answer.headers["Cache-Control"] == f"public, max-age={(ends - time.ms) // 1000}"
-    assert "86400" in wire.server.answer("GET", f"/data?predicate={T}headSign", {"host": "e"}).headers["Cache-Control"]
+    assert "86400" in pool.server.answer("GET", f"/data?predicate={T}headSign", {"host": "e"}).headers["Cache-Control"]
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.speaking}-{style.timing}")
 def test_how_times_are_said_is_found_by_asking(style: Style) -> None:
-    _, held, static, wire, source = world(style, number=5, found=True)
+    _, held, static, pool, source = world(style, number=5, found=True)
     asked = source(QUERY)
     parts = asked.parts()
     moment = asked.evaluate(parts)
     assert parts.styles == (style,)
     assert rows_of(moment) == true_at(held, static, moment.at)
-    assert len(wire.targets) <= 24
+    assert len(pool.targets) <= 24
 
 
 def test_a_source_that_says_times_in_two_ways_must_be_told_which() -> None:
-    *_, wire, source = world(found=True)
+    *_, pool, source = world(found=True)
     flat = Style(Speaking.SINGLETON, Timing.FLAT)
     quads = flat.written(
         Held(Triple(NamedNode(f"{T}1"), NamedNode(f"{T}late"), Literal(1)), START, START + 1_000), "urn:other", str
     )
-    assert isinstance(wire.server.data, AnnotatedData)
-    wire.server.data._store.extend(quads)
+    assert isinstance(pool.server, FragmentServer)
+    assert isinstance(pool.server.data, AnnotatedData)
+    pool.server.data._store.extend(quads)
     with pytest.raises(ConfigError, match="--speaking graph --timing expiration and --speaking singleton"):
         source(QUERY).parts()
 
@@ -411,7 +371,7 @@ def test_times_that_are_said_only_later_are_found_later() -> None:
 
 @pytest.mark.parametrize("style", [Style(), Style(Speaking.SINGLETON, Timing.FLAT)], ids=str)
 def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style: Style) -> None:
-    time, held, static, wire, source = world(style, number=20, until=900_000, history=True)
+    time, held, static, pool, source = world(style, number=20, until=900_000, history=True)
     following, sent = Following(source(QUERY)), []
     for delivered in following.run(time.sleep):
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
@@ -419,18 +379,18 @@ def test_a_history_is_not_read_where_what_holds_now_can_be_asked_for(style: Styl
         if following.evaluations == 30:
             break
     assert max(sent[-5:]) == max(sent[1:6]), "thirty changes later an evaluation takes what it took at first"
-    assert all("instant=now" in target for target in wire.targets if "delay" in target)
+    assert all("instant=now" in target for target in pool.targets if "delay" in target)
 
 
 def test_no_evaluation_spends_more_than_its_budget_and_what_is_late_comes_later() -> None:
-    time, held, static, wire, source = world(number=5)
+    time, held, static, pool, source = world(number=5)
     following, asked = Following(source(QUERY, ledger=Ledger(BudgetRule.of(3, bank=6)))), []
     said: list[str] = []
     following.tell = said.append
     for delivered in following.run(time.sleep):
         assert rows_of(delivered.moment) == true_at(held, static, delivered.moment.at)
         assert following.query.ledger is not None
-        asked.append((following.query.ledger.evaluations, len(wire.targets)))
+        asked.append((following.query.ledger.evaluations, len(pool.targets)))
         if following.evaluations == 8:
             break
     assert following.query.ledger is not None
@@ -438,17 +398,17 @@ def test_no_evaluation_spends_more_than_its_budget_and_what_is_late_comes_later(
     assert all(sent <= 3 * evaluations for evaluations, sent in asked)
     assert following.failed >= 1
     assert "the budget of this evaluation is spent" in said[0]
-    assert following.query.ledger.spent == len(wire.targets)
+    assert following.query.ledger.spent == len(pool.targets)
 
 
 def test_requests_wait_for_the_rate_limit_and_a_source_that_is_down_is_left_alone() -> None:
-    time, *_, wire, source = world(number=5)
+    time, *_, pool, source = world(number=5)
     query = source(QUERY)
     requests = query.sources[0].requests
     requests.limiter.limits = [Limit(Rate.of("2/s"))]
     began = time.ms
     query.evaluate(query.parts())
-    assert time.ms - began >= (len(wire.targets) - 2) * 500
+    assert time.ms - began >= (len(pool.targets) - 2) * 500
     requests.limiter.breaker = Breaker(failures=1, cool_down=60)
     requests.limiter.failed()
     time.ms += 10_000
@@ -465,8 +425,8 @@ def test_several_sources_are_asked_as_one_and_by_the_clock_of_the_first() -> Non
     def served(elements: list[Held], quads: list[Quad], style: Style, ahead: int) -> AnnotatedSource:
         moved = [Held(one.triple, one.since + ahead, one.until + ahead) for one in elements]
         server = FragmentServer(AnnotatedData(quads, moved, style), lambda: time.ms + ahead, "/data")
-        wire = Wire(server, time, ahead)
-        client = FragmentsOverHttp("http://source/data", pool=wire, wall=lambda: time.ms / 1000)
+        pool = InProcessPool(server, time, ahead)
+        client = FragmentsOverHttp("http://source/data", pool=pool, wall=lambda: time.ms / 1000)
         return AnnotatedSource(client)
 
     sources = [served(first, static[:9], Style(), 0), served(other, static[9:], flat, 60_000)]

@@ -125,7 +125,7 @@ def test_every_evaluation_is_another_version_and_none_may_be_kept() -> None:
 
 def test_a_view_is_followed_over_http() -> None:
     fragments, _ = list(served())[-1]
-    site = ServingThread(fragments, "127.0.0.1", 0, wall=fragments.wall)
+    site = ServingThread.of(fragments, "127.0.0.1", 0, fragments.wall)
     client = FragmentsOverHttp(site.address, wall=fragments.wall)
     try:
         query = AnnotatedQuery([AnnotatedSource(client)], f"SELECT * {{ ?t <{E}by> ?u . ?u <{E}n> ?n }}")

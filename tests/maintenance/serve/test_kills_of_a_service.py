@@ -6,8 +6,6 @@ import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -18,6 +16,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 import service_lives
+from forks import Forks
 from servers import Oxigraph, Proxy, eventually
 from serving import POSTS, REACH, TOPICS, Client, E
 
@@ -38,29 +37,23 @@ class Lives:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.config = config | {"listen": f"127.0.0.1:{self.port}"}
-        command = [sys.executable, service_lives.__file__]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.forks = Forks(service_lives)
         self.pid = 0
 
-    def ask(self, what: dict[str, Any]) -> int:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
-        said = int(self.process.stdout.readline())
-        self.pid = 0 if "wait" in what else self.pid
-        return said
+    def wait(self) -> None:
+        """Until the service has ended."""
+        self.forks.wait(self.pid)
+        self.pid = 0
 
-    def begin(self) -> int:
-        self.pid = self.ask({"config": self.config})
-        return self.pid
+    def begin(self) -> None:
+        self.pid = self.forks.ask({"config": self.config})
 
     def end(self) -> None:
         """Also where a test has failed, and its service is still there."""
         if self.pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-        self.process.communicate()
+        self.forks.close()
 
     def client(self) -> Client:
         return Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)
@@ -161,7 +154,7 @@ def element(number: int) -> str:
 def test_what_was_acknowledged_is_there_and_counts_once(lives: tuple[Lives, Proxy], tmp_path: Path) -> None:
     made, proxy = lives
     rng = random.Random(2)
-    pid = made.begin()
+    made.begin()
     with made.client() as client:
         assert again_and_again(lambda: client.register("topics", TOPICS)).status_code in (201, 409)
         assert again_and_again(lambda: client.register("reach", REACH)).status_code in (201, 409)
@@ -169,9 +162,9 @@ def test_what_was_acknowledged_is_there_and_counts_once(lives: tuple[Lives, Prox
         producer.start()
         for _ in range(KILLS):
             time.sleep(rng.uniform(0.05, 2 * SECONDS / KILLS))
-            os.kill(pid, signal.SIGKILL)
-            made.ask({"wait": pid})
-            pid = made.begin()
+            os.kill(made.pid, signal.SIGKILL)
+            made.wait()
+            made.begin()
         before = producer.pushed
         assert eventually(lambda: producer.pushed > before + 50, within=60)
         producer.stopping.set()
@@ -184,8 +177,8 @@ def test_what_was_acknowledged_is_there_and_counts_once(lives: tuple[Lives, Prox
         counted, shared = proxy.count, client.get("/status").json()["shared_budget"]
         assert counted <= shared["spent"] + shared["reserved"], "a request is on its way that nobody has paid"
         counted, shared = at_rest(lambda: (proxy.count, client.get("/status").json()["shared_budget"]))
-    os.kill(pid, signal.SIGTERM)
-    made.ask({"wait": pid})
+    os.kill(made.pid, signal.SIGTERM)
+    made.wait()
     for name, width in (("topics", 2000), ("reach", 4000)):
         lines = [
             json.loads(line) for line in (tmp_path / "state" / "answers" / f"{name}.ndjson").read_text().splitlines()
@@ -212,7 +205,7 @@ def test_requests_under_way_are_reserved_and_after_a_kill_spent(lives: tuple[Liv
     """What was counted outside is spent or reserved at any time; a killed evaluation spent all it might have."""
     made, proxy = lives
     proxy.fault = "stall"
-    pid = made.begin()
+    made.begin()
     with made.client() as client:
         assert again_and_again(lambda: client.register("reach", REACH)).status_code == 201
         for number in range(6):
@@ -221,15 +214,15 @@ def test_requests_under_way_are_reserved_and_after_a_kill_spent(lives: tuple[Liv
         counted, money = proxy.count, _money(client)
         assert money["spent"] == 0
         assert 0 < counted <= money["reserved"] <= BUDGET
-        os.kill(pid, signal.SIGKILL)
-        made.ask({"wait": pid})
-        pid = made.begin()
+        os.kill(made.pid, signal.SIGKILL)
+        made.wait()
+        made.begin()
         again_and_again(lambda: client.get("/healthz"))
         counted, money = proxy.count, _money(client)
         assert money["spent"] >= BUDGET
         assert counted <= sum(money.values())
-    os.kill(pid, signal.SIGTERM)
-    made.ask({"wait": pid})
+    os.kill(made.pid, signal.SIGTERM)
+    made.wait()
 
 
 def _money(client: Client) -> dict[str, float]:
