@@ -34,7 +34,7 @@ def process(directory: Path, *arguments: str) -> Said:
     return Said(done.returncode, done.stdout, done.stderr)
 
 
-def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def verbs(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     if hasattr(command, "commands"):
         for name, inner in command.commands.items():
             yield from verbs(inner, (*path, name))

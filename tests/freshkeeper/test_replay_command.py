@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from calls import Call
@@ -13,7 +12,7 @@ SMALL = ["--set", "workload.edges=50", "--set", "workload.sns=10", "--set", "wor
          "--seeds", "2", "--no-report"]  # fmt: skip
 
 
-def rows(out: str) -> list[dict[str, Any]]:
+def rows(out: str) -> list[dict[str, object]]:
     return [{key: value for key, value in row.items() if key != "seconds"} for row in json.loads(out)["rows"]]
 
 

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 from conjunctions import Conjunction, conjunction
@@ -92,7 +92,7 @@ def test_both_evaluators_answer_the_same_bags_at_the_same_instants() -> None:
         if which == "native":
             assert not differs(case), described(case)
             evaluations = [bag for _, _, _, bag, _ in answered(case, "native")]
-            full: list[Counter[Any]] = [bag for bag in evaluations if isinstance(bag, Counter) and bag]
+            full: list[Counter[object]] = [bag for bag in evaluations if isinstance(bag, Counter) and bag]
             found += Counter({"evaluations": len(evaluations), "with answers": len(full)})
             found += Counter({"answers": sum(bag.total() for bag in full), "queries with answers": bool(full)})
     print(f"\nseeds {SEED}0..{SEED}{QUERIES - 1}:", ", ".join(f"{count} {what}" for what, count in found.items()))

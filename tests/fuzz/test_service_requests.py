@@ -93,7 +93,7 @@ class Hostile:
             assert response.status_code == 400
             return
         if response.status_code >= 400:
-            told: dict[str, Any] = json.loads(response.content)
+            told: dict[str, object] = json.loads(response.content)
             assert kind == "application/problem+json", case.as_curl_command()
             assert told["status"] == response.status_code
             assert told["detail"]

@@ -3,7 +3,6 @@
 import dataclasses
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from freshkeeper.policies.random import Random
 USERS = ("ann", "bob", "cyd", "dan")
 
 
-def rows(evaluation: Evaluation) -> list[tuple[Any, ...]]:
+def rows(evaluation: Evaluation) -> list[tuple[object, ...]]:
     return sorted((a.key, a.entry, a.value, a.weight, a.refreshed, a.freshness) for a in evaluation.answers)
 
 

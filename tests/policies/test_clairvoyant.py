@@ -22,7 +22,7 @@ from freshkeeper.policies.errors import ConfigError, InputError, PolicyError
 from freshkeeper.policies.rounds_by_hand import from_parts, round_of
 
 
-def future_of(seed: int, k: int = 4, srs: int = 3, sns: int = 3, span: int = 2, **given: Any) -> Future:
+def future_of(seed: int, k: int = 4, srs: int = 3, sns: int = 3, span: int = 2, **given: object) -> Future:
     """A random trace: arrivals that stay for `span` evaluations, and changes of every pace."""
     rng = np.random.default_rng(seed)
     pairs = np.argwhere(rng.random((sns, srs)) < 0.6).astype(np.int32)
@@ -30,7 +30,7 @@ def future_of(seed: int, k: int = 4, srs: int = 3, sns: int = 3, span: int = 2, 
     changed = np.argwhere(rng.random((k, srs)) < rng.random(srs))
     per_mapping = degree(pairs, sns)
     answers = profile @ (np.sign(per_mapping) if given.pop("case", Case.BGP) is Case.AGGREGATE else per_mapping)
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         "weight": headline_weight(answers, warm_up=int(rng.integers(0, 2))),
         "pay": np.resize([[1.0], [1.0, 2.0], [2.0, 0.0]][seed % 3], k),
         "fresh_at_start": np.full(srs, bool(rng.integers(0, 2))),
@@ -108,7 +108,7 @@ def replay(future: Future, schedule: Schedule) -> float:
     return reached
 
 
-def hand_worked(**given: Any) -> Future:
+def hand_worked(**given: object) -> Future:
     """Two SRs, three evaluations, one request each; SR 0 changes at every evaluation, SR 1 at the first alone."""
     answers = sparse.csr_array(np.array([[3.0, 1.0], [3.0, 2.0], [1.0, 3.0]]))
     settings: dict[str, Any] = {"weight": np.ones(3), "pay": np.ones(3), "bank": 0.0} | given

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_of_entries_that_are_alike_the_staler_go_first(name: str, case: Case, kn
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
 def test_every_variant_keeps_the_contract(
-    make_rounds: Callable[[Case, Knowledge], st.SearchStrategy[Round]], name: str, variant: dict[str, Any]
+    make_rounds: Callable[[Case, Knowledge], st.SearchStrategy[Round]], name: str, variant: dict[str, object]
 ) -> None:
     policy = registry.make(name, variant)
     for case in sorted(policy.cases):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from freshkeeper.policies.base import Budget, Case, Round
 from freshkeeper.policies.ibm import impact
 
 
-def chosen(name: str, round: Round, budget: int, **settings: Any) -> Ids:
+def chosen(name: str, round: Round, budget: int, **settings: object) -> Ids:
     return registry.make(name, settings).select(round, Budget(budget, budget), np.random.default_rng(0)).chosen
 
 

@@ -18,18 +18,18 @@ class Made:
     """A run directory in the making. `freshness` is by setting and policy: one headline per seed."""
 
     freshness: Mapping[str, Mapping[str, Sequence[float | None]]]
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    policies: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     evaluations: int = 10
     warmup: int = 1
     expected: bool = False
     spent: Mapping[str, float] = field(default_factory=dict)
     without: Sequence[str] = ()
-    config: Mapping[str, Any] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)
     t0: int = 0
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """run.json."""
         seeds = max(len(values) for by_policy in self.freshness.values() for values in by_policy.values())
         labels = dict.fromkeys(label for by_policy in self.freshness.values() for label in by_policy)
@@ -52,12 +52,12 @@ class Made:
             **self.extra,
         }
 
-    def setting(self, name: str) -> dict[str, Any]:
+    def setting(self, name: str) -> dict[str, object]:
         """One setting of run.json."""
         usual = {"varied": {}, "budget": 10, "bank": 0, "case": "bgp", "knowledge": "exact", "step_ms": 1000}
         return usual | dict(self.settings.get(name, {}))
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """The evaluations: the warm-up is always wholly fresh, so that it shows where it is counted."""
         return [
             self.row(setting, policy, seed, k, headline)
@@ -67,7 +67,7 @@ class Made:
             for k in range(1, self.evaluations + 1)
         ]
 
-    def row(self, setting: str, policy: str, seed: int, k: int, headline: float | None) -> dict[str, Any]:
+    def row(self, setting: str, policy: str, seed: int, k: int, headline: float | None) -> dict[str, object]:
         """One evaluation; no headline means no answers."""
         results = RESULTS if headline is not None else 0.0
         fresh = results if k <= self.warmup else results * (headline or 0.0)
@@ -94,12 +94,12 @@ class Made:
         }
 
 
-def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def columns(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
     """Rows as columns."""
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def write(directory: Path, name: str, rows: Sequence[Mapping[str, Any]], without: Sequence[str] = ()) -> None:
+def write(directory: Path, name: str, rows: Sequence[Mapping[str, object]], without: Sequence[str] = ()) -> None:
     """One table of a run directory, without some columns."""
     table = journal.table(name, columns(rows))
     journal.write(directory, name, [table])

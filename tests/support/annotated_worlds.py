@@ -1,9 +1,9 @@
 """A server of annotated data in this process, a clock that goes on by requests and sleeps, and what is true when."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from email.utils import formatdate
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyoxigraph import Quad, QuerySolutions, Store
 
@@ -11,7 +11,7 @@ from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
 from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
 from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
 from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
-from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
+from freshkeeper.maintenance.fragments.fragment_server import FragmentServer, Response
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.fragments.page_requests import PageRequests
 from freshkeeper.maintenance.fragments.served_data import Serving
@@ -28,7 +28,7 @@ ADDRESS = "http://source/data"
 class Answering(Protocol):
     """What answers requests."""
 
-    def answer(self, method: str, target: str, headers: Any) -> Any:
+    def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Response:
         """One of them."""
 
 

@@ -68,7 +68,7 @@ class Page:
             if told.get("id") == self._count:
                 if "error" in told:
                     raise AssertionError(f"{method}: {told['error']}")
-                result: dict[str, Any] = told["result"]
+                result: dict[str, object] = told["result"]
                 return result
             self._heard(told)
 

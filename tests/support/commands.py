@@ -83,7 +83,7 @@ def _end(server: subprocess.Popen[str], place: Path) -> None:
     shutil.rmtree(place)
 
 
-def _next(door: socket.socket) -> dict[str, Any] | None:
+def _next(door: socket.socket) -> dict[str, object] | None:
     """In the process that was forked for it what is asked; in the one that forks nothing, at the end."""
     print("ready", flush=True)
     while sys.stdin not in select.select([sys.stdin, door], [], [])[0]:
@@ -94,11 +94,11 @@ def _next(door: socket.socket) -> dict[str, Any] | None:
     return None
 
 
-def _asked(connection: socket.socket) -> dict[str, Any]:
+def _asked(connection: socket.socket) -> dict[str, object]:
     """In another fork what came over the connection; here its exit code is told, negative after a signal."""
     streams = socket.recv_fds(connection, 1, 3)[1]
     with connection.makefile("rb") as said:
-        asked: dict[str, Any] = json.load(said)
+        asked: dict[str, object] = json.load(said)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     for number, stream in enumerate(streams):

@@ -137,7 +137,7 @@ def single_process(
     if not cold:
         start = warm()
         manager.view.fill(start.pairs(["topic"]), start.values(), 0)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     done, waiting = [], events()
     for k in range(1, SECONDS + 1):
         now = k * 1000
@@ -216,7 +216,7 @@ def stream(spark: "SparkSession", place: Path) -> "DataFrame":
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(place / "events"))
 
 
-def query(spark: "SparkSession", place: Path, **changes: Any) -> "DataStreamWriter":
+def query(spark: "SparkSession", place: Path, **changes: object) -> "DataStreamWriter":
     """The query on Spark, ready to start."""
     known: dict[str, Any] = {
         "on": "topic", "source": Counted(place / "requests"), "policy": "gain", "budget": GAMMA, "window": "4s",

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 
 class Forks:
@@ -16,7 +15,7 @@ class Forks:
         command, pipe = [sys.executable, str(program.__file__)], subprocess.PIPE
         self._process = subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, pass_fds=pass_fds)
 
-    def ask(self, what: dict[str, Any]) -> int:
+    def ask(self, what: dict[str, object]) -> int:
         """The answer to one line: the process that was forked for it."""
         assert self._process.stdin
         assert self._process.stdout

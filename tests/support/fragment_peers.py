@@ -8,7 +8,6 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,7 +46,7 @@ class LdfServer:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         kind = "NQuadsDatasource" if file.suffix == ".nq" else "NTriplesDatasource"
-        config: dict[str, Any] = {
+        config: dict[str, object] = {
             "@context": "https://linkedsoftwaredependencies.org/bundles/npm/@ldf/server/^3.0.0/components/context.jsonld",
             "@id": "urn:ldf-server:my",
             "import": "preset-qpf:config-defaults.json",

@@ -22,9 +22,9 @@ ENTRY = ("setting", "seed", "sr")
 NEVER_STALE = 2**63 - 1
 
 
-def copies(answers: pa.Table, changes: pa.Table) -> dict[tuple[Any, ...], int]:
+def copies(answers: pa.Table, changes: pa.Table) -> dict[tuple[object, ...], int]:
     """Every copy that answers were made of, and from when on it was stale."""
-    times: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    times: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for change in changes.to_pylist():
         times[_key(change, ENTRY)].append(change["t_ms"])
     for each in times.values():
@@ -33,7 +33,7 @@ def copies(answers: pa.Table, changes: pa.Table) -> dict[tuple[Any, ...], int]:
     return {copy: _first_after(times.get(copy[:-1], []), copy[-1]) for copy in used}
 
 
-def judged(answers: pa.Table, copies: Mapping[tuple[Any, ...], int]) -> Iterator[Row]:
+def judged(answers: pa.Table, copies: Mapping[tuple[object, ...], int]) -> Iterator[Row]:
     """Every answer with `fresh`."""
     for answer in answers.to_pylist():
         stale_from = copies[_key(answer, (*ENTRY, "refreshed_ms"))]
@@ -42,8 +42,8 @@ def judged(answers: pa.Table, copies: Mapping[tuple[Any, ...], int]) -> Iterator
 
 def evaluated(judged: Iterable[Row], evaluations: pa.Table) -> list[Row]:
     """Per evaluation how many answers it has and how many are fresh; misses are in `results` of evaluations alone."""
-    fresh: dict[tuple[Any, ...], int] = defaultdict(int)
-    aggregates: dict[tuple[Any, ...], tuple[int, bool]] = {}
+    fresh: dict[tuple[object, ...], int] = defaultdict(int)
+    aggregates: dict[tuple[object, ...], tuple[int, bool]] = {}
     for answer in judged:
         evaluation = _key(answer, EVALUATION)
         if answer["case"] == "aggregate":
@@ -101,8 +101,8 @@ def _key(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
-def _groups(rows: Iterable[Row], names: Sequence[str]) -> list[tuple[tuple[Any, ...], list[Row]]]:
-    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+def _groups(rows: Iterable[Row], names: Sequence[str]) -> list[tuple[tuple[object, ...], list[Row]]]:
+    found: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         found[_key(row, names)].append(row)
     return sorted(found.items())

@@ -77,7 +77,7 @@ def begin(asked: dict[str, Any]) -> None:
         print("" if full in str(error) else error, end="", file=sys.stderr)
 
 
-def fork(begin: Callable[[dict[str, Any]], None]) -> None:
+def fork(begin: Callable[[dict[str, object]], None]) -> None:
     """A process for every line, or wait for what was forked."""
     warm_up()
     for line in sys.stdin:

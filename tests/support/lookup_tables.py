@@ -11,12 +11,12 @@ START = 1_700_000_000_000
 class Table:
     """Somebody else's rows; every call is a request."""
 
-    rows: dict[Any, Any] = field(default_factory=lambda: {key: key.upper() for key in "abcdefghij"})
-    asked: list[list[Any]] = field(default_factory=list)
+    rows: dict[object, object] = field(default_factory=lambda: {key: key.upper() for key in "abcdefghij"})
+    asked: list[list[object]] = field(default_factory=list)
     broken: set[Any] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, keys: list[Any]) -> dict[Any, Any]:
+    def __call__(self, keys: list[object]) -> dict[object, object]:
         with self.lock:
             self.asked.append(keys)
         for key in keys:

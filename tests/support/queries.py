@@ -56,7 +56,7 @@ def quads(turtle: str) -> list[ox.Quad]:
     return [ox.Quad(t.subject, t.predicate, t.object) for t in triples(turtle)]
 
 
-def shown(term: Any) -> str:
+def shown(term: object) -> str:
     """A term in few letters."""
     return str(term.value).removeprefix(E) if isinstance(term, ox.NamedNode | ox.Literal) else str(term)
 
@@ -105,7 +105,7 @@ class World:
         self.blog = Blog(quads(BLOG), [(at, quad) for at, text_ in changes for quad in quads(text_)])
         self.blog.failing = options.get("failing", ())
         volatile = options.get("volatile", (f"{E}followers",))
-        self.seen: list[Any] = []
+        self.seen: list[object] = []
         policy = options.get("policy", "lru")
         settings = MaintenanceSettings(
             lambda _: policy() if callable(policy) else make(policy),

@@ -53,7 +53,7 @@ class RunFiles:
         (self.place / "log.yaml").write_text(f"data: log.ttl\nvolatile: {E}age\n")
         (self.place / "blog.yaml").write_text(f"data: blog.ttl\nvolatile: {E}followers\nchanges: changes.nq\n")
 
-    def session(self, text: str = PLAIN, command: str = "", **more: Any) -> Session:
+    def session(self, text: str = PLAIN, command: str = "", **more: object) -> Session:
         """A run, not begun."""
         given = {"streams": {f"{E}posts": str(self.place / "posts.nq")}, "budget": 3, "policy": "gain"}
         named = {name: str(self.place / f"{name}.yaml") for name in ("blog", "log") if f"SERVICE :{name}" in text}
@@ -107,7 +107,7 @@ class Camera:
         plain = Database.transaction
 
         @contextmanager
-        def transaction(base: Database) -> Iterator[Any]:
+        def transaction(base: Database) -> Iterator[object]:
             self.shoot()
             with plain(base) as sql:
                 yield sql

@@ -65,7 +65,7 @@ class Oxigraph:
         self.post("/update", text, "application/sparql-update")
 
     def post(self, path: str, body: str, kind: str) -> None:
-        """Any other request."""
+        """object other request."""
         connection = http.client.HTTPConnection(HERE, self.port)
         with contextlib.closing(connection):
             connection.request("POST", path, body.encode(), {"Content-Type": kind})

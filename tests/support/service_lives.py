@@ -3,8 +3,6 @@
 In: {"config": {...}} starts one, and its process id is the answer; {"wait": pid} is answered when it is gone.
 """
 
-from typing import Any
-
 from lives import fork
 
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
@@ -13,7 +11,7 @@ from freshkeeper.maintenance.serve.warm_up import warm_up
 from freshkeeper.maintenance.settings.validation import validated
 
 
-def begin(asked: dict[str, Any]) -> None:
+def begin(asked: dict[str, object]) -> None:
     """The service of a line."""
     serve(validated(ServeConfig, asked["config"]), lambda _: None)
 

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import uvicorn
@@ -31,11 +30,11 @@ def posts(*times: int, topic: str = "jazz") -> str:
     return "".join(f"{t}\t<{E}p{t}> <{E}topic> <{E}{topic}> .\n" for t in times)
 
 
-def configured(place: Path, **more: Any) -> ServeConfig:
+def configured(place: Path, **more: object) -> ServeConfig:
     """A service over a file, whose state is in a place."""
     (place / "blog.ttl").write_text(BLOG)
     blog = {"data": str(place / "blog.ttl"), "volatile": f"{E}followers"}
-    given: Mapping[str, Any] = {"streams": [POSTS], "sources": {f"{E}blog": blog}, "state": str(place / "state")}
+    given: Mapping[str, object] = {"streams": [POSTS], "sources": {f"{E}blog": blog}, "state": str(place / "state")}
     return validated(ServeConfig, {**given, **more})
 
 

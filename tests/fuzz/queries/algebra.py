@@ -69,7 +69,7 @@ class Aggregate:
     """A set function; without an expression it is COUNT(*)."""
 
     name: str
-    of: Any = None
+    of: object = None
     distinct: bool = False
 
 
@@ -77,7 +77,7 @@ class Aggregate:
 class Group:
     """`{ ... }`."""
 
-    elements: tuple[Any, ...] = ()
+    elements: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ class Minus:
 class Filter:
     """FILTER; it belongs to its whole group."""
 
-    expression: Any
+    expression: object
 
 
 @dataclass(frozen=True)
 class Bind:
     """BIND."""
 
-    expression: Any
+    expression: object
     var: Var
 
 
@@ -183,7 +183,7 @@ MOST = 3_000
 TRUE, FALSE = Term("bool", True), Term("bool", False)
 
 
-def walk(node: Any) -> Iterator[Any]:
+def walk(node: object) -> Iterator[object]:
     """A tree's nodes, each before those inside it."""
     yield node
     if isinstance(node, Term | Var):
@@ -203,7 +203,7 @@ def solutions(group: Group, data: Data, graph: Graph) -> Bag:
     return [row for row in rows if _passes(filters, row, data, graph)]
 
 
-def _folded(group: Group, data: Data, graph: Graph) -> tuple[Bag, list[Any]]:
+def _folded(group: Group, data: Data, graph: Graph) -> tuple[Bag, list[object]]:
     """The solutions of a group without its FILTERs, and these."""
     rows: Bag = [{}]
     filters = []
@@ -222,7 +222,7 @@ def _folded(group: Group, data: Data, graph: Graph) -> tuple[Bag, list[Any]]:
     return [{name: term for name, term in row.items() if name[0] != "_"} for row in rows], filters
 
 
-def _evaluated(element: Any, data: Data, graph: Graph) -> Bag:
+def _evaluated(element: object, data: Data, graph: Graph) -> Bag:
     """The solutions of what joins with the rest of its group."""
     if isinstance(element, Triple):
         return _matches(element, graph)
@@ -289,7 +289,7 @@ def _left_join(left: Bag, group: Group, data: Data, graph: Graph) -> Bag:
     return found
 
 
-def _extended(row: Row, name: str, expression: Any, data: Data, graph: Graph) -> Row:
+def _extended(row: Row, name: str, expression: object, data: Data, graph: Graph) -> Row:
     try:
         return {**row, name: value(expression, row, data, graph)}
     except WrongError:
@@ -387,7 +387,7 @@ def _passes(filters: list[Any], row: Row, data: Data, graph: Graph, members: Bag
         return False
 
 
-def value(expression: Any, row: Row, data: Data, graph: Graph, members: Bag | None = None) -> Term:
+def value(expression: object, row: Row, data: Data, graph: Graph, members: Bag | None = None) -> Term:
     """The value of an expression, or WrongError (17.2)."""
     if isinstance(expression, Term):
         return expression

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from algebra import (
     Aggregate,
@@ -201,7 +200,7 @@ class _Generator:
         return self._select(where)
 
     def _where(self) -> Group:
-        elements: list[Any] = [self._window((), 1)]
+        elements: list[object] = [self._window((), 1)]
         if self.services and self.lots.random() < 0.5:
             elements.append(self._nested(elements))
             if self.lots.random() < 0.4:  # what looks at what the block shows
@@ -221,7 +220,7 @@ class _Generator:
             return Select(where)
         if lots.random() < grouped:
             return self._grouped(where, scope)
-        items: list[Any] = [Var(name) for name in lots.sample(scope, lots.randint(1, len(scope)))]
+        items: list[object] = [Var(name) for name in lots.sample(scope, lots.randint(1, len(scope)))]
         if lots.random() < 0.15:
             items.append((self._expression("int", scope, 2), self._new()))
         distinct = lots.random() < 0.25
@@ -234,7 +233,7 @@ class _Generator:
     def _grouped(self, where: Group, scope: Sequence[str]) -> Select:
         lots = self.lots
         by = tuple(Var(name) for name in lots.sample(scope, min(len(scope), lots.choice([0, 1, 1, 2]))))
-        items: list[Any] = [var for var in by if lots.random() < 0.9]
+        items: list[object] = [var for var in by if lots.random() < 0.9]
         for _ in range(lots.choice([1, 1, 2])):
             items.append((self._aggregate(scope), self._new()))
         having = Op(">", (self._aggregate(scope, "COUNT"), Term("int", 1))) if lots.random() < 0.15 else None
@@ -257,14 +256,14 @@ class _Generator:
 
     # ------------------------------------------------------------ groups
 
-    def _group(self, place: str, depth: int, around: Sequence[Any] = (), most: int = 3) -> Group:
+    def _group(self, place: str, depth: int, around: Sequence[object] = (), most: int = 3) -> Group:
         """A group at a place, which may use the variables around it."""
-        elements: list[Any] = []
+        elements: list[object] = []
         for _ in range(self.lots.randint(1, most)):
             elements += self._elements(place, depth, elements or around)
         return Group(self._lawful(elements))
 
-    def _elements(self, place: str, depth: int, before: Sequence[Any]) -> list[Any]:
+    def _elements(self, place: str, depth: int, before: Sequence[object]) -> list[object]:
         """One more element, or a pattern of two that share a blank node."""
         lots = self.lots
         kinds = {"pattern": 7, "filter": 1.3, "bind": 1, "values": 0.5}
@@ -283,7 +282,7 @@ class _Generator:
             return self._pattern(place, before)
         return [getattr(self, f"_{kind}")(place, depth, before)]
 
-    def _pattern(self, place: str, before: Sequence[Any]) -> list[Any]:
+    def _pattern(self, place: str, before: Sequence[object]) -> list[object]:
         if place == "top":
             if self.merged and self.lots.random() < 0.4:
                 return [self._triple("w")]
@@ -321,7 +320,7 @@ class _Generator:
         names = VARIABLES[sort]
         return Var(own if own and self.lots.random() < 0.8 else self.lots.choice(names + names[0]))
 
-    def _nested(self, before: Sequence[Any]) -> Any:
+    def _nested(self, before: Sequence[object]) -> object:
         """A block, or one in another, that holds a SERVICE."""
         lots = self.lots
         own = [self._window(before, 1)] if lots.random() < 0.4 else []
@@ -335,7 +334,7 @@ class _Generator:
             group = Group((self._wrapped(group),))
         return group.elements[0]
 
-    def _wrapped(self, group: Group) -> Any:
+    def _wrapped(self, group: Group) -> object:
         lots = self.lots
         kind = lots.choice(["optional", "optional", "minus", "group", "union", "select", "select", "exists"])
         if kind == "union":
@@ -348,7 +347,7 @@ class _Generator:
             return Filter(expression) if lots.random() < 0.6 else Bind(expression, self._new())
         return group if kind == "group" else {"optional": Optional, "minus": Minus}[kind](group)
 
-    def _window(self, before: Sequence[Any], depth: int) -> Within:
+    def _window(self, before: Sequence[object], depth: int) -> Within:
         free = self.lots.random() < 0.03
         group = Group((self._triple("w"),)) if self.lots.random() < 0.6 else self._group("window", depth, before)
         return Within("WINDOW", Var("w") if free else self._named(), group)
@@ -356,24 +355,24 @@ class _Generator:
     def _named(self) -> Term:
         return Term("iri", self.lots.choice([window.name for window in self.windows if window.name]))
 
-    def _graph(self, place: str, depth: int, before: Sequence[Any]) -> Within:
+    def _graph(self, place: str, depth: int, before: Sequence[object]) -> Within:
         del place
         name = Var("gr") if self.lots.random() < 0.1 else Term("iri", "g")
         return Within("GRAPH", name, self._group("g", max(0, depth - 1), before, 2))
 
-    def _service(self, before: Sequence[Any]) -> list[Any]:
+    def _service(self, before: Sequence[object]) -> list[object]:
         """A remote's patterns, joined with what is there, or with a window's pattern that comes first."""
         lots = self.lots
         self.services -= 1
         name = lots.choice("bbc")
         scope = in_scope(Group(tuple(before)))
         known = [name for name in "tx" + "uv" * (name == "b") if name in scope]
-        first: list[Any] = []
+        first: list[object] = []
         if not known or lots.random() < 0.05:
             known = [lots.choice("tu" if name == "b" else "t")]
             first = [Within("WINDOW", self._named(), Group((self._pattern_of("w", Var(known[0])),)))]
         kept, self.services = self.services, 0
-        elements: list[Any] = self._joining(name, Var(lots.choice(known)))
+        elements: list[object] = self._joining(name, Var(lots.choice(known)))
         if lots.random() < 0.6:
             more = self._elements(name, lots.choice([0, 1, 1]), elements)
             at = len(elements) if lots.random() < 0.7 else lots.randint(0, len(elements))
@@ -381,7 +380,7 @@ class _Generator:
         self.services = kept
         return [*first, Service(Term("iri", name), Group(self._lawful(elements)), lots.random() < 0.05)]
 
-    def _joining(self, name: str, key: Var) -> list[Any]:
+    def _joining(self, name: str, key: Var) -> list[object]:
         """An edge and what changes, or only the latter."""
         changing = VOCABULARY[name][1]
         edge = Term("iri", VOCABULARY[name][0][0])
@@ -395,29 +394,29 @@ class _Generator:
         predicate, subject, _ = next(each for each in VOCABULARY[place] if object_.name in VARIABLES[each[2]])
         return Triple(self._node(subject), Term("iri", predicate), object_)
 
-    def _optional(self, place: str, depth: int, before: Sequence[Any]) -> Optional:
+    def _optional(self, place: str, depth: int, before: Sequence[object]) -> Optional:
         return Optional(self._group(place, depth - 1, before))
 
-    def _minus(self, place: str, depth: int, before: Sequence[Any]) -> Minus:
+    def _minus(self, place: str, depth: int, before: Sequence[object]) -> Minus:
         return Minus(self._group(place, depth - 1, before, 2))
 
-    def _union(self, place: str, depth: int, before: Sequence[Any]) -> Union:
+    def _union(self, place: str, depth: int, before: Sequence[object]) -> Union:
         return Union(tuple(self._group(place, depth - 1, before, 2) for _ in range(2)))
 
-    def _group_(self, place: str, depth: int, before: Sequence[Any]) -> Group:
+    def _group_(self, place: str, depth: int, before: Sequence[object]) -> Group:
         return self._group(place, depth - 1, before)
 
-    def _select_(self, place: str, depth: int, before: Sequence[Any]) -> Select:
+    def _select_(self, place: str, depth: int, before: Sequence[object]) -> Select:
         return self._select(self._group(place, depth - 1, before, 2))
 
-    def _filter(self, place: str, depth: int, before: Sequence[Any]) -> Filter:
+    def _filter(self, place: str, depth: int, before: Sequence[object]) -> Filter:
         scope = sorted(in_scope(Group(tuple(before))))
         if depth and self.lots.random() < 0.2:
             inner = Group(self._lawful(_plain(self._group(place, depth - 1, before, 2).elements)))
             return Filter(Exists(inner, self.lots.random() < 0.5))
         return Filter(self._expression("bool", scope, 2))
 
-    def _bind(self, place: str, depth: int, before: Sequence[Any]) -> Bind:
+    def _bind(self, place: str, depth: int, before: Sequence[object]) -> Bind:
         del place, depth
         scope = in_scope(Group(tuple(before)))
         sort = self.lots.choice(["int", "int", "topic", "user", "bool"])
@@ -425,7 +424,7 @@ class _Generator:
         var = Var(self.lots.choice(pool)) if pool and self.lots.random() < 0.4 else self._new()
         return Bind(self._expression(sort, sorted(scope), 2), var)
 
-    def _values(self, place: str, depth: int, before: Sequence[Any]) -> Values:
+    def _values(self, place: str, depth: int, before: Sequence[object]) -> Values:
         del place, depth, before
         lots = self.lots
         sorts = lots.sample(["topic", "user", "int"], lots.choice([1, 1, 2]))
@@ -436,9 +435,9 @@ class _Generator:
         self.named += 1
         return Var(f"i{self.named}")
 
-    def _lawful(self, elements: Sequence[Any]) -> tuple[Any, ...]:
+    def _lawful(self, elements: Sequence[object]) -> tuple[object, ...]:
         """Without what SPARQL forbids: a BIND of what is in scope before it."""
-        kept: list[Any] = []
+        kept: list[object] = []
         for element in elements:
             if not (isinstance(element, Bind) and element.var.name in in_scope(Group(tuple(kept)))):
                 kept.append(element)
@@ -446,7 +445,7 @@ class _Generator:
 
     # ------------------------------------------------------------ expressions
 
-    def _expression(self, sort: str, scope: Sequence[str], depth: int) -> Any:
+    def _expression(self, sort: str, scope: Sequence[str], depth: int) -> object:
         lots = self.lots
         if sort == "bool":
             return self._condition(scope, depth)
@@ -471,7 +470,7 @@ class _Generator:
         known = [name for name in scope if name in pool or (sort == "int" and name[0] == "i")]
         return Var(self.lots.choice(known if known and self.lots.random() < 0.92 else list(pool)))
 
-    def _condition(self, scope: Sequence[str], depth: int) -> Any:
+    def _condition(self, scope: Sequence[str], depth: int) -> object:
         lots = self.lots
         way = lots.choice(["<", ">", "=", "> 0", "> 0", "BOUND", "iri"] + (["!", "&&", "||"] if depth else []))
         if way == "> 0":  # true where it has a value
@@ -495,12 +494,12 @@ def _used(windows: Sequence[Window], query: Select) -> Iterator[Window]:
             yield window
 
 
-def _plain(elements: Sequence[Any]) -> list[Any]:
+def _plain(elements: Sequence[object]) -> list[object]:
     """What may stand in EXISTS: no sub-query, MINUS or BIND at any depth."""
     return [plain for element in elements if (plain := _plainly(element)) is not None]
 
 
-def _plainly(element: Any) -> Any:
+def _plainly(element: object) -> object:
     if isinstance(element, Select | Minus | Bind):
         return None
     if isinstance(element, Group):
@@ -516,7 +515,7 @@ def _plainly(element: Any) -> Any:
     return element
 
 
-def in_scope(node: Any) -> frozenset[str]:
+def in_scope(node: object) -> frozenset[str]:
     """The variables that a pattern may bind (18.2.1)."""
     if isinstance(node, Var):
         return frozenset() if node.name.startswith("_:") else frozenset((node.name,))

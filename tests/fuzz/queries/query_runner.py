@@ -127,14 +127,14 @@ def data_at(case: Case, now: int) -> Data:
     )
 
 
-def truth(case: Case, now: int) -> Counter[Any]:
+def truth(case: Case, now: int) -> Counter[object]:
     """The solutions that are right."""
     data = data_at(case, now)
     rows = selected(case.query, data, data.default)
     return Counter([bool(rows)]) if case.form == "ASK" else Counter(tuple(sorted(row.items())) for row in rows)
 
 
-def shown(case: Case, solutions: Counter[Any]) -> Counter[Any]:
+def shown(case: Case, solutions: Counter[object]) -> Counter[object]:
     """What a query's form makes of solutions."""
     if case.form == "CONSTRUCT":
         return Counter(set(_constructed(case, solutions)))
@@ -155,7 +155,7 @@ def said(result: Any) -> Iterator[tuple[Any, float]]:
     """The answers of an evaluation as the truth is written, and how sure each is."""
     for n, answer in enumerate(result.answers):
         if isinstance(answer, ox.Triple):
-            found: Any = tuple(map(read, answer))
+            found: object = tuple(map(read, answer))
         elif isinstance(answer, bool):
             found = answer
         else:
@@ -180,7 +180,7 @@ def built(case: Case, evaluator: EvaluatorKind = EvaluatorKind.AUTO) -> Continuo
     return build(parse(query_text(case)), graphs, sources=sources, settings=settings, evaluator=evaluator)
 
 
-def running(case: Case, query: ContinuousQuery | None = None) -> Iterator[Any]:
+def running(case: Case, query: ContinuousQuery | None = None) -> Iterator[object]:
     """The engine's results."""
     query = query or built(case)
     streams = {E + name: [(t, triple(fact)) for t, fact in elements] for name, elements in case.world.streams.items()}
@@ -224,7 +224,7 @@ def compare(case: Case, results: list[Any], right: dict[int, Counter[Any]]) -> O
     """Evaluation by evaluation."""
     if [result.t for result in results] != list(right):
         raise FoundError(f"evaluations at {[result.t for result in results]} instead of {list(right)}")
-    sure, complete, before, certain = 0, 0, Counter[Any](), True
+    sure, complete, before, certain = 0, 0, Counter[object](), True
     answers_there = sum(map(Counter.total, right.values()))
     query = parse(query_text(case))
     doubtful = inseparable(
@@ -249,14 +249,14 @@ def compare(case: Case, results: list[Any], right: dict[int, Counter[Any]]) -> O
     return Outcome("fine", evaluations=len(results), answers=answers_there, sure=sure, complete=complete)
 
 
-def streamed(operator: str, now: Counter[Any], before: Counter[Any]) -> tuple[Counter[Any], Counter[Any]]:
+def streamed(operator: str, now: Counter[object], before: Counter[object]) -> tuple[Counter[object], Counter[object]]:
     """What R2S gives of what is right, and of what all that it gives must be."""
     if operator == "RSTREAM":
         return now, now
     return (now - before, now) if operator == "ISTREAM" else (before - now, before)
 
 
-def check(t: int, what: str, answers: Counter[Any]) -> None:
+def check(t: int, what: str, answers: Counter[object]) -> None:
     """There must be no such answers."""
     if answers:
         first, count = next(iter(answers.items()))

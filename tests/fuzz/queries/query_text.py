@@ -1,7 +1,6 @@
 """A tree of the algebra as RSP-QL, or as plain SPARQL in which windows and remotes are graphs."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from algebra import (
     Aggregate,
@@ -38,7 +37,7 @@ def _elements(group: Group) -> Iterator[str]:
         yield f"{text} ." if isinstance(element, Triple) else text
 
 
-def element_text(element: Any) -> str:
+def element_text(element: object) -> str:
     """One element of a group."""
     if isinstance(element, Triple):
         return " ".join(term_text(each) for each in (element.subject, element.predicate, element.object))
@@ -98,7 +97,7 @@ def term_text(term: Term | Var | Path) -> str:
     return str(term.value).lower()
 
 
-def expression_text(expression: Any) -> str:
+def expression_text(expression: object) -> str:
     """An expression, with all its parentheses."""
     if isinstance(expression, Term | Var):
         return term_text(expression)

@@ -94,12 +94,12 @@ def _smaller(node: Any) -> Iterator[Any]:
         yield from _one_smaller(node)
 
 
-def _one_smaller(items: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+def _one_smaller(items: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
     for n, item in enumerate(items):
         yield from ((*items[:n], part, *items[n + 1 :]) for part in _smaller(item))
 
 
-def _inside(node: Any) -> Iterator[Any]:
+def _inside(node: object) -> Iterator[object]:
     """What may stand in the place of a block, and a query without one of its clauses."""
     if isinstance(node, Union):
         yield from node.parts

@@ -87,7 +87,7 @@ def complete_case() -> Case:
     ],
     ids=["an evaluation is lost", "answers are missing", "a request fails", "an answer is doubled"],
 )
-def test_the_comparison_sees_what_is_wrong(doctored: Callable[[list[Any]], list[Any]], says: str) -> None:
+def test_the_comparison_sees_what_is_wrong(doctored: Callable[[list[object]], list[object]], says: str) -> None:
     case = complete_case()
     right = {now: truth(case, now) for now in instants(case)}
     results = list(running(case))

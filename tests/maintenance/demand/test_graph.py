@@ -1,7 +1,5 @@
 """The maintenance graph: what is kept up to date equals what is built from scratch."""
 
-from typing import Any
-
 import numpy as np
 from examples import examples
 from hypothesis import settings
@@ -17,7 +15,7 @@ SNS, SRS = 5, 6
 
 
 class GraphMachine(RuleBasedStateMachine):
-    """Any sequence of arrivals, evaluations, added and removed edges, and a reload."""
+    """object sequence of arrivals, evaluations, added and removed edges, and a reload."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +25,7 @@ class GraphMachine(RuleBasedStateMachine):
         self.graph.extend(SNS, SRS)
         self.k = 0
         self.edges: set[tuple[int, int]] = set()
-        self.arrived: list[Any] = []
+        self.arrived: list[object] = []
 
     @rule(sn=st.integers(0, SNS - 1), sr=st.integers(0, SRS - 1))
     def add(self, sn: int, sr: int) -> None:

@@ -61,7 +61,7 @@ def world(
     return time, held, static, pool, partial(AnnotatedQuery, [source], **more)
 
 
-def true_at(held: list[Held], static: list[Quad], at: int) -> Counter[Any]:
+def true_at(held: list[Held], static: list[Quad], at: int) -> Counter[tuple[str, ...]]:
     """What the query answers at an instant of the source's clock, by its elements."""
     now = {
         (h.triple.subject, h.triple.predicate.value.removeprefix(T)): h.triple.object
@@ -75,7 +75,7 @@ def true_at(held: list[Held], static: list[Quad], at: int) -> Counter[Any]:
     return Counter(tuple(map(str, row)) for row in rows if None not in row)
 
 
-def rows_of(moment: Moment) -> Counter[Any]:
+def rows_of(moment: Moment) -> Counter[tuple[str, ...]]:
     names = ("id", "delay", "platform", "sign", "route", "at")
     return Counter(tuple(str(row[name]) for name in names) for row in moment.rows)
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pytest
 import query_runner
@@ -34,18 +33,18 @@ def site(turtle: str, per_page: int = 100) -> tuple[FragmentServer, list[Quad]]:
     return FragmentServer(Served(quads), lambda: 0, "/data", per_page), quads
 
 
-def rows(store: Store, query: str) -> Counter[Any]:
+def rows(store: Store, query: str) -> Counter[object]:
     found = solutions(store.query(sound(PREFIX + query)))
     return Counter(tuple(map(str, row)) for row in found)
 
 
-def asked_of(server: FragmentServer, query: str, **more: str) -> tuple[Counter[Any], list[str]]:
+def asked_of(server: FragmentServer, query: str, **more: str) -> tuple[Counter[object], list[str]]:
     asked: list[str] = []
     store = needed(PREFIX + query, reader_of(server, asked, **more))
     return rows(store, query), asked
 
 
-def truth(quads: list[Quad], query: str) -> Counter[Any]:
+def truth(quads: list[Quad], query: str) -> Counter[object]:
     store = Store()
     store.extend(quads)
     return rows(store, query)
@@ -128,7 +127,7 @@ class Both(query_runner.Remote):
         return whole
 
 
-def _bag(rows: Iterable[Mapping[str, object]]) -> Counter[Any]:
+def _bag(rows: Iterable[Mapping[str, object]]) -> Counter[object]:
     return Counter(tuple(sorted((name, str(term)) for name, term in row.items())) for row in rows)
 
 

@@ -30,11 +30,11 @@ TRAINS = "".join(
 )
 
 
-def bag(rows: Iterable[Mapping[str, object]]) -> Counter[Any]:
+def bag(rows: Iterable[Mapping[str, object]]) -> Counter[object]:
     return Counter(tuple(sorted((name, str(term)) for name, term in row.items())) for row in rows)
 
 
-def truth(quads: list[Quad], query: str) -> Counter[Any]:
+def truth(quads: list[Quad], query: str) -> Counter[object]:
     store = Store()
     store.extend(quads)
     found = solutions(store.query(sound(query)))

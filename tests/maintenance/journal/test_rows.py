@@ -184,7 +184,7 @@ def test_the_journal_of_an_earlier_run_is_kept_beside_the_new_one(tmp_path: Path
         (tmp_path / "run.json").write_text(str(seed))
         (tmp_path / "posts.nt").write_text("what is no journal stays")
 
-    def seeds(place: Path) -> list[Any]:
+    def seeds(place: Path) -> list[object]:
         table = journal.read(place, "evaluations")
         assert table is not None
         return table["seed"].to_pylist()

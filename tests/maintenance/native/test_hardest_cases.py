@@ -4,7 +4,6 @@ Memory over endless new terms is in test_memory.py.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from evaluators import results, said, swept
@@ -47,7 +46,7 @@ def values(text: str, stream: Sequence[tuple[int, Triple]], *static: Triple) -> 
         ("DSTREAM", [(1000, []), (2000, []), (3000, []), (4000, ["urn:x"])]),
     ],
 )
-def test_r2s_compares_projected_bags_not_the_solutions_that_came_and_went(operator: str, expected: Any) -> None:
+def test_r2s_compares_projected_bags_not_the_solutions_that_came_and_went(operator: str, expected: object) -> None:
     text = f"REGISTER {operator} <urn:o> AS SELECT ?x {W} [RANGE PT1S STEP PT1S] {{ WINDOW <urn:w> {{ ?x ?p ?y }} }}"
     stream = [(t, Triple(node("x"), P, node(name))) for t, name in [(1000, "a"), (2000, "b"), (3000, "c"), (3000, "d")]]
     assert values(text, [*stream, (4000, Triple(node("x"), P, node("e")))]) == expected
@@ -88,7 +87,7 @@ def test_values_that_are_spelt_differently_are_what_the_store_says_they_are() ->
     assert found == [(1000, ["urn:x0 urn:z0", "urn:x0 urn:z2", "urn:x1 urn:z1"])]
 
 
-def blog(text: str, **options: Any) -> World:
+def blog(text: str, **options: object) -> World:
     """The blog's answers, and the same without the native evaluator."""
     found = World(text, **options)
     assert said(found.results) == said(World(text, evaluator="snapshot", **options).results)

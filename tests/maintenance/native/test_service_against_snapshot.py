@@ -3,7 +3,6 @@
 import random
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from evaluators import said
@@ -143,7 +142,7 @@ def answered(
     kind: str,
     policies: Sequence[str] = ("gain", "ibm", "lru", "random", "plan"),
     mixed: bool = False,
-) -> tuple[list[tuple[Any, ...]], list[tuple[object, ...]]]:
+) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
     draw = random.Random(seed)
     elements, (quads, changes) = stream(draw), background(draw)
     if mixed:

@@ -4,7 +4,6 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 from urllib.request import urlopen
 
 import httpx
@@ -37,7 +36,7 @@ class Flaky(InMemory):
         return Fetched(copies, fetched.spent, fetched.requests)
 
 
-def run(*observers: Callable[..., Any]) -> tuple[Flaky, Manager, list[Record]]:
+def run(*observers: Callable[..., object]) -> tuple[Flaky, Manager, list[Record]]:
     source = Flaky({n: [n, n + 1] for n in range(20)}, dict.fromkeys(range(21), 0))
     manager = Manager(WindowSpec(3000, 1000), source, make("lru"), BudgetRule.of(6), Learned(), audit=0.2)
     records = []

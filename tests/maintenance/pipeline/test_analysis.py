@@ -43,17 +43,17 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def digest(engine: MadeEngine, simulated: Path) -> dict[str, Any]:
+def digest(engine: MadeEngine, simulated: Path) -> dict[str, object]:
     return analyse(engine(), str(simulated), str(simulated / f"on-{engine.name}"))
 
 
 @pytest.fixture
-def tables(engine: MadeEngine, simulated: Path, digest: dict[str, Any]) -> Callable[..., Any]:
+def tables(engine: MadeEngine, simulated: Path, digest: dict[str, object]) -> Callable[..., object]:
     """Reads what was written."""
     return lambda name: read(simulated / f"on-{engine.name}" / f"{name}.parquet")
 
 
-def read(place: Path) -> list[dict[str, Any]]:
+def read(place: Path) -> list[dict[str, object]]:
     return parquet.read_table(place, partitioning=None).to_pylist()
 
 
@@ -73,13 +73,13 @@ def test_both_engines_give_equal_tables(spark: SparkSession, simulated: Path, tm
                 assert ours == pytest.approx(theirs, abs=1e-9, nan_ok=True), name
 
 
-def _whose(row: dict[str, Any]) -> list[str]:
+def _whose(row: dict[str, object]) -> list[str]:
     return [str(value) for value in row.values() if not isinstance(value, float)]
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "spark"], indirect=True)
 def test_evaluations_that_lie_in_many_pieces_are_judged_as_a_whole(
-    engine: MadeEngine, simulated: Path, digest: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: MadeEngine, simulated: Path, digest: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers in no order at all, as somebody's own tool may have written them."""
     _copied(simulated, tmp_path)
@@ -110,7 +110,7 @@ def _copied(run: Path, place: Path) -> None:
             shutil.copy(file, place)
 
 
-def _told(digest: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def _told(digest: dict[str, object]) -> dict[str, list[dict[str, object]]]:
     """All but where."""
     return {name: rows for name, rows in digest.items() if isinstance(rows, list)}
 
@@ -173,7 +173,7 @@ def test_what_is_paid_in_is_the_budget_and_only_the_literal_reading_spends_more(
 
 
 def test_the_tables_are_on_disk_and_the_digest_is_beside_them(
-    engine: MadeEngine, simulated: Path, digest: dict[str, Any], tables: Callable[..., Any]
+    engine: MadeEngine, simulated: Path, digest: dict[str, object], tables: Callable[..., object]
 ) -> None:
     assert json.loads((simulated / f"on-{engine.name}" / "analysis.json").read_text()) == digest
     for name, rows in digest.items():
@@ -182,7 +182,7 @@ def test_the_tables_are_on_disk_and_the_digest_is_beside_them(
             assert rows
 
 
-def write(directory: Path, **tables: list[dict[str, Any]]) -> str:
+def write(directory: Path, **tables: list[dict[str, object]]) -> str:
     """A journal by hand: every table a list of rows."""
     for name, rows in tables.items():
         names = dict.fromkeys(column for row in rows for column in row)
@@ -193,27 +193,29 @@ def write(directory: Path, **tables: list[dict[str, Any]]) -> str:
 
 def answer(
     t_ms: int, sr: str, refreshed_ms: int, sn: str = "n", weight: int = 1, case: str = "bgp", setting: str = ""
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {"setting": setting, "policy": "p", "case": case, "seed": 0, "k": t_ms // 1000, "t_ms": t_ms, "sn": sn,
             "sr": sr, "weight": weight, "refreshed_ms": refreshed_ms}  # fmt: skip
 
 
-def evaluation(t_ms: int, results: float, **more: Any) -> dict[str, Any]:
+def evaluation(t_ms: int, results: float, **more: object) -> dict[str, object]:
     return {"setting": "", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0, "k": t_ms // 1000,
             "t_ms": t_ms, "warmup": False, "results": results, **more}  # fmt: skip
 
 
-def refresh(t_ms: int, sr: str, changed: bool = True, **more: str) -> dict[str, Any]:
+def refresh(t_ms: int, sr: str, changed: bool = True, **more: str) -> dict[str, object]:
     own = {"setting": "", "policy": "p", "seed": 0, "k": t_ms // 1000, "t_ms": t_ms, "sr": sr, "changed": changed}
     return own | more
 
 
-def change(t_ms: int, sr: str, setting: str = "") -> dict[str, Any]:
+def change(t_ms: int, sr: str, setting: str = "") -> dict[str, object]:
     return {"setting": setting, "seed": 0, "sr": sr, "t_ms": t_ms}
 
 
 @pytest.fixture(scope="module")
-def by_hand(engine: MadeEngine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[dict[str, Any]]]]:
+def by_hand(
+    engine: MadeEngine, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, list[dict[str, object]]]]:
     """a changes at 2000 exactly, b never, c at 500 and at 2500; a and b are refreshed at 2000, b for nothing.
 
     Beside it, in the setting `whole`, an aggregate of a and b and one of b and c; a changes.
@@ -249,7 +251,7 @@ def by_hand(engine: MadeEngine, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 def test_a_copy_is_fresh_until_the_first_change_after_it_was_fetched(
-    by_hand: dict[str, dict[str, list[dict[str, Any]]]],
+    by_hand: dict[str, dict[str, list[dict[str, object]]]],
 ) -> None:
     (row,) = by_hand[""]["freshness"]
     assert row["freshness"] == pytest.approx((3 / 6 + 3 / 8) / 2)  # the second evaluation has two misses
@@ -259,20 +261,20 @@ def test_a_copy_is_fresh_until_the_first_change_after_it_was_fetched(
 
 
 def test_a_refresh_is_wasted_where_nothing_changed_since_the_copy_before(
-    by_hand: dict[str, dict[str, list[dict[str, Any]]]],
+    by_hand: dict[str, dict[str, list[dict[str, object]]]],
 ) -> None:
     (row,) = by_hand[""]["wasted"]
     assert (row["refreshes"], row["failed"], row["wasted"], row["wasted_as_reported"]) == (3, 1, 1, 1)
 
 
 def test_a_refresh_is_missed_where_a_stale_entry_in_demand_was_not_chosen(
-    by_hand: dict[str, dict[str, list[dict[str, Any]]]],
+    by_hand: dict[str, dict[str, list[dict[str, object]]]],
 ) -> None:
     (row,) = by_hand[""]["missed"]
     assert (row["stale_entries"], row["missed"], row["missed_answers"]) == (2, 1, 3)  # at 2000 it was tried
 
 
-def test_stale_answers_are_told_by_entry_and_by_age(by_hand: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+def test_stale_answers_are_told_by_entry_and_by_age(by_hand: dict[str, dict[str, list[dict[str, object]]]]) -> None:
     (worst,) = by_hand[""]["top_stale"]
     assert (worst["sr"], worst["answers"], worst["stale"], worst["changes"], worst["degree"]) == ("c", 6, 6, 2, 1)
     ages = {(row["what"], row["from_ms"]): row["answers"] for row in by_hand[""]["staleness"]}
@@ -280,7 +282,9 @@ def test_stale_answers_are_told_by_entry_and_by_age(by_hand: dict[str, dict[str,
     assert by_hand[""]["staleness_quantiles"][1]["most_ms"] == 1500 // 16 * 16
 
 
-def test_deciles_latency_budget_and_calibration_are_told(by_hand: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+def test_deciles_latency_budget_and_calibration_are_told(
+    by_hand: dict[str, dict[str, list[dict[str, object]]]],
+) -> None:
     assert [row["freshness"] for row in by_hand[""]["by_change_rate"]] == [1.0, 0.0 + 1.0, 0.0]  # b, a, c
     assert {row["part"]: row["mean_ms"] for row in by_hand[""]["latency"]} == {"decide": 1.0}
     (budget,) = by_hand[""]["budget"]
@@ -288,6 +292,6 @@ def test_deciles_latency_budget_and_calibration_are_told(by_hand: dict[str, dict
     assert [(row["tenth"], row["bias"]) for row in by_hand[""]["calibration"]] == [(2, -0.125), (9, 0.5)]
 
 
-def test_an_aggregate_is_fresh_iff_all_its_inputs_are(by_hand: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+def test_an_aggregate_is_fresh_iff_all_its_inputs_are(by_hand: dict[str, dict[str, list[dict[str, object]]]]) -> None:
     (row,) = by_hand["whole"]["freshness"]
     assert row["freshness"] == pytest.approx(3 / 5)

@@ -5,7 +5,6 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -25,7 +24,7 @@ WHOSE = {"setting": "s", "policy": "p", "case": "bgp", "knowledge": "learned", "
 DATES = ["2026-03-01", "2026-03-02", "2026-03-03"]
 
 
-def rows(hour: int) -> dict[str, list[dict[str, Any]]]:
+def rows(hour: int) -> dict[str, list[dict[str, object]]]:
     """One evaluation: two answers of copies of the day before, of which one was refreshed every other hour."""
     now, about = FIRST + hour * HOUR, {**WHOSE, "k": hour, "t_ms": FIRST + hour * HOUR}
     copied = now if hour % 2 else now - HOUR
@@ -56,7 +55,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def alone(place: Path, hours: range) -> dict[str, Any]:
+def alone(place: Path, hours: range) -> dict[str, object]:
     """The analysis of a journal of these evaluations, and of what changed before."""
     put(place, 0, hours)
     earlier = [row for hour in range(hours[0]) for row in rows(hour)["changes"]]

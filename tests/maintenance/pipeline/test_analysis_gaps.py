@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 on_one_engine = pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
 """Of what both read alike it is the same text; whether they read alike is what the others ask."""
 WHOSE = {"setting": "", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0}
-ROWS: dict[str, list[dict[str, Any]]] = {
+ROWS: dict[str, list[dict[str, object]]] = {
     "evaluations": [
         {"k": k, "t_ms": k * 1000, "warmup": k == 1, "results": 2.0, "fresh": 1.0, "expected_fresh": 1.5, "budget": 1.0,
          "spent": 1.0, "carried": 0.0, "stale": 1, "decide_us": 10.0, "fetch_ms": 2.0, "errors": 0}
@@ -33,7 +33,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.fixture
-def analysed(engine: MadeEngine, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+def analysed(engine: MadeEngine, tmp_path: Path) -> Callable[..., dict[str, object]]:
     """Analyse a run made of these tables, without some columns (table.column) and some tables."""
 
     def run(*without: str, rows: dict[str, list[dict[str, Any]]] = ROWS, **more: Any) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def test_empty_tables_and_empty_windows_give_no_freshness(analysed: Callable[...
 
 
 def test_a_table_that_is_no_parquet_is_left_aside_and_an_engine_that_is_wrong_is_contradicted(
-    analysed: Callable[..., dict[str, Any]], tmp_path: Path
+    analysed: Callable[..., dict[str, object]], tmp_path: Path
 ) -> None:
     (tmp_path / "refreshes.parquet").write_text("not at all")
     (tmp_path / "run.json").write_text("{")
@@ -184,7 +184,7 @@ def test_a_table_that_is_no_parquet_is_left_aside_and_an_engine_that_is_wrong_is
 
 
 def test_an_analysis_replaces_an_earlier_one_and_nothing_else(
-    analysed: Callable[..., dict[str, Any]], tmp_path: Path
+    analysed: Callable[..., dict[str, object]], tmp_path: Path
 ) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
@@ -207,7 +207,7 @@ def test_an_analysis_replaces_an_earlier_one_and_nothing_else(
     ],
 )
 def test_where_nothing_can_be_told_one_sentence_says_why(
-    analysed: Callable[..., dict[str, Any]], without: tuple[str, ...], more: dict[str, int], words: str
+    analysed: Callable[..., dict[str, object]], without: tuple[str, ...], more: dict[str, int], words: str
 ) -> None:
     with pytest.raises(FreshkeeperError, match=words):
         analysed(*without, **more)

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import enriched
 import numpy as np
@@ -212,7 +212,7 @@ def test_a_shared_directory_is_none_by_its_address() -> None:
     ],
 )
 def test_what_shards_cannot_do_is_said_before_the_query_starts(
-    spark: SparkSession, tmp_path: Path, changes: dict[str, Any], said: str
+    spark: SparkSession, tmp_path: Path, changes: dict[str, object], said: str
 ) -> None:
     enriched.drop(tmp_path, 1)
     with pytest.raises(ConfigError, match=said):

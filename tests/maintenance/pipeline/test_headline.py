@@ -43,7 +43,7 @@ ANSWERS = [
 ]
 CHANGES = [{**WHOSE, "sr": "a", "t_ms": 2500}, {**WHOSE, "sr": "b", "t_ms": 4000}]
 AUDITS = [{**WHOSE, "k": k, "t_ms": k * 1000, "sn": "n", "fresh": k % 2 == 0} for k in range(1, 5)]
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Mapping[str, object]]
 KINDS: Mapping[str, tuple[Mapping[str, Rows], frozenset[str]]] = {
     "production, audited": ({"evaluations": EVALUATIONS, "answers": ANSWERS, "audits": AUDITS}, frozenset()),
     "production, neither changes nor audits": ({"evaluations": EVALUATIONS, "answers": ANSWERS}, frozenset()),

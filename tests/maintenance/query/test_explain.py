@@ -15,8 +15,8 @@ TEXT = (
 
 
 @pytest.fixture(scope="module")
-def data() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(explain(parse(TEXT), {"http://e/b": {"http://e/n"}})))
+def data() -> dict[str, object]:
+    found: dict[str, object] = json.loads(json.dumps(explain(parse(TEXT), {"http://e/b": {"http://e/n"}})))
     return found
 
 

@@ -42,7 +42,7 @@ in_windows = patterns.filter(lambda pattern: "GRAPH" not in pattern)
 
 @st.composite
 def windows(draw: st.DrawFn, name: str) -> Window:
-    """Any window."""
+    """object window."""
     stream, t0, named = draw(names), draw(instants), draw(st.booleans())
     kind = draw(st.sampled_from(WindowKind))
     if kind is WindowKind.TIME:
@@ -69,7 +69,7 @@ def times(draw: st.DrawFn, declared: tuple[Window, ...], output: str | None) -> 
 
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
-    """Any query object that a text can stand for."""
+    """object query object that a text can stand for."""
     count = draw(st.integers(0, 4))
     declared = tuple(draw(windows(f"http://e/w{n}")) for n in range(count))
     output = draw(names) if declared else None

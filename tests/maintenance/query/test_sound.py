@@ -38,7 +38,7 @@ EXPRESSIONS = st.one_of(
 )
 
 
-def blocks(groups: SearchStrategy[list[Element]]) -> SearchStrategy[Any]:
+def blocks(groups: SearchStrategy[list[Element]]) -> SearchStrategy[object]:
     return st.one_of(
         st.tuples(st.sampled_from(["OPTIONAL", "OPTIONAL", "GROUP", "MINUS", "SELECT"]), groups),
         st.tuples(st.just("UNION"), groups, groups),
@@ -74,9 +74,9 @@ def _written(element: Element) -> str:
     return shapes.get(str(kind), f"{kind} {{{{ {{}} }}}}").format(written(parts[0]))
 
 
-def evaluated(group: Sequence[Element]) -> list[dict[str, Any]]:
+def evaluated(group: Sequence[Element]) -> list[dict[str, object]]:
     """The solutions of a group, as 18.6 of the SPARQL specification has it."""
-    found: list[dict[str, Any]] = [{}]
+    found: list[dict[str, object]] = [{}]
     for element in group:
         kind, *parts = element
         if kind == "OPTIONAL":
@@ -108,11 +108,11 @@ def found_by(kind: str, parts: Sequence[Any]) -> list[dict[str, Any]]:
     return [{k: v for k, v in one.items() if k in "xzk"} for one in found] if kind == "SELECT" else found
 
 
-def joined(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def joined(left: list[dict[str, object]], right: list[dict[str, object]]) -> list[dict[str, object]]:
     return [a | b for a in left for b in right if all(a[name] == b[name] for name in a.keys() & b.keys())]
 
 
-def holds(group: Sequence[Element], solution: dict[str, Any]) -> bool:
+def holds(group: Sequence[Element], solution: dict[str, object]) -> bool:
     tests = [e for e in group if e[0] in ("FILTER", "EXISTS")]
     return all(
         bool(joined([solution], found_by("TRIPLE", e[1][1:])))
@@ -122,7 +122,7 @@ def holds(group: Sequence[Element], solution: dict[str, Any]) -> bool:
     )
 
 
-def bag(rows: Iterable[dict[str, Any]]) -> Counter[Any]:
+def bag(rows: Iterable[dict[str, object]]) -> Counter[object]:
     return Counter(frozenset(row.items()) for row in rows)
 
 
@@ -197,7 +197,7 @@ def pairs(path: Any) -> list[tuple[str, str]]:
 
 @settings(max_examples=examples(200))
 @given(PATHS)
-def test_a_path_has_every_way_that_it_can_go(path: Any) -> None:
+def test_a_path_has_every_way_that_it_can_go(path: object) -> None:
     expected = bag({"x": f":{s}", "y": f":{o}"} for s, o in pairs(path))
     assert asked(f"SELECT * {{ ?x {path_text(path)} ?y }}", LINKS) == expected
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", ROOT.parent / "shared" / "data")) / "csrbench"
 LATER = 60_000
 """A multiple of all steps; no time is before the epoch."""
-Rows = dict[int, Counter[Any]]
+Rows = dict[int, Counter[object]]
 
 
 def number(term: object) -> object:

@@ -51,7 +51,7 @@ def run(
     *options: str,
     stdout: TextIOWrapper | int | None,
     longest: int = resource.RLIM_INFINITY,
-    **more: Callable[..., Any],
+    **more: Callable[..., object],
 ) -> CompletedProcess[str]:
     """The command with its output somewhere, unbuffered as in containers; `longest` bytes fit into a file."""
     command = [sys.executable, "-m", "freshkeeper", "run", "q.rspql", "--stream", f"{E}s=s.nq", *options]

@@ -42,7 +42,7 @@ class Watched:
         self.inner = make("ibm")
         self.rounds: list[Round] = []
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """All else is ibm's."""
         return getattr(self.inner, name)
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 from signal import Signals
-from typing import Any
 
 import pytest
 import yaml
@@ -143,7 +142,7 @@ def test_audits_logs_and_metrics_of_a_run(place: Path) -> None:
         ({"query": "q", "edges": "new"}, "edges: it must be 'kept' or 'refreshed', not 'new'"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_one_line_that_says_what_is_right(plain: dict[str, Any], complaint: str) -> None:
+def test_a_mistake_is_one_line_that_says_what_is_right(plain: dict[str, object], complaint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config_of(plain)
     assert str(caught.value) == complaint

@@ -261,7 +261,7 @@ def test_solutions_spliced_from_the_library_are_those_written_one_by_one(
     cells = [["UNDEF" if term is None else str(term) for term in row] for row in rows]
     query = f"SELECT ?a ?b {{ VALUES (?a ?b) {{ {' '.join(f'({a} {b})' for a, b in cells)} }} }}"
 
-    def lines(answers: LazyRows | Sequence[tuple[Literal | None, Literal | None]]) -> list[dict[str, Any]]:
+    def lines(answers: LazyRows | Sequence[tuple[Literal | None, Literal | None]]) -> list[dict[str, object]]:
         result = Result(1, Form.SELECT, Operator.RSTREAM, ("a", "b"), answers)
         return [json.loads(line) for line in NdJson().lines(result)]
 

@@ -209,7 +209,7 @@ def test_a_cell_is_a_term_as_it_looks() -> None:
     ],
 )
 def test_an_endless_product_ends_at_the_limit_and_the_others_go_on(
-    place: Path, limits: dict[str, Any], says: str
+    place: Path, limits: dict[str, object], says: str
 ) -> None:
     many = "".join(f"<{E}a{n}> <{E}b> {n} .\n" for n in range(300))
     (place / "many.ttl").write_text(many)

@@ -5,7 +5,6 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from signal import Signals
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ QUERY = "SELECT ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S] {
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[tuple[Session, Callable[..., Any]]]:
+def session(tmp_path: Path) -> Iterator[tuple[Session, Callable[..., object]]]:
     fifo = tmp_path / "s.nq"
     os.mkfifo(fifo)
     writing = os.open(fifo, os.O_RDWR)
@@ -34,7 +33,7 @@ def lines(*times: int) -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_during_an_evaluation_lets_it_go_out(
-    session: tuple[Session, Callable[..., Any]], number: Signals
+    session: tuple[Session, Callable[..., object]], number: Signals
 ) -> None:
     made, write = session
     write(lines(500, 1500, 2500, 3500))
@@ -54,7 +53,7 @@ def test_a_signal_during_an_evaluation_lets_it_go_out(
 
 
 def test_a_signal_while_nothing_comes_ends_it_at_once_and_one_before_it_waits_too(
-    session: tuple[Session, Callable[..., Any]],
+    session: tuple[Session, Callable[..., object]],
 ) -> None:
     made, write = session
     write(lines(500, 1500))

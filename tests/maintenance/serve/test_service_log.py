@@ -3,7 +3,6 @@
 import resource
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,7 @@ from freshkeeper.policies.errors import ConfigError
 RECORDS = st.lists(st.tuples(st.dictionaries(st.text(max_size=5), st.integers(), max_size=3), st.binary(max_size=50)))
 
 
-def read(log: ServiceLog, close: bool = False) -> list[tuple[dict[str, Any], bytes]]:
+def read(log: ServiceLog, close: bool = False) -> list[tuple[dict[str, object], bytes]]:
     if close:
         log.close()
     return [(dict(record.head), record.body) for record in log.records()]

@@ -2,7 +2,6 @@
 
 import base64
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import freshkeeper
@@ -80,7 +79,9 @@ def test_an_address_with_a_password_is_refused_without_showing_it() -> None:
 @pytest.mark.parametrize(
     "given", [{"bearer": "sk-s3cret"}, {"bearer": ["s3cret"]}, "s3cret", {"user": "ann", "password": "s3cret!"}]
 )
-def test_a_secret_in_the_place_of_a_variables_name_is_refused_without_showing_it(given: dict[str, Any] | str) -> None:
+def test_a_secret_in_the_place_of_a_variables_name_is_refused_without_showing_it(
+    given: dict[str, object] | str,
+) -> None:
     with pytest.raises(ConfigError, match="auth") as refused:
         config_of({"sparql": "http://host/query", "auth": given}, "blog.yaml")
     assert "s3cret" not in str(refused.value)

@@ -110,7 +110,7 @@ class OverJson(Pattern):
         found = {f"/users/{user}": {"name": user, "followers": {"count": value}} for user, value in USERS.items()}
         self.server = Documents({**found, "/topics/jazz": {"users": [{"id": "ann"}, {"id": "bob"}]}})
         user: dict[str, Any] = {"subject": f"{BASE}user/{{id}}", "url": f"{self.server.url}/users/{{id}}"}
-        topic: dict[str, Any] = {"subject": f"{BASE}topic/{{id}}", "url": f"{self.server.url}/topics/{{id}}"}
+        topic: dict[str, object] = {"subject": f"{BASE}topic/{{id}}", "url": f"{self.server.url}/topics/{{id}}"}
         user["predicates"] = {FOLLOWERS.value: "followers.count"}
         topic["predicates"] = {f"{BASE}discussedBy": {"path": "users.id", "iri": f"{BASE}user/{{id}}"}}
         return source_of(config_of({"resources": [user, topic]}, "test")).transport

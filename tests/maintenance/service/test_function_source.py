@@ -35,7 +35,7 @@ def managed(source: Any, budget: int = 10, **more: Any) -> Manager:
     return Manager(WINDOW, source, "plan", budget, more.pop("model", Learned()), **more)
 
 
-def values(evaluation: Evaluation) -> dict[Key, Any]:
+def values(evaluation: Evaluation) -> dict[Key, object]:
     return {answer.key: answer.value for answer in evaluation.answers}
 
 
@@ -123,7 +123,7 @@ def test_a_source_that_raises_fails_its_keys_and_not_the_evaluation(caplog: pyte
 
 
 @pytest.mark.parametrize("source", [lambda refuse: refuse, lambda refuse: Split(refuse)])
-def test_that_the_input_is_wrong_is_no_failure_of_a_source(source: Callable[..., Any]) -> None:
+def test_that_the_input_is_wrong_is_no_failure_of_a_source(source: Callable[..., object]) -> None:
     def refuse(keys: list[str] | str, now: int = 0) -> None:
         raise InputError("page 3 is no page")
 
@@ -248,7 +248,7 @@ def test_a_policy_learns_who_changed_by_their_keys() -> None:
         (lambda: Manager(WINDOW, dict.fromkeys, "plan", -2, Learned()), "must be zero or more cost units, not -2"),
     ],
 )
-def test_misuse_is_said_at_once(window: Callable[..., Any], said: str) -> None:
+def test_misuse_is_said_at_once(window: Callable[..., object], said: str) -> None:
     with pytest.raises(FreshkeeperError) as error:
         window()
     assert said in str(error.value)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote_plus
 
 import pytest
@@ -65,7 +64,7 @@ def times(value: str) -> bytes:
     return rows(number("ann", "1")[:-1] + edges, names=["who", "n", "freshkeeper_there", "freshkeeper_times"])
 
 
-def results(source: dict[str, Any], tmp_path: Path, pattern: str = DIRECT, **more: Path) -> list[Result]:
+def results(source: dict[str, object], tmp_path: Path, pattern: str = DIRECT, **more: Path) -> list[Result]:
     """Every result of a run whose elements speak of ann, bob, ann, bob ... one second each."""
     stream = tmp_path / "s.nq"
     stream.write_text("".join(ELEMENT.format(at=1000 * n, who="ann" if n % 2 else "bob") for n in range(1, 7)))

@@ -1,7 +1,6 @@
 """Continuous queries over a SPARQL server: the same answers as over a source in this process, in time when it fails."""
 
 import time
-from typing import Any
 
 import pytest
 from pyoxigraph import NamedNode, Quad, RdfFormat, parse
@@ -53,7 +52,7 @@ def answers(
     return found
 
 
-def remote(url: str, **more: Any) -> Source:
+def remote(url: str, **more: object) -> Source:
     return source_of(config_of({"sparql": url, "volatile": f"{E}followers", **more}, "test"))
 
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from email.utils import formatdate
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -213,7 +212,7 @@ def test_a_wait_that_was_saved_by_a_clock_ahead_is_as_long_as_the_source_said(ca
 
 @pytest.mark.parametrize("form", [float, lambda until: [until - 30 * DAY, until], lambda until: [until - 1, until]])
 def test_a_wait_that_was_saved_thirty_days_ahead_is_a_day_at_most(
-    form: Callable[..., Any] | type[float], caplog: pytest.LogCaptureFixture
+    form: Callable[..., object] | type[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
     after = RateLimiter((), Breaker(), clock, Clock())

@@ -220,7 +220,7 @@ def test_a_pattern_that_no_key_parts_is_refused_where_documents_are_about_one_ke
 
 @pytest.mark.parametrize(("bob", "answers"), [(USERS["/users/bob"], ["10", "20"]), ({"boss": "\ud83d"}, [])])
 def test_asked_always_documents_that_others_lead_to_are_read_too_and_a_bad_one_fails_its_topic(
-    bob: dict[str, Any], answers: list[str], site: Callable[..., Site]
+    bob: dict[str, object], answers: list[str], site: Callable[..., Site]
 ) -> None:
     blog = site(volatile=f"{E}followers")
     blog.server.documents["/users/bob"] = bob

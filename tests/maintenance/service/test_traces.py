@@ -26,7 +26,7 @@ FROM NAMED WINDOW :w ON :posts [RANGE PT4S STEP PT1S]
 
 
 @pytest.fixture
-def collector() -> Iterator[tuple[str, list[Any]]]:
+def collector() -> Iterator[tuple[str, list[object]]]:
     """An address, and the spans that came."""
     came = []
 
@@ -76,7 +76,9 @@ def test_an_evaluation_and_its_requests_are_one_trace(
     assert len({one.trace_id for one in evaluations.values()}) == 2
 
 
-async def _answer(scope: dict[str, Any], receive: object, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+async def _answer(
+    scope: dict[str, object], receive: object, send: Callable[[dict[str, object]], Awaitable[None]]
+) -> None:
     await send({"type": "http.response.start", "status": 503, "headers": []})
     await send({"type": "http.response.body", "body": b""})
 
@@ -87,7 +89,7 @@ def test_a_request_to_a_service_is_part_of_its_callers_trace(collector: tuple[st
     headers = [(b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]
     scope = {"type": "http", "method": "GET", "path": "/queries/reach", "headers": headers}
 
-    async def sent(_: Mapping[str, bytes | int | list[Any] | str]) -> None:
+    async def sent(_: Mapping[str, bytes | int | list[object] | str]) -> None:
         pass
 
     asyncio.run(TracedRequests(_answer, traces)(scope, None, sent))

@@ -267,7 +267,7 @@ def _depth(value: object) -> int:
 
 
 @given(JSONS)
-def test_json_is_as_deep_as_it_is(value: dict[str, Any] | list[Any] | str) -> None:
+def test_json_is_as_deep_as_it_is(value: dict[str, object] | list[object] | str) -> None:
     marks = marks_of(json.dumps(value).encode())
     assert depth_of(marks) == _depth(value)
     assert items_of(marks) <= json.dumps(value).count(",") + json.dumps(value).count("{") + json.dumps(value).count("[")

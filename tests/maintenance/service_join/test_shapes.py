@@ -214,7 +214,7 @@ def _many(rng: random.Random) -> Literal:
     return Literal(10 * rng.randrange(1, 4))
 
 
-def truth(body: str, seed: int, now: int, edges: bool = False) -> Counter[Any]:
+def truth(body: str, seed: int, now: int, edges: bool = False) -> Counter[object]:
     """What SPARQL says when window and source are graphs of one store."""
     elements, data, changes = world(seed, edges)
     source = Store()

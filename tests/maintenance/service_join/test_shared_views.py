@@ -131,7 +131,7 @@ def test_each_query_answers_as_it_does_alone_where_the_budget_is_enough(
 ) -> None:
     posts = [(t, f":p{n} :topic :{topic} ; :by :{who}") for t, n, topic, who in sorted(drawn)]
     together, _ = registered(texts, evaluator=evaluator)
-    expected: dict[Any, Any] = {}
+    expected: dict[object, object] = {}
     for n, text in enumerate(texts):
         (alone,), _ = registered([text], evaluator="snapshot")
         alone.name = f"q{n}"

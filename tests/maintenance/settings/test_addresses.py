@@ -55,7 +55,7 @@ def test_whatever_a_key_is_it_is_not_shown(secret: str, name: str) -> None:
 
 
 @pytest.fixture
-def site() -> Iterator[Callable[..., tuple[str, list[Any]]]]:
+def site() -> Iterator[Callable[..., tuple[str, list[object]]]]:
     """Makes servers that answer by path, and write down what they were asked."""
     made = []
 

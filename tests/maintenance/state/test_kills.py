@@ -66,14 +66,14 @@ class ChangingServer:
 class Lives:
     """Runs, one after the other, each of which may be killed."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, object]) -> None:
         """Start what forks them."""
         self.settings = settings
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.forks = Forks(lives)
 
     @contextlib.contextmanager
-    def life(self) -> Iterator[tuple[int, Any]]:
+    def life(self) -> Iterator[tuple[int, object]]:
         """A new run: its process and the connection to it; at the end it has to end."""
         pid = self.forks.ask({"port": self.listener.getsockname()[1], "session": self.settings})
         connection, _ = self.listener.accept()

@@ -33,7 +33,7 @@ LENGTH = 10_000
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> dict[str, Any]:
+def settings(tmp_path: Path) -> dict[str, object]:
     """A run with long answers, in which lines, quotes and letters of several bytes can be cut."""
     text = '\\"ü\\"\\n, ' * 100
     posts = [(t * 1000 - n, f"{E}p{t}-{n}", n) for t in range(1, LAST + 1) for n in reversed(range(ANSWERS // 2))]
@@ -50,7 +50,7 @@ def settings(tmp_path: Path) -> dict[str, Any]:
 class Lives:
     """Runs, one after the other, with one output."""
 
-    def __init__(self, settings: dict[str, Any], output: int) -> None:
+    def __init__(self, settings: dict[str, object], output: int) -> None:
         """Start what forks them."""
         self.asked = {"session": settings, "output": output}
         self.forks = Forks(lives, [output])
@@ -135,7 +135,7 @@ def test_killed_again_and_again_while_somebody_reads_slowly(output: Any, form: s
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv"])
-def test_a_disk_that_gets_full_again_and_again(form: str, settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_disk_that_gets_full_again_and_again(form: str, settings: dict[str, object], tmp_path: Path) -> None:
     rng, path, before = random.Random(form), tmp_path / "out", b"not of this run" + b" " * 10**7 + b"\n"
     path.write_bytes(before)  # the disk has room for the state
     with path.open("a") as out:

@@ -31,7 +31,7 @@ QUERIES = {
 BUDGET = 4
 
 
-def session(world: RunFiles, queries: dict[str, str] | None = None, **more: Any) -> Session:
+def session(world: RunFiles, queries: dict[str, str] | None = None, **more: object) -> Session:
     """A run of all of them."""
     inputs = {
         "streams": {f"{E}posts": str(world.place / "posts.nq")},
@@ -42,7 +42,7 @@ def session(world: RunFiles, queries: dict[str, str] | None = None, **more: Any)
     return Session(config, read_queries(config, lambda name, error: pytest.fail(f"{name}: {error}")))
 
 
-def lines(run: Session, stop: int | None = None) -> list[dict[str, Any]]:
+def lines(run: Session, stop: int | None = None) -> list[dict[str, object]]:
     """What a run puts out; stopped after so many lines if asked."""
     found, results = [], run.results()
     for number, result in enumerate(results):
@@ -80,7 +80,7 @@ def within_budget(directory: Path) -> bool:
 def test_stopped_again_and_again_they_are_the_run_that_was_never_stopped(world: RunFiles) -> None:
     place = world.place
     whole = lines(session(world, journal=place / "whole"))
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     cut = set()
     for stop in (1, 3, 9, 2, 14, 7, None):
         found += lines(session(world, state=place / "state", journal=place / "journal"), stop)
@@ -99,7 +99,7 @@ def test_killed_at_any_write_each_goes_on_where_it_was(
 ) -> None:
     monkeypatch.setattr(query_journal, "PART_ROWS", 60)
     place = world.place
-    whole: list[dict[str, Any]] = []
+    whole: list[dict[str, object]] = []
     run = session(world, state=place / "state", journal=place / "journal")
     for result in run.results():
         whole += [json.loads(line) for line in NdJson().lines(result)]

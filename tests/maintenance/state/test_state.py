@@ -38,7 +38,7 @@ VALUES = st.one_of(ROWS, st.lists(ROWS, max_size=3).map(tuple))
 
 
 @given(st.lists(VALUES))
-def test_keys_and_copies_come_back_from_text(values: list[Any]) -> None:
+def test_keys_and_copies_come_back_from_text(values: list[object]) -> None:
     assert decode([encode(value) for value in values]) == values
 
 

@@ -359,8 +359,8 @@ def elements_at(*times: Any) -> list[tuple[Any, ox.Triple]]:
 
 
 async def awaited(
-    elements: Sequence[ZeroDivisionError | tuple[Any, ox.Triple]],
-) -> AsyncIterator[tuple[Any, ox.Triple]]:
+    elements: Sequence[ZeroDivisionError | tuple[object, ox.Triple]],
+) -> AsyncIterator[tuple[object, ox.Triple]]:
     """The same, one by one; an exception among them is raised."""
     for element in elements:
         if isinstance(element, Exception):

@@ -61,7 +61,7 @@ def test_checks_and_beliefs_are_those_of_matrix_exponentials(k: int) -> None:
 
 
 def watched(
-    rng: np.random.Generator, changes_at: Callable[..., Any], entries: int, seconds: int, model: Learned
+    rng: np.random.Generator, changes_at: Callable[..., object], entries: int, seconds: int, model: Learned
 ) -> Ints:
     """Every entry fetched at random instants, some ten seconds apart."""
     slots = np.arange(entries, dtype=np.int32)

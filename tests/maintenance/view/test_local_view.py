@@ -31,7 +31,7 @@ class ViewMachine(RuleBasedStateMachine):
         self.fetched: set[Key] = set()
         self.k = 0
         self.view.watch()
-        self.written: tuple[dict[int, Any], dict[int, Any]] = {}, {}
+        self.written: tuple[dict[int, object], dict[int, object]] = {}, {}
         """rows of SNs and SRs, by slot, as somebody wrote them who was told of changes alone"""
 
     @rule(sns=st.lists(st.integers(0, 7), min_size=1, max_size=3))
@@ -101,7 +101,7 @@ class ViewMachine(RuleBasedStateMachine):
         assert self.view.graph.demand(3).tolist() == (adjacency.T @ profile).tolist()
 
 
-def sn_rows(view: View, slots: Sequence[int] | None = None) -> list[Any]:
+def sn_rows(view: View, slots: Sequence[int] | None = None) -> list[object]:
     """Key and edges of some slots, or of all."""
     shown = range(view.sns.width) if slots is None else slots
     return list(zip([view.sns.keys[slot] for slot in shown], view.graph.dump(shown), strict=True))

@@ -1,7 +1,6 @@
 """A small question, asked once for all that look at its answer."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ WORKLOAD = {"sns": 30, "srs": 30, "edges": 60, "change_law": "poisson", "change_
             "arrival_interval_ms": [1000, 9000]}  # fmt: skip
 
 
-def question(target: float = 0.85, policies: str = "lru,gain", seeds: int = 2, **keys: Any) -> Question:
+def question(target: float = 0.85, policies: str = "lru,gain", seeds: int = 2, **keys: object) -> Question:
     """A synthetic run: every seed draws its own trace."""
     given = {"workload": WORKLOAD, "evaluations": 60, "policies": policies, "knowledge": "learned", "seeds": seeds}
     return Question(resolve({**given, **keys}), target, 0.01)

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from freshkeeper.simulator.report.intervals import Estimate
 
 PROJECT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("FRESHKEEPER_DATA", PROJECT.parent / "shared" / "data"))
-DRAWN: dict[str, dict[str, Any]] = {
+DRAWN: dict[str, dict[str, object]] = {
     "as many edges as keys have use for": {"sns": 60, "srs": 60, "edges": 180, "change_law": "poisson"},
     "some entries needed by many": {"sns": 40, "srs": 80, "edges": 240, "change_law": "poisson", "degree_skew": 0.7,
                                     "change_degree_correlation": -0.3},
@@ -24,7 +23,7 @@ DRAWN: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def ahead(budget: int, **keys: Any) -> Estimate:
+def ahead(budget: int, **keys: object) -> Estimate:
     """How much more plan keeps fresh than the TTL cache that makes as many requests."""
     chosen = resolve({"policies": "plan", "knowledge": "learned", "budget": budget, "bound": "never", **keys})
     tasks = [task_of(chosen, 0, seed) for seed in chosen.seed_list]

@@ -3,7 +3,6 @@
 import csv
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyarrow import parquet
@@ -27,7 +26,7 @@ SMALL = {"sns": 20, "srs": 20, "edges": 120, "change_interval_ms": [2000, 30_000
 TIMINGS = {"decide_us", "fetch_ms", "latency_ms"}
 
 
-def run(place: Path, **keys: Any) -> Path:
+def run(place: Path, **keys: object) -> Path:
     chosen = {"workload": SMALL, "evaluations": 40, "seeds": 3, "budget": 3, "policies": "lru,ibm", "bound": "always"}
     simulate(resolve(chosen | keys), place)
     return place

@@ -31,13 +31,13 @@ STUDENT = {2: 12.706204736, 3: 4.30265272975, 4: 3.18244630528}
 """The 97.5 % quantiles of Student's t, by number of seeds."""
 
 
-def experiment(**keys: Any) -> Experiment:
+def experiment(**keys: object) -> Experiment:
     return resolve({"workload": SMALL, "evaluations": 20, "seeds": 3, "budget": 3, "policies": "lru,ibm"} | keys)
 
 
-def content(run: Path) -> dict[str, Any]:
+def content(run: Path) -> dict[str, object]:
     """All that a run directory says, timings left out."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for file in sorted(run.glob("*.parquet")):
         table = parquet.read_table(file)
         found[file.name] = (str(table.schema), table.select([n for n in table.column_names if n not in TIMINGS]))
@@ -223,7 +223,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="re
 @pytest.mark.slow
 @needs_proc
 def test_a_run_killed_again_and_again_and_resumed_equals_an_uninterrupted_one(
-    tmp_path: Path, uninterrupted: dict[str, Any]
+    tmp_path: Path, uninterrupted: dict[str, object]
 ) -> None:
     kept = []
     finished: dict[Path, int] = {}
@@ -251,7 +251,7 @@ def test_a_run_killed_again_and_again_and_resumed_equals_an_uninterrupted_one(
 @pytest.mark.slow
 @needs_proc
 def test_a_worker_that_is_killed_is_said_in_one_line_and_the_run_goes_on_from_there(
-    tmp_path: Path, uninterrupted: dict[str, Any]
+    tmp_path: Path, uninterrupted: dict[str, object]
 ) -> None:
     command = Command(tmp_path)
     assert command.wait_for(1)
@@ -354,14 +354,14 @@ def test_policies_and_settings_are_compared_in_pairs(tmp_path: Path) -> None:
     assert len(seen) == 3 * 20
     assert all(len(same) == 1 for same in seen.values())
     assert len({tuple(same) for same in seen.values()}) > 50
-    changes: dict[str, list[tuple[Any, ...]]] = {}
+    changes: dict[str, list[tuple[object, ...]]] = {}
     for row in rows_of(tmp_path / "run", "changes"):
         changes.setdefault(row["setting"], []).append((row["seed"], row["sr"], row["t_ms"]))
     assert len(changes) == 4
     assert all(mine == theirs for mine, theirs in pairwise(changes.values()))
 
 
-HONEST: dict[str, list[Any]] = {
+HONEST: dict[str, list[object]] = {
     "bgp": ["random", "lru", "sbm", "ibm", "fba", "gain", "plan", "oracle", "clairvoyant"],
     "aggregate": ["random", "lru", "sbm", {"name": "ibm", "weighted": True}, "bundle"],
 }

@@ -1,7 +1,6 @@
 """Configs: the ones we ship, defaults that are written down, grids in order, and errors of one line each."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -52,7 +51,7 @@ def test_the_defaults_are_those_of_the_paper() -> None:
     assert [policy.title for policy in plain.policies] == ["random", "lru", "sbm", "ibm"]
 
 
-def names(**keys: Any) -> list[str]:
+def names(**keys: object) -> list[str]:
     return [setting.name for setting in settings_of(resolve(keys))]
 
 
@@ -135,7 +134,7 @@ def test_a_key_that_is_swept_cannot_be_changed_beside(tmp_path: Path) -> None:
         resolve({}, {"workload.edges": 5, "sweep": {"workload": [{"edges": 6}]}})
 
 
-WRONG: dict[str, tuple[dict[Any, Any], str]] = {
+WRONG: dict[str, tuple[dict[object, object], str]] = {
     "a number at the top": ({5: "lru"}, "5: keys should be strings, not 5"),
     "a typo at the top": ({"polices": "lru"}, "there is no key 'polices'; did you mean 'policies'?"),
     "a typo in the workload": (

@@ -148,11 +148,11 @@ def write(directory: Path, **tables: list[dict[str, Any]]) -> Path:
     return directory
 
 
-def answer(t_ms: int, sr: str = "a", refreshed_ms: int = 0, sn: str = "n", **more: Any) -> dict[str, Any]:
+def answer(t_ms: int, sr: str = "a", refreshed_ms: int = 0, sn: str = "n", **more: object) -> dict[str, object]:
     return {"t_ms": t_ms, "sn": sn, "sr": sr, "refreshed_ms": refreshed_ms, **more}
 
 
-def refresh(t_ms: int, sr: str = "a", changed: bool | None = True, **more: str) -> dict[str, Any]:
+def refresh(t_ms: int, sr: str = "a", changed: bool | None = True, **more: str) -> dict[str, object]:
     return {"t_ms": t_ms, "sr": sr, "changed": changed, **more}
 
 
@@ -246,7 +246,7 @@ def test_a_journal_of_several_settings_is_asked_which(recording: Callable[..., P
     ],
 )
 def test_what_cannot_be_replayed_is_said_in_one_line(
-    tmp_path: Path, tables: dict[str, list[dict[str, Any]]], changes: dict[str, Any], words: str
+    tmp_path: Path, tables: dict[str, list[dict[str, object]]], changes: dict[str, object], words: str
 ) -> None:
     place = tmp_path / "place"
     place.mkdir()

@@ -28,7 +28,7 @@ def plots(page: Path) -> dict[str, Any]:
     """The plots with their rows."""
     text = re.search(r'<script type="application/json" id="plots">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
     assert text
-    found: dict[str, Any] = json.loads(text[1])
+    found: dict[str, object] = json.loads(text[1])
     return found
 
 

@@ -42,7 +42,7 @@ MAPPING: dict[str, Any] = {
 }
 
 
-def converted(directory: Path, files: dict[str, str] | None = None, **mapping: dict[str, Any]) -> Trace:
+def converted(directory: Path, files: dict[str, str] | None = None, **mapping: dict[str, object]) -> Trace:
     """The example, with other files or another mapping of a table."""
     for name, content in (FILES | (files or {})).items():
         (directory / name).write_text(content)

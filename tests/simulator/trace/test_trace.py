@@ -248,7 +248,7 @@ def test_a_truncated_gzip(tmp_path: Path, kept: float) -> None:
         ({"t_ms": [0, 5], "sn": [["a"], ["b"]]}, "sn is of type list.*; it must hold strings or integers"),
     ],
 )
-def test_errors_of_parquet(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+def test_errors_of_parquet(tmp_path: Path, columns: dict[str, object], message: str) -> None:
     lay_out(tmp_path, {"arrivals.csv": None})
     parquet.write_table(pa.table(columns), tmp_path / "arrivals.parquet")
     with pytest.raises(InputError, match=message):

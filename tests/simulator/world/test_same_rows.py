@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +54,7 @@ class NextTime:
         return replace(found, copies=[Copy(error=PENDING) for _ in order.keys], late=came)
 
 
-def simulated(start: str, **remote: Any) -> dict[str, pa.Table]:
+def simulated(start: str, **remote: object) -> dict[str, pa.Table]:
     keys = {"window": 1000, "step": 1000, "budget": 1, "policies": "lru", "knowledge": "learned", "bound": "never"}
     experiment = resolve({**keys, "start": start, "remote": remote, "answers": True})
     (setting,) = settings_of(experiment)
@@ -86,7 +85,7 @@ def produced(place: Path, setting: str, start: str, late: bool) -> None:
     told.close()
 
 
-def rows(table: pa.Table | None, names: Sequence[str]) -> list[tuple[Any, ...]]:
+def rows(table: pa.Table | None, names: Sequence[str]) -> list[tuple[object, ...]]:
     assert table is not None
     return sorted(zip(*(table[name].to_pylist() for name in names), strict=True), key=str)
 

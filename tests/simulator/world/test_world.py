@@ -55,7 +55,7 @@ class Given(PolicySettings):
         return Steady(self.name)
 
 
-def task(policy: str = "lru", seed: int = 0, **keys: Any) -> Task:
+def task(policy: str = "lru", seed: int = 0, **keys: object) -> Task:
     """One setting with its trace; keys are those of a config, dotted ones with two underscores."""
     changes = {"evaluations": EVALUATIONS, "budget": 4, "bound": "never", "policies": policy, "workload": dict(SMALL)}
     experiment = resolve(changes, {key.replace("__", "."): value for key, value in keys.items()})
@@ -352,7 +352,7 @@ def test_of_some_failures_only_the_others_make_copies_younger() -> None:
     assert world.manager.ledger.spent == 4 * EVALUATIONS
 
 
-ROUGH: list[dict[str, Any]] = [
+ROUGH: list[dict[str, object]] = [
     {"latency_ms": 300, "latency_law": "exponential"},
     {"latency_ms": 1700, "latency_law": "lognormal", "deadline_ms": 2500},
     {"latency_ms": 900, "latency_law": "lognormal", "deadline_ms": 10_000, "concurrency": 2, "failure_rate": 0.2},
@@ -365,7 +365,7 @@ ROUGH: list[dict[str, Any]] = [
 @pytest.mark.parametrize("remote", ROUGH, ids=str)
 @pytest.mark.parametrize("start", ["warm", "cold"])
 def test_whatever_the_remote_does_evaluations_stay_apart_and_the_ledger_balances(
-    remote: dict[str, Any], start: str
+    remote: dict[str, object], start: str
 ) -> None:
     for policy, case, knowledge, budget in (("ibm", "bgp", "exact", 20.5), ("bundle", "aggregate", "learned", 3.5)):
         given = task(policy, remote=remote, start=start, case=case, knowledge=knowledge, budget=budget, bank=2)
@@ -392,7 +392,7 @@ def test_whatever_the_remote_does_evaluations_stay_apart_and_the_ledger_balances
 @pytest.mark.parametrize("remote", [*ROUGH, {"latency_ms": 2500}], ids=str)
 @pytest.mark.parametrize("start", ["warm", "cold"])
 @pytest.mark.parametrize("case", ["bgp", "aggregate"])
-def test_who_knows_everything_expects_what_is_true(case: str, start: str, remote: dict[str, Any]) -> None:
+def test_who_knows_everything_expects_what_is_true(case: str, start: str, remote: dict[str, object]) -> None:
     """Also of copies that were read before the evaluation and came when it was decided already."""
     workload = {**SMALL, "change_law": "poisson" if case == "bgp" else "fixed", "change_interval_ms": [100, 30_000]}
     evaluations = run("ibm", case=case, start=start, remote=remote, workload=workload)["evaluations"]

@@ -149,7 +149,7 @@ def test_postgresql_by_its_driver_and_by_sqlalchemy(tmp_path: Path) -> None:
         engine = sqlalchemy.create_engine(address.replace("postgresql://", "postgresql+psycopg://"))
         held = []
 
-        def connect() -> psycopg.Connection[Any]:
+        def connect() -> psycopg.Connection[object]:
             held.append(psycopg.connect(address))
             return held[-1]
 

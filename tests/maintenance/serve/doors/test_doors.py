@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -79,7 +78,7 @@ def test_a_service_is_not_ready_while_a_stream_that_it_reads_is_away(tmp_path: P
         ({"outputs": {"a": {"to": "x", "query": "b"}}}, "there is no key 'outputs.a.query'"),
     ],
 )
-def test_what_is_mistyped_in_a_config_is_said(tmp_path: Path, more: dict[str, dict[str, Any]], says: str) -> None:
+def test_what_is_mistyped_in_a_config_is_said(tmp_path: Path, more: dict[str, dict[str, object]], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         configured(tmp_path, **more)
 
