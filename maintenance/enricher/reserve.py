@@ -32,8 +32,6 @@ class Reserve(Ledger):
     """of a round, in cost units"""
     held: Fraction = Fraction(0)
     """what misses may still take before the next round"""
-    spent_on_misses: Fraction = Fraction(0)
-    """what misses took in all"""
     lock: Lock = field(default_factory=Lock)
 
     @classmethod
@@ -70,7 +68,6 @@ class Reserve(Ledger):
                 return False
             self.held -= cost
             self.spent += cost
-            self.spent_on_misses += cost
             return True
 
     def settle(self, now: int, amount: Fraction) -> tuple[float, Fraction]:

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, Triple
 
-GraphName: TypeAlias = NamedNode | BlankNode | DefaultGraph
 PatternTerm: TypeAlias = NamedNode | BlankNode | Literal | Triple | DefaultGraph
 DEFAULT_GRAPH = "urn:ldf:defaultGraph"
 """The default graph in addresses, where the source gives no other name for it."""

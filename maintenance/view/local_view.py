@@ -36,7 +36,6 @@ class View:
     values: list[object] = field(default_factory=list)
     last_refresh: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     kinds: Kinds = field(default_factory=lambda: np.empty(0, np.int8))
-    evicted: int = 0
     released: int = 0
     """how often an SN was let go: slots that were known before may be another's"""
 
@@ -159,14 +158,13 @@ class View:
         """Let go of SNs that are out of every window, least demanded first, until the SRs fit the capacity."""
         if self.capacity is None or len(self.srs) <= self.capacity:
             return
-        window, before = self.graph.window, len(self.srs)
+        window = self.graph.window
         busy, often = window.busy(self.sns.width), window.tallies.rates.counts
         idle = [slot for slot in self.sns.numbers.values() if not busy[slot]]
         for slot in sorted(idle, key=lambda slot: (often[slot], slot)):
             if len(self.srs) <= self.capacity:
                 break
             self._release_sn(slot)
-        self.evicted += before - len(self.srs)
 
     def _miss(self, keys: Sequence[Hashable]) -> None:
         """SNs that the view lacks get a placeholder each."""

@@ -51,11 +51,6 @@ class FollowingExperiment(BaseModel):
     measured: Duration = Field(default=35_000, description="how long each number of clients is measured")
 
 
-def is_following(keys: Mapping[str, Any]) -> bool:
-    """Whether the keys of a config are of this experiment."""
-    return "trains" in keys
-
-
 def load(path: Path, changes: Mapping[str, Any]) -> FollowingExperiment:
     """An experiment from a YAML file, with some keys changed."""
     plain = deepcopy(read_yaml(path)) | dict(changes)
