@@ -84,6 +84,8 @@ class OnCluster:
     """a directory that the driver and all executors have under this name: of one machine, NFS, or mounted otherwise"""
     shards: int | None = None
     """in how many parts; as many as the cluster has cores unless said otherwise"""
+    candidates: int = 100_000
+    """so many may meet at the driver in an evaluation; where shards × budget is more, one price is found first"""
 
     def __post_init__(self) -> None:
         if "://" in self.shared or self.shared.startswith("hdfs:"):
@@ -188,7 +190,8 @@ def _process(
         return shared / "answers" / str(batch) if here is None else here / f"_{batch}"
 
     cluster = Cluster(spark, shared)
-    return on_the_cluster(settings, source, state, shape, from_cluster, reached, cluster, shards, staging).process
+    settled = (settings, source, state, shape, from_cluster, reached, cluster, shards, graph.candidates, staging)
+    return on_the_cluster(*settled).process
 
 
 def _empty(place: Path) -> Path:

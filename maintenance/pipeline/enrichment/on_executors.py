@@ -43,10 +43,11 @@ from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Due, State, Step, Write
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
+from freshkeeper.maintenance.pipeline.enrichment.one_price import LOWEST, Worth, one_price
 from freshkeeper.maintenance.pipeline.enrichment.scored_parts import SCHEDULE, Scheduled, together
 from freshkeeper.maintenance.pipeline.enrichment.shard import Asked, Plan
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import lay, write_arrow
-from freshkeeper.maintenance.pipeline.enrichment.shard_jobs import Answer, Score
+from freshkeeper.maintenance.pipeline.enrichment.shard_jobs import Answer, Count, Score
 from freshkeeper.maintenance.pipeline.enrichment.touched import Touched
 from freshkeeper.maintenance.pipeline.ship import ship
 from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Endpoint, Order, Remote
@@ -57,7 +58,7 @@ from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import Case, Knowledge
 from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.errors import ConfigError
-from freshkeeper.policies.ranked import Ranked
+from freshkeeper.policies.ranked import NO, Ranked
 
 REPLAYED = 32
 """Evaluations behind the last snapshot of the shards that a worker without memory may have to read again."""
@@ -99,7 +100,7 @@ class Cluster:
         arrivals = Arrivals([None], np.zeros(first.size, np.int64), first, earliest, latest, count)
         return arrivals, Span(first, last, count)
 
-    def run(self, job: Score | Answer) -> list[Any]:
+    def run(self, job: Count | Score | Answer) -> list[Any]:
         """With a task for each shard."""
         shards = job.plan.shards
         return self.spark.sparkContext.parallelize(range(shards), shards).mapPartitions(job).collect()
@@ -141,7 +142,11 @@ class OnSpark:
     source: Once
     staging: Callable[[int], Path]
     rng: np.random.Generator
+    candidates: int
+    """so many may meet at the driver; where more would, one price is found first"""
     k: int | None = None
+    price: float | None = None
+    """of the evaluation before, where one was found"""
     batch: int = 0
     needed: dict[int, Span] = field(default_factory=dict)
     """the micro-batches that windows need"""
@@ -181,7 +186,7 @@ class OnSpark:
         believed = self.touched.believe(instants) if self.plan.knowledge is not Knowledge.EXACT else Scheduled()
         self._log("asked", Asked(k, tuple(self.waiting), believed, most))
         self.logged[k], self.waiting = self.waiting, []
-        best = together(self.cluster.run(Score(*self._job())), most)
+        best = together(self.cluster.run(Score(*self._job(), self._price(most))), most)
         rows, scores = self._choose(best.rows, available)
         mappings = sum(span.mappings(k) for span in self.needed.values())
         decided = time.perf_counter_ns()
@@ -193,6 +198,15 @@ class OnSpark:
             refreshes.failed, refreshes.requests,
         )  # fmt: skip
         return Step(record, refreshes, self.staging(self.batch))
+
+    def _price(self, most: int) -> float:
+        """From which score on entries leave their shards."""
+        if most < 1 or self.plan.shards * most <= self.candidates:
+            return NO
+        job, run = self._job(), self.cluster.run
+        price = one_price(lambda prices: Worth.together(run(Count(*job, prices))), most, self.price)
+        self.price = price if price > LOWEST else None
+        return price
 
     def _job(self) -> tuple[Plan, int, int, int | None]:
         assert self.k is not None
@@ -270,6 +284,7 @@ def on_the_cluster(
     reached: Callable[[str], None],
     cluster: Cluster,
     shards: int,
+    candidates: int,
     staging: Callable[[int], Path],
 ) -> Batches[Path]:
     """Evaluations as jobs over shards; the driver's state in `place`, the shards in that of the cluster."""
@@ -291,7 +306,9 @@ def on_the_cluster(
         lay(edges, copies, shape.on, shards, cluster.place / "graph")
         policy, model = copy.deepcopy((ranked, settings.model))
         ledger = Ledger(settings.budget, overdraft=not policy.keeps_budget)
-        evaluator = OnSpark(plan, ledger, Touched(model), cluster, once, staging, np.random.default_rng(settings.seed))
+        evaluator = OnSpark(
+            plan, ledger, Touched(model), cluster, once, staging, np.random.default_rng(settings.seed), candidates
+        )
         return State(Due(settings.window, settings.delay), evaluator)
 
     def both(steps: Sequence[Step[Path]], batch: int) -> None:

@@ -79,20 +79,31 @@ class Best:
     """whether more were equal to the last one than may leave"""
 
 
-def best_of(round: Round, score: Floats, tie: Floats, most: int, described: Callable[[Ints], pa.Table]) -> Best:
-    """Of one part; `described` tells of rows of the round whatever the driver wants to know."""
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A part's round, what the policy makes of it, and a draw among those that are equal."""
+
+    rows: Ints
+    round: Round
+    score: Floats
+    tie: Floats
+
+
+def best_of(scored: Scored, most: int, price: float, described: Callable[[Ints], pa.Table]) -> Best:
+    """Of one part, among what is worth the price; `described` tells of rows whatever the driver wants to know."""
+    round, score, tie = scored.round, scored.score, scored.tie
     kept, needed = round.fresh_if_kept[:, 0], round.demand[:, 0]
-    chosen, cut = highest(score, tie, most)
-    best, numbers = described(chosen), {"w0": needed, "kept": kept, "score": score, "tie": tie}
+    chosen, cut = highest(score, tie, most, price)
+    best, numbers = described(scored.rows[chosen]), {"w0": needed, "kept": kept, "score": score, "tie": tie}
     for name, column in numbers.items():
         best = best.append_column(name, pa.array(column[chosen]))
     candidates, stale = int(round.candidates.sum()), int(round.stale_candidates.sum())
     return Best(best, candidates, stale, float(needed.sum()), float(needed @ kept), cut)
 
 
-def highest(score: Floats, tie: Floats, most: int) -> tuple[Ints, bool]:
+def highest(score: Floats, tie: Floats, most: int, price: float = NO) -> tuple[Ints, bool]:
     """The rows of the best, with those equal to the last of them; where these are too many, as they come by `tie`."""
-    pool = np.flatnonzero(score > NO)
+    pool = np.flatnonzero((score > NO) & (score >= price))
     if most < 1 or pool.size <= most:
         return pool[: pool.size if most > 0 else 0], False
     cut = np.partition(score[pool], pool.size - most)[pool.size - most]

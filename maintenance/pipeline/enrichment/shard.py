@@ -21,7 +21,7 @@ from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, Keys
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, HASH
-from freshkeeper.maintenance.pipeline.enrichment.scored_parts import Believed, Best, Held, best_of
+from freshkeeper.maintenance.pipeline.enrichment.scored_parts import Believed, Best, Held, Scored, best_of
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import ShardFiles, column, numbers, read_arrow
 from freshkeeper.maintenance.view.changes import Beliefs
 from freshkeeper.policies.arrays import Floats, Ids, Ints
@@ -102,6 +102,7 @@ class Shard:
     graph: MaintenanceGraph
     k: int | None = None
     whole: bool = True
+    _scored: Scored | None = None
     _kept: Floats | None = None
     """by entry: the probability that its copy was fresh before any was fetched"""
 
@@ -136,7 +137,7 @@ class Shard:
             for path in sorted(self.plan.counts(batch).glob("*.arrow")):
                 self._arrive(read_arrow(path))
         self.graph.apply(self.window.advance(asked.k))
-        self.k, self.whole, self._kept = asked.k, False, None
+        self.k, self.whole, self._kept, self._scored = asked.k, False, None, None
 
     def take(self, came: Came, asked: Asked | None = None) -> None:
         """The copies that an evaluation brought; `asked` says what is believed of those that were read before it."""
@@ -145,19 +146,25 @@ class Shard:
         place[came.entry[mine]] = place.size + np.arange(mine.size)
         self.values = pa.concat_arrays([self.values, new]).take(place)
         self.refreshed[came.entry[mine]] = came.at[mine]
+        self._scored = None
         self.slot[came.entry[mine]] = came.slot[mine]
         self.whole = True
         late = came.entry[mine][came.at[mine] < self.plan.window.instant(self.k or 0)]
         if asked is not None and self._kept is not None and late.size:
             self._kept[late] = self._beliefs(asked, late, 1, False).kept[:, 0]
 
-    def best(self, asked: Asked) -> Best:
-        """The candidates' sums, and those that the policy would take first."""
-        rows, round = self._round(asked)
-        self._keep(rows, round.fresh_if_kept[:, 0])
-        tie = np.random.default_rng([self.number, asked.k % 2**32]).random(rows.size)
-        score = self.plan.policy.score(round)
-        return best_of(round, score, tie, asked.most, lambda chosen: self._described(rows[chosen]))
+    def best(self, asked: Asked, price: float) -> Best:
+        """The candidates' sums, and those that the policy would take first, of what is worth the price."""
+        return best_of(self.scored(asked), asked.most, price, self._described)
+
+    def scored(self, asked: Asked) -> Scored:
+        """What the policy makes of this shard."""
+        if self._scored is None:
+            rows, round = self._round(asked)
+            self._keep(rows, round.fresh_if_kept[:, 0])
+            tie = np.random.default_rng([self.number, asked.k % 2**32]).random(rows.size)
+            self._scored = Scored(rows, round, self.plan.policy.score(round), tie)
+        return self._scored
 
     def look(self, asked: Asked) -> None:
         """Remember how fresh copies are, where that is all that is wanted of an evaluation."""

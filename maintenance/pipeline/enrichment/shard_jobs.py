@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from freshkeeper.maintenance.pipeline.enrichment.one_price import Worth
 from freshkeeper.maintenance.pipeline.enrichment.scored_parts import Best
 from freshkeeper.maintenance.pipeline.enrichment.shard import Asked, Came, Plan, Shard
+from freshkeeper.policies.arrays import Floats
 
 _held: dict[tuple[Path, int], Shard] = {}
 """The shards in this worker's memory: what a task may find there from the one before, and can do without."""
@@ -46,13 +48,27 @@ class ShardJob:
 
 
 @dataclass(frozen=True)
+class Count(ShardJob):
+    """How many of each shard are worth some prices."""
+
+    prices: Floats
+
+    def __call__(self, numbers: Iterable[int]) -> Iterator[Worth]:
+        """As `mapPartitions` wants it."""
+        for number in numbers:
+            yield Worth.of(self.shard(number).scored(self.asked(self.k)).score, self.prices)
+
+
+@dataclass(frozen=True)
 class Score(ShardJob):
-    """The best of each shard."""
+    """The best of each shard, among what is worth the price."""
+
+    price: float
 
     def __call__(self, numbers: Iterable[int]) -> Iterator[Best]:
         """As `mapPartitions` wants it."""
         for number in numbers:
-            yield self.shard(number).best(self.asked(self.k))
+            yield self.shard(number).best(self.asked(self.k), self.price)
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,21 @@ import numpy as np
 import own_policies
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from freshkeeper.maintenance.pipeline.enrich import OnCluster
-from freshkeeper.maintenance.pipeline.enrichment import on_executors, scored_parts
+from freshkeeper.maintenance.pipeline.enrichment import on_executors, one_price, scored_parts
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
 from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.maintenance.view.schedule import FixedSchedule
+from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.gain import Gain
 from freshkeeper.policies.plan import Plan
@@ -51,6 +54,7 @@ class Lives:
     spark: SparkSession
     place: Path
     settings: Settings
+    candidates: int = 100_000
     steps: list[Step[Path]] = field(default_factory=list)
     rows: list[tuple[object, ...]] = field(default_factory=list)
     query: Batches[Path] | None = None
@@ -63,7 +67,7 @@ class Lives:
         )
         self.query = on_executors.on_the_cluster(
             self.settings, source, self.place / "state", Shape(["topic"], [pa.string()], pa.string()), self.write,
-            lambda _: None, cluster, 2 + number, lambda batch: self.place / "answers" / str(batch),
+            lambda _: None, cluster, 2 + number, self.candidates, lambda batch: self.place / "answers" / str(batch),
         )  # fmt: skip
         counts = self.spark.createDataFrame(enriched.counts_of(events))
         self.query.process(number, counts.withColumn(HASH, F.xxhash64("topic")).drop("topic"))
@@ -81,9 +85,11 @@ class Lives:
         return evaluator
 
 
-def lived(spark: SparkSession, place: Path, policy: Ranked, model: FixedSchedule | None) -> Lives:
+def lived(
+    spark: SparkSession, place: Path, policy: Ranked, model: FixedSchedule | None, candidates: int = 100_000
+) -> Lives:
     """The first seconds, in two micro-batches."""
-    lives = Lives(spark, place, enriched.settings(policy, model))
+    lives = Lives(spark, place, enriched.settings(policy, model), candidates)
     early = [event for event in enriched.events() if event[0] <= UNTIL * 1000 + 500]
     lives.process(0, early[: len(early) // 2])
     lives.process(1, early[len(early) // 2 :])
@@ -121,6 +127,49 @@ def test_shards_make_the_same_choices_and_give_the_same_answers(
         assert step.record.expected_fresh == pytest.approx(evaluation.record.expected_fresh)
     assert sorted(lives.rows) == [row for row in expected if row[0] <= UNTIL]
     assert len(lives.keeper.touched.values) < enriched.USERS
+
+
+@pytest.mark.parametrize(("policy", "model"), [(Sbm(), enriched.schedule()), (Gain(), None)], ids=["ties", "no ties"])
+def test_with_one_price_for_all_shards_the_choice_is_that_of_all_at_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Ranked, model: FixedSchedule | None
+) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(on_executors, "together", lambda parts, most: noted(left, parts, most))
+    monkeypatch.setattr(one_price, "SPARE", 0.0)
+    lives = lived(spark, tmp_path, policy, model, candidates=1)
+    _, evaluations = enriched.single_process(tmp_path / "elsewhere", policy, model)
+    assert lives.keeper.price is not None
+    for step, evaluation in zip(lives.steps, evaluations, strict=False):
+        assert set(step.refreshes.keys) == set(evaluation.refreshes.keys)
+    if isinstance(policy, Gain):  # hardly anything but what is chosen leaves the shards, where it were twice as many
+        assert max(left) < 2 * lives.steps[0].record.spent
+
+
+def noted(left: list[int], parts: Sequence[scored_parts.Best], most: int) -> scored_parts.Best:
+    left.append(sum(part.rows.num_rows for part in parts))
+    return scored_parts.together(parts, most)
+
+
+@given(
+    st.lists(st.one_of(st.integers(-3, 3).map(float), st.floats(allow_nan=False, allow_infinity=False)), min_size=1),
+    st.integers(1, 5), st.integers(1, 20), st.none() | st.floats(allow_nan=False, allow_infinity=False),
+)  # fmt: skip
+def test_a_price_leaves_enough_and_hardly_more_but_for_those_that_are_equal(
+    scores: list[float], parts: int, most: int, last: float | None
+) -> None:
+    split, asked = np.array_split(np.array(scores), parts), 0
+
+    def ask(prices: Floats) -> one_price.Worth:
+        nonlocal asked
+        asked += 1
+        return one_price.Worth.together([one_price.Worth.of(part, prices) for part in split])
+
+    price = one_price.one_price(ask, most, last)
+    worth = np.array(scores) >= price
+    assert asked < 14
+    assert worth.sum() >= min(most, len(scores))
+    if len(scores) >= most and worth.sum() > most * (1 + one_price.SPARE):
+        assert (np.array(scores) > price).sum() < most
 
 
 def test_of_many_that_are_alike_each_is_as_likely_however_the_graph_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
