@@ -1,10 +1,9 @@
 """A standalone Spark cluster: a master and workers, each a process of its own, on loopback; and the jobs done on it.
 
-python spark_cluster.py LIFE PLACE MASTER CLUSTER    one of three drivers, the first two of which kill themselves:
+python spark_cluster.py LIFE PLACE MASTER CLUSTER    one of two drivers:
 
-    first     in the middle of enriching
-    second    ends that, then in the middle of simulating
-    third     ends that, analyses, enriches and runs a notebook, a worker killed in the middle of each
+    first     kills itself in the middle of simulating and of enriching
+    second    ends both, analyses, enriches and runs a notebook, a worker killed in the middle of each
 """
 
 import os
@@ -152,25 +151,20 @@ class Killer:
 
 
 def first(place: Path, cluster: Cluster) -> None:
-    """Kills itself while it enriches."""
-    enrich(place / "killed", spark_session(cluster.master, SETTINGS), enriched.kill_at("recorded", 3))
-
-
-def second(place: Path, cluster: Cluster) -> None:
-    """Ends what the first began; kills itself while it simulates."""
+    """Kills itself while it simulates, and in the middle of that enriches."""
     spark = spark_session(cluster.master, SETTINGS)
-    enrich(place / "killed", spark, lambda _: None)
 
     def end(_part: Part, done: int, _of: int) -> None:
         if done > KEPT:
-            os.kill(os.getpid(), signal.SIGKILL)
+            enrich(place / "killed", spark, enriched.kill_at("recorded", 3))
 
     sweep(place, spark, end)
 
 
-def third(place: Path, cluster: Cluster) -> None:
-    """All four, with a worker killed in the middle of each."""
+def second(place: Path, cluster: Cluster) -> None:
+    """Ends both, then all four, with a worker killed in the middle of each."""
     spark = spark_session(cluster.master, SETTINGS)
+    enrich(place / "killed", spark, lambda _: None)
     before = {part: part.stat().st_mtime_ns for part in place.glob("run/parts/*.arrow")}
     assert len(before) >= KEPT
 
@@ -229,4 +223,4 @@ def enrich(place: Path, spark: SparkSession, reached: Callable[[str], None]) -> 
 
 if __name__ == "__main__":
     life, here, master, processes = sys.argv[1:]
-    {"first": first, "second": second, "third": third}[life](Path(here), Cluster(Path(processes), master))
+    {"first": first, "second": second}[life](Path(here), Cluster(Path(processes), master))
