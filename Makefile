@@ -12,7 +12,7 @@ TOGETHER = -n $(PROCESSES) --no-loadscope-reorder
 run: .venv/ready            ## the main job: policies side by side under one budget; then, in a terminal, live on a page until Ctrl-C
 	@$(BIN)/freshkeeper demo --serve
 
-test: .venv/ready java chromium databases peers  ## everything that is tested
+test: .venv/spark.jsa chromium databases peers  ## everything that is tested
 	$(BIN)/python -m pytest $(TOGETHER) $(ARGS)
 
 test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, kills, commands in processes of their own, browser or notebooks
@@ -45,6 +45,9 @@ notebooks: .venv/ready java  ## run the notebooks and keep their outputs
 		{ echo "constraints.txt does not fit $(PYTHON) on this system: make lock writes it anew"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+.venv/spark.jsa: .venv/ready | java  # Spark's classes as Java maps them: tests that start Spark do so in half the time
+	@command -v java >/dev/null && echo "Archiving Spark's classes (half a minute, once) ..." && $(BIN)/python tests/support/quick_java.py || true
 
 java:                       ## Java 17 for Spark, installed where that is possible
 	@command -v java >/dev/null || scripts/install-java || true

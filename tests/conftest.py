@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from quick_java import QUICK
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -20,7 +21,7 @@ settings.load_profile("busy")
 SMALL = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
-    "spark.driver.extraJavaOptions": f"{SETTINGS['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": f"{SETTINGS['spark.driver.extraJavaOptions']} {QUICK}",
 }
 """For tables of some hundred rows: nothing to split, and nothing worth the time of the optimising compiler."""
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
+from quick_java import QUICK
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
@@ -47,7 +48,7 @@ Reached: TypeAlias = Callable[[str], None]
 FILES, SECONDS = 12, 36
 TOPICS, USERS = 8, 20
 SETTINGS = {
-    "spark.driver.extraJavaOptions": f"{USUAL['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": f"{USUAL['spark.driver.extraJavaOptions']} {QUICK}",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",

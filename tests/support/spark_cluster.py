@@ -24,6 +24,7 @@ import enriched
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
+from quick_java import QUICK
 
 from freshkeeper.maintenance.pipeline.analysis import analyse, judging
 from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
@@ -42,7 +43,7 @@ HOST = "127.0.0.1"
 START, PATIENCE = Path(pyspark.__file__).parent / "bin" / "spark-class", 60
 SETTINGS = enriched.SETTINGS | {
     "spark.driver.host": HOST, "spark.driver.bindAddress": HOST, "spark.driver.memory": "512m",
-    "spark.executor.memory": "480m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.memory": "480m", "spark.executor.extraJavaOptions": QUICK,
     "spark.sql.shuffle.partitions": "2", "spark.task.maxFailures": "8", "spark.ui.liveUpdate.period": "0",
 }  # fmt: skip
 EXPERIMENT = {
@@ -101,7 +102,7 @@ class Cluster:
 
     def _run(self, name: str, *words: str) -> int:
         kind = name.partition(".")[0]
-        more = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
+        more = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": QUICK}
         with (self.place / f"{kind}.log").open("ab") as log:
             command = [str(START), f"org.apache.spark.deploy.{name}", *words]
             process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | more, start_new_session=True)
