@@ -59,28 +59,7 @@ class ServiceAnswers(DataSource):
     def streamReader(self, schema: StructType) -> "Reader":  # noqa: N802
         """What is there, and what comes."""
         del schema
-        return Reader(Asked(self.options["path"].rstrip("/"), self.options["query"], self.options.get("token", "")))
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One query of one service."""
-
-    address: str
-    query: str
-    token: str
-
-    def open(self, rest: str = "") -> "HTTPResponse":
-        """Ask it; a service that is away or refuses is one line."""
-        url = f"{self.address}/queries/{quote(self.query, safe='')}{rest}"
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        try:
-            answer: HTTPResponse = urlopen(Request(url, headers=headers), timeout=PATIENCE_S)
-        except HTTPError as error:
-            raise InputError(f"{url} answered {error.code}: {error.read().decode(errors='replace')[:300]}") from None
-        except OSError as error:
-            raise InputError(f"{url} cannot be read: {error}") from None
-        return answer
+        return Reader(self.options["path"].rstrip("/"), self.options["query"], self.options.get("token", ""))
 
 
 @dataclass(frozen=True)
@@ -94,8 +73,8 @@ class Evaluations(InputPartition):
 class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads on where it stopped."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, address: str, query: str, token: str) -> None:
+        self._address, self._query, self._token = address, query, token
         self._until: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
@@ -126,21 +105,31 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for line in self._lines(partition.after - known, partition.until):
             at = line["t"]
             if known and at > partition.after:
-                raise InputError(
-                    f"the answers of {self._asked.query} after {partition.after} ms are gone: next is {at}"
-                )
+                raise InputError(f"the answers of {self._query} after {partition.after} ms are gone: next is {at}")
             if not known:
                 yield _rows(at, line["answers"])
             known = False
 
+    def _open(self, rest: str = "") -> "HTTPResponse":
+        """A service that is away or refuses is one line."""
+        url = f"{self._address}/queries/{quote(self._query, safe='')}{rest}"
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        try:
+            answer: HTTPResponse = urlopen(Request(url, headers=headers), timeout=PATIENCE_S)
+        except HTTPError as error:
+            raise InputError(f"{url} answered {error.code}: {error.read().decode(errors='replace')[:300]}") from None
+        except OSError as error:
+            raise InputError(f"{url} cannot be read: {error}") from None
+        return answer
+
     def _answered(self, start: Offset) -> Offset:
-        with self._asked.open() as answer:
+        with self._open() as answer:
             found = json.load(answer)["answered"]
         return start if found is None else {"t": found}
 
     def _lines(self, after: int, until: int) -> Iterator[dict[str, Any]]:
         """The line of every evaluation up to the last that is wanted, which is there."""
-        with self._asked.open(f"/answers?after={after}") as answer:
+        with self._open(f"/answers?after={after}") as answer:
             try:
                 for text in filter(bytes.strip, answer):
                     line = json.loads(text)
@@ -148,8 +137,8 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     if line["t"] >= until:
                         return
             except (OSError, HTTPException) as error:
-                raise InputError(f"{self._asked.address} broke off: {error}") from None
-        raise InputError(f"{self._asked.address} ended before {self._asked.query} came to {until} ms")
+                raise InputError(f"{self._address} broke off: {error}") from None
+        raise InputError(f"{self._address} ended before {self._query} came to {until} ms")
 
 
 def _rows(at: int, answers: Sequence[object]) -> pa.RecordBatch:

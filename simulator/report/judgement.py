@@ -51,9 +51,9 @@ def judgement(run: Path, target: float | None = None) -> Judgement:
     if find_spec("duckdb") is None:
         return Judgement(notes=["Answers were not judged one by one: pip install 'freshkeeper[analysis]'."])
     from freshkeeper.maintenance.pipeline.analysis import analyse, chosen, headline_alone
-    from freshkeeper.maintenance.pipeline.analysis.engine_choice import answers
+    from freshkeeper.maintenance.pipeline.analysis.engine_choice import rows_of
 
-    rows = answers(run)
+    rows = rows_of(run, "answers")
     if rows > LARGE:
         return Judgement(notes=[f"{rows:,} answers were not judged one by one: freshkeeper analyse {run} does that."])
     target = target or USUAL_TARGET

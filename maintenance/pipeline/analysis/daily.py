@@ -7,19 +7,20 @@ is analysed as a journal of its own: its parts are linked where they are the day
 import json
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
-from pyarrow import parquet
 
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal.journal import SCHEMAS, files
 from freshkeeper.maintenance.journal.run_json import FILE
 from freshkeeper.maintenance.pipeline.analysis.analysis import analyse
 from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+from freshkeeper.maintenance.pipeline.analysis.engine_choice import rows_of
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
 from freshkeeper.policies.errors import ConfigError
 
@@ -67,7 +68,6 @@ class Day:
 
     def cut(self, own: Path) -> bool:
         """Make a journal of this day alone; tells whether it has any evaluation."""
-        evaluations = 0
         for number, part in enumerate(self.parts):
             to = own / f"{part.table}.parquet" / f"part-{number:010}.parquet"
             to.parent.mkdir(parents=True, exist_ok=True)
@@ -77,9 +77,7 @@ class Day:
                 first = "" if part.table == "changes" else f"t_ms >= {self.number * DAY_MS} AND "
                 rows = duckdb.read_parquet(str(part.file)).filter(f"{first}t_ms < {(self.number + 1) * DAY_MS}")
                 rows.write_parquet(str(to), compression="zstd")
-            if part.table == "evaluations":
-                evaluations += parquet.ParquetFile(to).metadata.num_rows
-        return evaluations > 0
+        return rows_of(own, "evaluations") > 0
 
 
 def analyse_daily(
@@ -108,27 +106,27 @@ def _days(run: Path) -> list[Day]:
     spans = [range(part.least // DAY_MS, part.most // DAY_MS + 1) for part in parts if part.table == "evaluations"]
     if not spans:
         raise AnalysisError(f"{run} cannot be analysed day by day: its evaluations.parquet has no times")
-    numbers = sorted({number for span in spans for number in span})
-    return [Day(number, [part for part in parts if part.has(number)]) for number in numbers]
+    return [
+        Day(day, [part for part in parts if part.has(day)]) for day in sorted({day for span in spans for day in span})
+    ]
 
 
 def _parts(run: Path, name: str) -> Iterable[Part]:
     """What the ends of the files say; what is no Parquet, or tells no times, is left to the analysis of the whole."""
     for file in files(run / f"{name}.parquet"):
-        try:
+        with suppress(duckdb.Error):
             ((least, most),) = duckdb.execute(ENDS, [str(file)]).fetchall()
-        except duckdb.Error:
-            continue
-        if least is not None and most is not None:
-            yield Part(name, file, least, most)
+            if least is not None and most is not None:
+                yield Part(name, file, least, most)
 
 
 def _analysed(
     engine: Callable[[], DuckDB], run: Path, day: Day, place: Path, target: float, top: int
 ) -> dict[str, Any] | None:
     """The digest of one day, its tables put where they belong; None for a day between others that has nothing."""
-    own, told = place / f".{day.date}", place / f".{day.date}.told"
-    shutil.rmtree(own, ignore_errors=True)
+    made = place / f".{day.date}"
+    own, told = made / "journal", made / "told"
+    shutil.rmtree(made, ignore_errors=True)
     try:
         if not day.cut(own):
             return None
@@ -142,5 +140,4 @@ def _analysed(
             table.rename(to)
         return digest | {"run": str(run)}
     finally:
-        shutil.rmtree(own, ignore_errors=True)
-        shutil.rmtree(told, ignore_errors=True)
+        shutil.rmtree(made, ignore_errors=True)

@@ -1,6 +1,7 @@
 """Where an analysis is done: in this process where data are small or there is no Java, else on Spark."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def _fitting(run: str, master: str, settings: Mapping[str, str]) -> tuple[str, s
     if master != LOCAL or settings:
         return "spark", "as --master or --set is given"
     spark = find_spec("pyspark") is not None and (java_version() or 0) >= LEAST_JAVA
-    rows = answers(Path(run))
+    rows = rows_of(Path(run), "answers")
     if rows <= SMALL:
         return "duckdb", f"as {rows:,} answers are few enough for one machine"
     if not spark:
@@ -50,12 +51,10 @@ def _fitting(run: str, master: str, settings: Mapping[str, str]) -> tuple[str, s
     return "spark", f"as {rows:,} answers are many for one machine"
 
 
-def answers(run: Path) -> int:
-    """How many answers a run has, as the ends of its files say; what is no Parquet has none."""
+def rows_of(run: Path, table: str) -> int:
+    """How many rows a table of a run has, as the ends of its files say; what is no Parquet has none."""
     found = 0
-    for file in files(run / "answers.parquet"):
-        try:
+    for file in files(run / f"{table}.parquet"):
+        with suppress(ArrowInvalid, OSError):
             found += parquet.ParquetFile(file).metadata.num_rows
-        except (ArrowInvalid, OSError):
-            continue
     return found

@@ -5,7 +5,6 @@ What is missing (a table, a column of an older schema) becomes a note, a sentenc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -53,9 +52,6 @@ class AnalysisError(InputError):
     """A run that cannot be analysed at all."""
 
 
-Settings = Mapping[str, Setting]
-
-
 @dataclass(frozen=True)
 class Tables:
     """Which tables there are; all but the answers have every column and `moment`, and are empty where they are not."""
@@ -67,7 +63,7 @@ class Tables:
     """The columns that they have."""
     unnamed: frozenset[str] = frozenset()
     """What of setting and seed changes do not name."""
-    settings: Settings = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -100,17 +96,22 @@ def read(engine: DuckDB, database: Database, run: str) -> Tables:
     raw = {name: columns for name, columns in every.items() if columns}
     if not {"evaluations", "answers"} & raw.keys():
         raise AnalysisError(f"{run} cannot be analysed: it has neither evaluations.parquet nor answers.parquet")
-    for name, columns in raw.items():
-        notes.extend(_gaps(name, columns))
+    every_column = [(name, part.name) for name in raw for part in journal.SCHEMAS[name]]
+    notes += [f"The {MEANINGS[of]}." for of in every_column if of[1] not in raw[of[0]] and of in MEANINGS]
     key = _moment(raw, notes)
-    settings = _settings(engine.near(f"{place}/{FILE}"))
-    there = set(raw)
+    try:
+        settings = About.model_validate_json(engine.near(f"{place}/{FILE}").read_text("utf-8")).settings
+    except (OSError, ValueError):
+        settings = {}
     for name in ("evaluations", "refreshes", "audits"):
         database.view(name, f"SELECT *, {key} AS moment FROM ({fitted(name, every[name])}) AS fitted")
-    lacking = frozenset(name for name in ("setting", "seed") if name not in raw.get("changes", ()))
-    if "changes" in raw and not _own_changes(database, raw["changes"], settings, notes):
-        there.discard("changes")
-    return Tables(frozenset(there), key, raw.get("answers", ()), lacking, settings, notes)
+    lacking = frozenset(name for name in ("setting", "seed") if name not in every["changes"])
+    varied = {key for setting in settings.values() for key in setting.varied}
+    if "setting" in lacking and "changes" in raw and not varied <= {"budget", "bank", "knowledge", "case"}:
+        notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes']}.")
+        del raw["changes"]
+    database.view("own_changes", fitted("changes", raw.get("changes", ())))
+    return Tables(frozenset(raw), key, every["answers"], lacking, settings, notes)
 
 
 def _columns(engine: DuckDB, database: Database, run: str, name: str, notes: list[str]) -> list[str]:
@@ -128,11 +129,6 @@ def _columns(engine: DuckDB, database: Database, run: str, name: str, notes: lis
     hint = " (simulate with --answers to have it)" if (name, why) == ("answers", "is not there") else ""
     notes.append(f"{name}.parquet {why}{hint}: {WITHOUT[name]}.")
     return []
-
-
-def _gaps(name: str, columns: list[str]) -> list[str]:
-    lacking = [part.name for part in journal.SCHEMAS[name] if part.name not in columns]
-    return [f"The {MEANINGS[name, column]}." for column in lacking if (name, column) in MEANINGS]
 
 
 def fitted(name: str, columns: Sequence[str]) -> str:
@@ -156,31 +152,11 @@ def _moment(raw: Mapping[str, list[str]], notes: list[str]) -> str:
     return "t_ms"
 
 
-def _own_changes(database: Database, columns: list[str], settings: Settings, notes: list[str]) -> bool:
-    """Changes that name no setting or no seed are of every one alike, unless settings differ in the truth."""
-    varied = {key for setting in settings.values() for key in setting.varied}
-    if "setting" not in columns and not varied <= {"budget", "bank", "knowledge", "case"}:
-        notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes']}.")
-        return False
-    database.view("own_changes", fitted("changes", columns))
-    return True
-
-
 def changes(tables: Tables) -> str:
-    """Every change of every setting and seed; none where they tell no truth."""
-    if "changes" not in tables.there:
-        return fitted("changes", ())
-    if not tables.unnamed:
+    """Every change of every setting and seed, as those that name none are of every one; none without a truth."""
+    if "changes" not in tables.there or not tables.unnamed:
         return "SELECT * FROM own_changes"
     names = sorted(tables.unnamed)
     whose = [f"{'every' if name in names else 'own'}.{name}" for name in ("setting", "seed")]
     every = f"(SELECT DISTINCT {', '.join(names)} FROM evaluations) AS every"
     return f"SELECT {', '.join(whose)}, own.sr, own.t_ms FROM own_changes AS own CROSS JOIN {every}"
-
-
-def _settings(file: Path) -> Settings:
-    """What run.json says of every setting; nothing where it does not."""
-    try:
-        return About.model_validate_json(file.read_text("utf-8")).settings
-    except (OSError, ValueError):
-        return {}

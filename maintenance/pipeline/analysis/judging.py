@@ -55,12 +55,10 @@ WITH_CASES = """
     FROM ({fitted}) AS own LEFT JOIN cases USING (setting, policy)"""
 """Answers of an older schema are of the case of their evaluations."""
 COPIES = f"""
-    WITH used AS (
-        SELECT DISTINCT setting, seed, sr, refreshed_ms FROM slice
-    )
     SELECT used.*,
         CASE WHEN refreshed_ms = {UNKNOWN} THEN {UNKNOWN} ELSE coalesce(changes.t_ms, {NEVER_STALE}) END AS stale_from
-    FROM used ASOF LEFT JOIN changes ON {{same}} AND used.refreshed_ms < changes.t_ms"""
+    FROM (SELECT DISTINCT setting, seed, sr, refreshed_ms FROM slice) AS used
+    ASOF LEFT JOIN changes ON {{same}} AND used.refreshed_ms < changes.t_ms"""
 """Each with its end: the first change after it was fetched; one at that very instant is not after it."""
 TRUTHS = """
     WITH judged AS (SELECT slice.*, t_ms < stale_from AS fresh
