@@ -10,7 +10,7 @@ were one; their times are brought to the clock of the first one.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyoxigraph import NamedNode, Quad, QuerySolutions, Store
+from pyoxigraph import NamedNode, Quad, Store
 
 from freshkeeper.maintenance.budget.ledger import Ledger
 from freshkeeper.maintenance.fragments.annotated_patterns import Parts, asked, open_in, predicates_in
@@ -183,9 +183,7 @@ def _moved(held: Held, shift: int) -> Held:
 def _rows(query: str, quads: Iterable[Quad]) -> list[Bound]:
     store = Store()
     store.extend(quads)
-    found = store.query(sound(query))
-    assert isinstance(found, QuerySolutions)
-    return bounded(found)
+    return bounded(lambda: store.query(sound(query)))
 
 
 def _interval(held: Iterable[Held], at: int) -> tuple[int, int]:

@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pyoxigraph import QuerySolutions
-
 from freshkeeper.maintenance.fragments.fragment_page import ACCEPT, Page, read_page
 from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
 from freshkeeper.maintenance.fragments.needed_fragments import needed
@@ -49,14 +47,13 @@ class FragmentsOverHttp:
         reader = self.reader(now, deadline)
         store = needed(request.query, reader)
         try:
-            found = store.query(sound(request.query))
+            rows = bounded(lambda: store.query(sound(request.query)), self.pool.max_bytes)
         except (SyntaxError, OSError, RuntimeError) as error:
             raise FetchError(f"refused: the query cannot be asked of fragments: {error}", refused=True) from None
-        assert isinstance(found, QuerySolutions)
         expires = [told.expires for told in reader.told] if self.dated else []
         modified = [told.modified for told in reader.told] if self.dated and len(request.keys) == 1 else []
         return Reply(
-            bounded(found, self.pool.max_bytes),
+            rows,
             modified=max(modified) if modified and UNKNOWN not in modified else UNKNOWN,
             expires=min(expires) if expires and UNKNOWN not in expires else UNKNOWN,
         )

@@ -21,6 +21,7 @@ from pyoxigraph import (
     Triple,
 )
 
+from freshkeeper.maintenance.rdf.unread_results import Unread, read_here
 from freshkeeper.maintenance.rsp.evaluation_limits import Limits
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
@@ -37,20 +38,21 @@ CHURN = 50_000
 class LazyRows(Sequence[Row]):
     """The rows of a pyoxigraph result, made into terms when somebody looks; until then they can be had as JSON."""
 
-    solutions: QuerySolutions | None
+    unread: Unread | None
     _rows: list[Row] = field(default_factory=list)
 
     def json(self) -> bytes | None:
         """The whole result as SPARQL-JSON, once, instead of the rows."""
-        if self.solutions is None:
+        if self.unread is None:
             return None
-        solutions, self.solutions = self.solutions, None
-        return solutions.serialize(format=QueryResultsFormat.JSON)
+        unread, self.unread = self.unread, None
+        return unread.take().serialize(format=QueryResultsFormat.JSON)
 
     def _read(self) -> list[Row]:
-        if self.solutions is not None:
-            solutions, self.solutions = self.solutions, None
-            self._rows = [tuple(row) for row in solutions]
+        if self.unread is not None:
+            unread, self.unread = self.unread, None
+            with read_here():
+                self._rows = list(map(tuple, unread.take()))
         return self._rows
 
     def __len__(self) -> int:
@@ -123,12 +125,16 @@ class Snapshot:
     def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
         """Evaluate the whole query on the dataset as it is now."""
         custom = {NamedNode(name): function for name, function in functions.items()}
+        with read_here():
+            return self._found(sparql, custom)
+
+    def _found(self, sparql: str, custom: dict[NamedNode, Function]) -> Found:
         found = self.limits.in_time(lambda: self.store.query(sparql, named_graphs=self.named, custom_functions=custom))
         if isinstance(found, QuerySolutions):
             names = tuple(variable.value for variable in found.variables)
             if self.limits.rows is not None:
                 return Table(names, self.limits.counted(map(tuple, found)))
-            rows = LazyRows(found)
+            rows = LazyRows(Unread.of(found))
             ours = OWN.search(sparql)  # what our functions say is of this instant
             return Table(names, list(rows) if ours else rows)
         if isinstance(found, QueryBoolean):

@@ -4,10 +4,12 @@ All grow with the source's `max_size`: an answer of small values takes many time
 """
 
 import math
+from collections.abc import Callable
 
 from pyoxigraph import QuerySolutions
 
 from freshkeeper.maintenance.rdf.nesting import DEEPEST, depth_of, items_of, marks_of
+from freshkeeper.maintenance.rdf.unread_results import read_here
 from freshkeeper.maintenance.service.fetch_errors import FetchError
 from freshkeeper.maintenance.service.transport import Bound
 
@@ -36,8 +38,15 @@ def check_values(text: bytes) -> None:
         raise FetchError(f"too large: a value of the answer is longer than {LONGEST / 1_000_000:.0f} MB", refused=True)
 
 
-def bounded(found: QuerySolutions, max_bytes: float = math.inf) -> list[Bound]:
-    """The solutions; FetchError where they are more than `max_bytes` allow."""
+def bounded(ask: Callable[[], object], max_bytes: float = math.inf) -> list[Bound]:
+    """The solutions that `ask` gives; FetchError where they are more than `max_bytes` allow."""
+    with read_here():
+        return _read(ask(), max_bytes)
+
+
+def _read(found: object, max_bytes: float) -> list[Bound]:
+    if not isinstance(found, QuerySolutions):
+        raise FetchError("malformed: the source answered yes or no where solutions were asked for")
     names = [variable.value for variable in found.variables]
     most = max_bytes // BYTES_PER_CELL // max(1, len(names))
     rows: list[Bound] = []

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from pyoxigraph import DefaultGraph, Quad, QuerySolutions, RdfFormat, Store, parse
+from pyoxigraph import DefaultGraph, Quad, RdfFormat, Store, parse
 
 from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.maintenance.fragments.needed_fragments import patterns_in
@@ -72,12 +72,9 @@ class EmbeddedSource:
             self.requests += 1
             self._catch_up(now)
         try:
-            found = self.store.query(sound(query))
+            return bounded(lambda: self.store.query(sound(query)))
         except (SyntaxError, OSError, RuntimeError) as error:
             raise EndpointError(f"refused: the query cannot be asked: {error}") from None
-        if not isinstance(found, QuerySolutions):
-            raise EndpointError("the source gave no solutions")
-        return bounded(found)
 
     def _catch_up(self, now: int) -> None:
         while self._next < len(self.changes) and self.changes[self._next][0] <= now:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pyoxigraph import NamedNode, Quad, QuerySolutions, Store
+from pyoxigraph import NamedNode, Quad, Store
 
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.service.bounds import bounded
@@ -112,11 +112,9 @@ class _Reading:
     def ask(self, query: str) -> list[Bound]:
         """The solutions of a query over the documents."""
         try:
-            found = self.store.query(sound(query))
+            return bounded(lambda: self.store.query(sound(query)), self.source.pool.max_bytes)
         except (SyntaxError, OSError) as error:
             raise FetchError(f"malformed: the pattern cannot be asked of documents: {error}") from None
-        assert isinstance(found, QuerySolutions)
-        return bounded(found, self.source.pool.max_bytes)
 
 
 def _triples(resource: Resource, subject: NamedNode, document: object) -> list[Quad]:

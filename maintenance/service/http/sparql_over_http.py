@@ -10,7 +10,7 @@ from enum import StrEnum
 from importlib.metadata import version
 from urllib.request import Request as HttpRequest
 
-from pyoxigraph import QueryResultsFormat, QuerySolutions, parse_query_results
+from pyoxigraph import QueryResultsFormat, parse_query_results
 from SPARQLWrapper import GET, JSON, POST, SELECT, SPARQLWrapper
 
 from freshkeeper.maintenance.service.bounds import bounded, check_json, check_values
@@ -97,10 +97,7 @@ def rows_of(answer: Answer, max_bytes: int = 32 * MEGABYTE) -> list[Bound]:
     check_json(answer.body, max_bytes)
     check_values(answer.body)
     try:
-        found = parse_query_results(answer.body, format=QueryResultsFormat.JSON)
-        if not isinstance(found, QuerySolutions):
-            raise FetchError("malformed: the source answered yes or no where solutions were asked for")
-        return bounded(found, max_bytes)
+        return bounded(lambda: parse_query_results(answer.body, format=QueryResultsFormat.JSON), max_bytes)
     except SyntaxError as error:
         said = " ".join(str(error.msg).split())
         raise FetchError(f"malformed: the answer is no SPARQL result: {said}", again=True, keys=True) from None

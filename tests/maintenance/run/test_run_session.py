@@ -20,6 +20,7 @@ from terms import solutions
 from freshkeeper.maintenance.query.model import Form, Operator
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
+from freshkeeper.maintenance.rdf.unread_results import Unread
 from freshkeeper.maintenance.rsp.evaluator import LazyRows
 from freshkeeper.maintenance.rsp.output import NdJson, writer
 from freshkeeper.maintenance.rsp.r2s import Freshness, Result
@@ -265,7 +266,7 @@ def test_solutions_spliced_from_the_library_are_those_written_one_by_one(
         result = Result(1, Form.SELECT, Operator.RSTREAM, ("a", "b"), answers)
         return [json.loads(line) for line in NdJson().lines(result)]
 
-    assert lines(LazyRows(solutions(ox.Store().query(query)))) == lines(
+    assert lines(LazyRows(Unread.of(solutions(ox.Store().query(query))))) == lines(
         [tuple(row) for row in solutions(ox.Store().query(query))]
     )
 
