@@ -1,12 +1,14 @@
 """Our code for Spark's executors, as a zip: they need it wherever they run Python of ours (a wheel does not work)."""
 
 import atexit
+import gc
 import hashlib
 import os
 import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +42,16 @@ def packed(names: Iterable[str], place: Path) -> Path:
             for name, text in files.items():
                 archive.writestr(zipfile.ZipInfo(name, ALWAYS_THE_SAME), text)
     return found
+
+
+@cache
+def settled() -> None:
+    """Once in a worker: after each task Spark has all that is in memory looked at for garbage, for a tenth of a second.
+
+    What the first task has brought, modules and compiled code for the most part, is left out from now on.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def _sources(name: str) -> Iterator[tuple[str, bytes]]:

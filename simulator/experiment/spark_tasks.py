@@ -6,14 +6,13 @@ at a time, and what a kill leaves is what it leaves without Spark. Recorded trac
 disks that executors may not share. The tables are those of a local run, row for row.
 """
 
-import gc
 import re
 import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -21,7 +20,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from freshkeeper.maintenance.pipeline.ship import ship
+from freshkeeper.maintenance.pipeline.ship import settled, ship
 from freshkeeper.maintenance.pipeline.spark_session import first_words
 from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.simulator.experiment.run_parts import Job, Made, Part, content, made, write_parts
@@ -122,15 +121,5 @@ def _answer(
             break  # this one comes again as the first of a task, and is told then
         if time.monotonic() > began + seconds:
             break
-    _settled()
+    settled()
     return content(found), time.monotonic() - began
-
-
-@cache
-def _settled() -> None:
-    """Once in a worker: after each task Spark has all that is in memory looked at for garbage, for a tenth of a second.
-
-    What the first task has brought, modules and compiled code for the most part, is left out from now on.
-    """
-    gc.collect()
-    gc.freeze()

@@ -8,6 +8,7 @@ from pathlib import Path
 from freshkeeper.maintenance.pipeline.enrichment.one_price import Worth
 from freshkeeper.maintenance.pipeline.enrichment.scored_parts import Best
 from freshkeeper.maintenance.pipeline.enrichment.shard import Asked, Came, Plan, Shard
+from freshkeeper.maintenance.pipeline.ship import settled
 from freshkeeper.policies.arrays import Floats
 
 _held: dict[tuple[Path, int], Shard] = {}
@@ -34,6 +35,7 @@ class ShardJob:
             if k < self.k and not shard.whole:
                 shard.take(self.came(k))
         _held[self.plan.place, number] = shard
+        settled()
         return shard
 
     def asked(self, k: int) -> Asked:
