@@ -33,13 +33,14 @@ from freshkeeper.commands import (
     trace,
 )
 from freshkeeper.commands.experiments import experiment_options
+from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.model_options import with_options
 from freshkeeper.commands.screen import complain
 from freshkeeper.commands.standard_streams import prepare
 from freshkeeper.policies.errors import FreshkeeperError, MissingExtraError, ReaderGoneError, extra_for
 
-STOPPED = 130
-"""The exit code after Ctrl-C, of which typer says nothing."""
+STOPPED, STOPPED_TEXT = 130, "stopped; what is finished is kept"
+"""The exit code after Ctrl-C, of which typer says nothing, and what is said of it."""
 
 
 MADE: dict[str, tuple[Callable[..., None], Callable[[], Iterator[Parameter]]]] = {
@@ -158,7 +159,8 @@ def main() -> None:
     try:
         prepare()
         try:
-            app()
+            with interruptible():
+                app()
         finally:
             sys.stdout.flush()
     except ReaderGoneError as gone:
@@ -169,9 +171,12 @@ def main() -> None:
     except ModuleNotFoundError as error:
         complain(_needed(error))
         sys.exit(MissingExtraError.exit_code)
+    except KeyboardInterrupt:
+        complain(STOPPED_TEXT)
+        sys.exit(STOPPED)
     except SystemExit as end:
         if end.code == STOPPED:
-            complain("stopped; what is finished is kept")
+            complain(STOPPED_TEXT)
         raise
 
 

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from freshkeeper.commands.experiments import free, processes
+from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.model_options import options_of, said
 from freshkeeper.commands.options import changed
 from freshkeeper.commands.screen import Bar, print_json, say, show, table
@@ -79,7 +80,7 @@ def budget(
         say(note)
     tried = _Tried(question)
     try:
-        with tried.bar.running():
+        with interruptible(), tried.bar.running():
             result = answer(question, jobs or _processes(question), tried.add, found.notes)
     except KeyboardInterrupt:
         raise StoppedError("stopped; nothing was written") from None

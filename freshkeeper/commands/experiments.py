@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.model_options import options_of
 from freshkeeper.commands.screen import Bar, number, print_json, say, show, table
 from freshkeeper.policies.errors import ConfigError, StoppedError
@@ -68,7 +69,7 @@ def carry_out(experiment: "Experiment", out: Path, chosen: Chosen, notes: Sequen
     tasks = len(settings) * len(experiment.seed_list)
     jobs = chosen.jobs or processes(experiment, tasks, tasks * len(experiment.policies))
     try:
-        with live.bar.running():
+        with interruptible(), live.bar.running():
             rows = simulate(
                 experiment, out, _command(), jobs, chosen.resume, live.update, performed,
                 SoFar(write_report) if chosen.report else SoFar(),
