@@ -21,6 +21,7 @@ from freshkeeper.maintenance.serve.reloading import Reloading
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
 from freshkeeper.maintenance.serve.server import opened, serve
+from freshkeeper.maintenance.serve.warm_up import warm_up
 from freshkeeper.policies.errors import ConfigError
 
 Reloaded: TypeAlias = tuple[Callable[[], tuple[str, dict[str, str]]], Door]
@@ -250,6 +251,7 @@ def test_it_speaks_tls(place: Path, pair: tuple[Path, Path]) -> None:
     told: list[str] = []
     config = read_config(place, {"certificate": str(certificate), "key": str(key)})
     servers: list[Callable[[], None]] = []
+    warm_up()  # it collects garbage: what SPARQL gave other tests can be let go by the thread that asked alone
     thread = threading.Thread(target=stoppable, args=(config, told, servers))
     thread.start()
     try:
