@@ -71,7 +71,7 @@ IDS = [f"{style.speaking}-{style.timing}" for style in STYLES]
 
 
 @pytest.mark.parametrize("style", STYLES, ids=IDS)
-@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize("history", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_query_has_the_rows_of_what_holds_in_every_style(style: Style, history: bool) -> None:
     if history and style.timing is Timing.EXPIRATION:
         pytest.skip("an expiration has no history")
@@ -170,6 +170,7 @@ def test_an_open_query_is_asked_again_when_what_it_found_expires() -> None:
     assert seen[2] - (START + 3 * LASTS) < 200, "and the next"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "style", [Style(Speaking.GRAPH, Timing.FLAT), Style(Speaking.SINGLETON, Timing.INTERVAL)], ids=str
 )

@@ -274,6 +274,7 @@ def grains(state: Path) -> int:
     return sum(count for _, count in json.loads(found[0])["limits"]["40/day"]) if found else 0
 
 
+@pytest.mark.slow
 def test_report_check_and_compare_read_a_journal_in_parts(world: RunFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_journal, "PART_ROWS", 50)
     for name, budget in (("one", 3), ("other", 6)):

@@ -83,6 +83,7 @@ def test_the_same_seed_gives_the_same_tables_whatever_the_number_of_processes(tm
     assert not (tmp_path / "two" / "parts").exists()
 
 
+@pytest.mark.slow
 def test_while_it_goes_on_tables_and_page_are_of_what_is_finished_and_say_so(tmp_path: Path) -> None:
     told = []
 

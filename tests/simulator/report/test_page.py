@@ -141,7 +141,10 @@ def test_whatever_is_missing_the_rest_is_shown(make_run: Make) -> None:
     assert words.count("recorded") >= 4
 
 
-@pytest.mark.parametrize("broken", ["summary.csv", "refreshes.parquet", "answers.parquet", "changes.parquet"])
+BROKEN = ("refreshes.parquet", "answers.parquet", "changes.parquet")
+
+
+@pytest.mark.parametrize("broken", ["summary.csv", *(pytest.param(name, marks=pytest.mark.slow) for name in BROKEN)])
 def test_a_broken_table_is_a_note(make_run: Make, broken: str) -> None:
     path = make_run({"ibm": [0.4]})
     (path / broken).write_bytes(b"\xff\xfe not this")
