@@ -1,5 +1,6 @@
 """One Spark session for all tests that need one, as starting Java takes seconds; and what counts as slow."""
 
+import gc
 import signal
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         slow = {_process_of(item.nodeid) for item in items if item.get_closest_marker("slow")}
         items.sort(key=lambda item: _turn(_process_of(item.nodeid), slow))
+
+
+def pytest_collection_finish() -> None:
+    """What all tests have imported, a million objects, is not looked at again by every collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def _turn(process: str, slow: set[str]) -> int:
