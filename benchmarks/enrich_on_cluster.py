@@ -73,7 +73,9 @@ def world(edges: int, place: Path) -> Warm:
     return Warm(pa.table(pairs), pa.table({"sr": np.arange(entries), "value": np.zeros(entries, np.int64)}), 0)
 
 
-def measured(spark: SparkSession, edges: int, place: Path, policy: str, expect: bool) -> dict[str, float]:
+def measured(
+    spark: SparkSession, edges: int, place: Path, policy: str, expect: bool, candidates: int
+) -> dict[str, float]:
     """Of one size."""
     warm, watch = world(edges, place), Stopwatch()
     events = spark.readStream.schema("t_ms BIGINT, sn BIGINT").option("maxFilesPerTrigger", 1)
@@ -81,7 +83,7 @@ def measured(spark: SparkSession, edges: int, place: Path, policy: str, expect: 
         events.parquet(str(place / "events")), on="sn", at="t_ms", source=Source(), budget=GAMMA,
         policy=make(policy, {} if expect else {"expect": False, "windows": 1}), window=WINDOW * 1000, step=1000,
         warm=warm, state=place / "state", sink=place / "answers", value="bigint",
-        graph=OnCluster(str(place / "shared")), reached=watch,
+        graph=OnCluster(str(place / "shared"), candidates=candidates), reached=watch,
     )  # fmt: skip
     del warm
     writer.trigger(availableNow=True).start().awaitTermination()
@@ -100,13 +102,13 @@ def measured(spark: SparkSession, edges: int, place: Path, policy: str, expect: 
     }
 
 
-def report(edges: int, policy: str, expect: bool, master: str) -> None:
+def report(edges: int, policy: str, expect: bool, master: str, candidates: int) -> None:
     """A tenth, and all."""
     place = Path(tempfile.mkdtemp(prefix="enrich-"))
     spark = spark_session(master, {"spark.driver.memory": "6g", "spark.sql.adaptive.enabled": "false"})
     sizes = [edges // 10, edges]
     try:
-        found = [measured(spark, size, place / str(size), policy, expect) for size in sizes]
+        found = [measured(spark, size, place / str(size), policy, expect, candidates) for size in sizes]
     finally:
         spark.stop()
         shutil.rmtree(place)
@@ -125,5 +127,6 @@ if __name__ == "__main__":
     parser.add_argument("--policy", default="gain")
     parser.add_argument("--expect", action="store_true", help="three windows ahead, with arrivals to come")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--candidates", type=int, default=100_000, help="1: with one price for all shards")
     asked = parser.parse_args()
-    report(asked.edges, asked.policy, asked.expect, asked.master)
+    report(asked.edges, asked.policy, asked.expect, asked.master, asked.candidates)
