@@ -30,7 +30,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from serving import POSTS, REACH, TOPICS, E, posts
 
-REQUESTS, FIRST = int(os.environ.get("FUZZ_REQUESTS", "400")), int(os.environ.get("FUZZ_FIRST", "0"))
+REQUESTS, FIRST = int(os.environ.get("FUZZ_REQUESTS", "300")), int(os.environ.get("FUZZ_FIRST", "0"))
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
 NAMES = {"name": ["topics", "reach", POSTS, f"{E}blog"], "address": [f"{E}blog/{E}jazz"], "table": ["evaluations"]}
 STREAMS = ("text/event-stream", "application/x-ndjson")

@@ -20,7 +20,7 @@ from shrinking import shrunk
 
 from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
 
-QUERIES = int(os.environ.get("FUZZ_QUERIES", "1500"))
+QUERIES = int(os.environ.get("FUZZ_QUERIES", "1000"))
 SEED = os.environ.get("FUZZ_SEED", "")
 FAILING = ("wrong", "crash")
 
