@@ -234,8 +234,9 @@ def check_all(
     """
     width = first[-1]
     quiet, ended = np.empty(2 * intervals.size * width), np.empty(2 * intervals.size * width)
-    reach, known = np.empty((*prior.shape, 4), np.int64), np.zeros(prior.shape, np.bool_)
-    foretold, simple, after = np.empty(rows.size), np.empty(rows.size), np.empty(shapes.max())
+    reach = np.empty((*prior.shape, 4), np.int64)
+    known, done = np.zeros(prior.shape, np.bool_), np.zeros(prior.shape, np.bool_)
+    foretold, simple, after = np.empty(rows.size), np.empty(rows.size), np.empty(intervals.size * width)
     old, new = np.empty(shapes.size), np.empty(shapes.size)
     for c in range(rows.size):
         row, held, chances, side = phases[rows[c]], mass[rows[c]], quiet, 0
@@ -243,32 +244,51 @@ def check_all(
             chances, side = ended, 2
         if c == 0 or tau[c] != tau[c - 1]:
             known[:] = False
-        old[:], new[:], greatest = 0.0, 0.0, 0.0
-        least = LOST * (prior * held).sum()
-        for t in range(intervals.size):
-            for s in range(shapes.size):
-                if prior[t, s] * held[t, s] < least:
-                    continue
-                k, at = shapes[s], t * width + first[s]
-                here, own = slice(2 * at, 2 * (at + k)), row[at : at + k]
-                if not known[t, s]:
-                    known[t, s] = True
-                    steps(k * tau[c] / intervals[t], k, quiet[here], ended[here], reach[t, s])
-                follow(own, k, chances[here], reach[t, s, side], reach[t, s, side + 1], after)
-                old[s] += prior[t, s] * held[t, s]
-                held[t, s] = 0.0
-                for j in range(k):
-                    own[j] = max(after[j], 0.0)
-                    held[t, s] += own[j]
-                new[s] += prior[t, s] * held[t, s]
-                greatest = max(greatest, held[t, s])
+        old[:], new[:], done[:], weight = 0.0, 0.0, False, (prior * held).sum()
+        for least in (LOST * weight, 0.0):
+            for t in range(intervals.size):
+                for s in range(shapes.size):
+                    if done[t, s] or prior[t, s] * held[t, s] < least:
+                        continue
+                    k, at = shapes[s], t * width + first[s]
+                    here = slice(2 * at, 2 * (at + k))
+                    if not known[t, s]:
+                        known[t, s] = True
+                        steps(k * tau[c] / intervals[t], k, quiet[here], ended[here], reach[t, s])
+                    low, high = reach[t, s, side], reach[t, s, side + 1]
+                    follow(row[at : at + k], k, chances[here], low, high, after[at : at + k])
+                    done[t, s] = True
+                    old[s] += prior[t, s] * held[t, s]
+                    new[s] += prior[t, s] * after[at : at + k].sum()
+            if new.sum() > SMALL * SMALL * weight:
+                break  # what is left out is still nothing beside these
         foretold[c] = new.sum() / old.sum() if old.sum() > 0 else 1.0
         simple[c] = new[0] / old[0] if old[0] > 0 else 1.0
-        if 0.0 < greatest < SMALL:
-            for i in range(row.size):
-                row[i] /= greatest
-            gather(row, held, shapes, first)
+        renew(row, held, after, done, shapes, first)
     return foretold, simple
+
+
+@njit(cache=True, nogil=True)
+def renew(
+    row: NDArray[np.float32], held: Floats, after: Floats, done: NDArray[np.bool_], shapes: Ints, first: Ints
+) -> None:
+    """The phases after a check, where it was followed; all are made greater where even the best has become small."""
+    best = 0.0
+    for t in range(held.shape[0]):
+        for s in range(shapes.size):
+            at = t * first[-1] + first[s]
+            best = max(best, after[at : at + shapes[s]].sum() if done[t, s] else held[t, s])
+    if best <= 0.0:
+        return  # nothing explains the check: it is left out
+    scale = 1.0 / best if best < SMALL else 1.0
+    for t in range(held.shape[0]):
+        for s in range(shapes.size):
+            at = t * first[-1] + first[s]
+            if done[t, s] or scale != 1.0:
+                held[t, s] = 0.0
+                for i in range(at, at + shapes[s]):
+                    row[i] = scale * (max(after[i], 0.0) if done[t, s] else row[i])
+                    held[t, s] += row[i]
 
 
 @njit(cache=True, nogil=True)

@@ -14,6 +14,7 @@ from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.view import clocks as code
 from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
 from freshkeeper.maintenance.view.clocks import FIRST, INTERVALS, NOBODY, SHAPES, UNPROVEN, Clocks, believe, check_all
 from freshkeeper.maintenance.view.learned import Learned
@@ -172,3 +173,32 @@ def test_what_is_told_does_not_depend_on_who_is_told_with_it() -> None:
         own = each.beliefs(np.zeros(1, np.int64), instants, last[slot : slot + 1], True)
         for one, other in zip(own.matrices, found.matrices, strict=True):
             assert one[0] == pytest.approx(other[slot], abs=1e-4)
+
+
+def test_what_is_left_out_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_python: Callable[..., tuple[Floats, Floats]] = vars(check_all)["py_func"]
+    monkeypatch.setattr(code, "LOST", 0.0)  # which compiled code does not see, and the same code in Python does
+    prior, row = np.full((INTERVALS.size, SHAPES.size), 1.0 / INTERVALS.size / SHAPES.size), np.zeros(1, np.int64)
+    model = (prior, INTERVALS, SHAPES, FIRST)
+    start = np.tile(np.repeat(1.0 / SHAPES, SHAPES), INTERVALS.size)[None].astype(np.float32)
+    short, whole = ((start.copy(), np.ones((1, *prior.shape))) for _ in range(2))
+    for n in range(1, 60):  # it changes every 20 s, and is looked at every 5 s
+        tau, changed = np.array([5_000.0]), np.array([n % 4 == 0])
+        foretold, _ = check_all(*short, row, tau, changed, *model)
+        expected, _ = in_python(*whole, row, tau, changed, *model)
+        assert foretold == pytest.approx(expected, rel=1e-4)
+        one, other = ((mass[0] * prior) / (mass[0] * prior).sum() for _, mass in (short, whole))
+        assert one == pytest.approx(other, abs=1e-6)
+
+
+def test_an_entry_whose_clock_stops_is_believed_to_go_on_as_it_is_now() -> None:
+    clocks, slot, rate = Clocks(), np.zeros(1, np.int32), np.full(1, 5e-5)
+    for n in range(1, 200):
+        clocks.observe(Checks(slot, np.full(1, 5000), np.array([n % 4 == 0]), np.full(1, -1)), rate)
+    day = np.array([0, 86_400_000])
+    for _ in range(4):  # days without a change, of which no clock of seconds has an explanation
+        clocks.observe(Checks(slot, day[1:], np.zeros(1, bool), np.full(1, -1)), rate)
+        assert np.isfinite(clocks._mass[clocks._row[0]]).all()
+    found = clocks.beliefs(slot.astype(np.int64), day, np.zeros(1, np.int64), True)
+    assert all(np.isfinite(matrix).all() for matrix in found.matrices)
+    assert found.kept[0, 1] > 0.3
