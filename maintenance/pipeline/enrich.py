@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,11 +20,11 @@ from pyarrow import parquet
 
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Tabular, check_columns, counted
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver, shape_of
+from freshkeeper.maintenance.files import whole_directory
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import check_columns, counted
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, on_the_driver, shape_of
 from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
-from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
 from freshkeeper.maintenance.service.function_source import SourceLike, source_of
 from freshkeeper.maintenance.settings.durations import to_delay, to_ms
 from freshkeeper.maintenance.view.changes import ChangeModel
@@ -33,7 +34,7 @@ from freshkeeper.policies.errors import ConfigError, nearest
 from freshkeeper.policies.registry import make
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
@@ -63,13 +64,6 @@ class Files:
         scheme, _, path = self.path.rpartition("://")
         plain = scheme == "file" or not (scheme or self.path.startswith("file:") or "HADOOP_CONF_DIR" in os.environ)
         return Path(path).absolute() if self.format == "parquet" and plain else None
-
-    def put(self, written: Path, batch: int) -> None:
-        """Files that were written beside it are those of a micro-batch now."""
-        assert self.here is not None
-        target = self.here / f"batch_id={batch}"
-        shutil.rmtree(target, ignore_errors=True)
-        written.rename(target)
 
 
 Duration = int | str
@@ -128,79 +122,58 @@ def enrich(
     settings = Settings(
         policy=make(policy) if isinstance(policy, str) else policy,
         budget=budget if isinstance(budget, BudgetRule) else BudgetRule.of(budget),
-        window=WindowSpec(_ms("window", window), _ms("step", step), start),
+        window=WindowSpec(_ms("window", window, to_ms), _ms("step", step, to_ms), start),
         delay=_ms("delay", delay, to_delay),
         model=model or Learned(),
         case=_case(case),
         seed=seed,
         warm=warm,
     )
-    to, shape = sink if callable(sink) else Files(str(sink)), shape_of(events.schema, columns, value)
-    process = _process(events, settings, source_of(source), Path(state), shape, to, graph, reached)
+    shape, to = shape_of(events.schema, columns, value), sink if callable(sink) else Files(str(sink))
+    spark, here = events.sparkSession, to.here if isinstance(to, Files) else None
+    known = settings, source_of(source), Path(state), shape
+    query: Batches[pa.Table] | Batches[Path]
+    if graph is None:
+        query = on_the_driver(*known, partial(_from_driver, spark, to, here), reached)
+    else:
+        from freshkeeper.maintenance.pipeline.enrichment.on_executors import on_the_cluster
+
+        staging = here or Path(graph.shared).absolute() / "answers"
+        write = partial(_from_shards, spark, to, here, shape.schema)
+        query = on_the_cluster(*known, write, reached, spark, graph, staging)
 
     def micro_batch(frame: "DataFrame", number: int) -> None:
-        process(number, counted(frame, columns, at, settings.window, hashed=graph is not None))
+        query.process(number, counted(frame, columns, at, settings.window, hashed=graph is not None))
 
     return events.writeStream.foreachBatch(micro_batch).option("checkpointLocation", str(Path(state) / "checkpoint"))
 
 
-def _process(
-    events: "DataFrame",
-    settings: Settings,
-    source: Endpoint | Remote,
-    state: Path,
-    shape: Shape,
-    sink: Sink,
-    graph: OnCluster | None,
-    reached: Callable[[str], None],
-) -> Callable[[int, Tabular], None]:
-    """What is done with a micro-batch, its number and its counts."""
-    spark, here = events.sparkSession, sink.here if isinstance(sink, Files) else None
-
-    def from_driver(steps: Sequence[Step[pa.Table]], batch: int) -> None:
-        answers = pa.concat_tables([step.answers for step in steps])
-        if not answers.num_rows:
-            return
-        if isinstance(sink, Files) and here is not None:
-            place = _empty(here / f"_{batch}")
+def _from_driver(
+    spark: "SparkSession", sink: Sink, here: Path | None, steps: Sequence[Step[pa.Table]], batch: int
+) -> None:
+    answers = pa.concat_tables([step.answers for step in steps])
+    if answers.num_rows and here is None:
+        sink(spark.createDataFrame(answers), batch)
+    elif answers.num_rows and here is not None:
+        with whole_directory(here / f"batch_id={batch}") as place:
             parquet.write_table(answers, place / "answers.parquet")
-            sink.put(place, batch)
-        else:
-            sink(spark.createDataFrame(answers), batch)
 
-    def from_cluster(steps: Sequence[Step[Path]], batch: int) -> None:
-        place = steps[-1].answers
-        if not place.exists():
-            return
-        if isinstance(sink, Files) and here is not None:
-            sink.put(place, batch)
-        else:
-            sink(spark.read.schema(spark_schema).parquet(str(place)), batch)
 
-    if graph is None:
-        return on_the_driver(settings, source, state, shape, from_driver, reached).process
+def _from_shards(
+    spark: "SparkSession", sink: Sink, here: Path | None, schema: pa.Schema, steps: Sequence[Step[Path]], batch: int
+) -> None:
+    """What they wrote is moved into its place, or read by Spark."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from freshkeeper.maintenance.pipeline.enrichment.on_executors import Cluster, on_the_cluster
-
-    spark_schema, shared = from_arrow_schema(shape.schema), Path(graph.shared).absolute()
-    shards = graph.shards or spark.sparkContext.defaultParallelism
-
-    def staging(batch: int) -> Path:
-        return shared / "answers" / str(batch) if here is None else here / f"_{batch}"
-
-    cluster = Cluster(spark, shared)
-    settled = (settings, source, state, shape, from_cluster, reached, cluster, shards, graph.candidates, staging)
-    return on_the_cluster(*settled).process
+    written = steps[-1].answers
+    if written.exists() and here is None:
+        sink(spark.read.schema(from_arrow_schema(schema)).parquet(str(written)), batch)
+    elif written.exists() and here is not None:
+        shutil.rmtree(here / f"batch_id={batch}", ignore_errors=True)
+        written.rename(here / f"batch_id={batch}")
 
 
-def _empty(place: Path) -> Path:
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    return place
-
-
-def _ms(name: str, duration: Duration, read: Callable[[str], int] = to_ms) -> int:
+def _ms(name: str, duration: Duration, read: Callable[[str], int]) -> int:
     if isinstance(duration, int):
         return duration
     try:

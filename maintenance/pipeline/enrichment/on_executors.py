@@ -14,8 +14,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 import numpy as np
@@ -24,11 +25,10 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
-from freshkeeper.maintenance.budget.ledger import Ledger
 from freshkeeper.maintenance.budget.selection import check_handles, whole_requests
-from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON
 from freshkeeper.maintenance.evaluation import Record, Refreshes
 from freshkeeper.maintenance.files import whole
+from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
     COUNT,
     EARLIEST,
@@ -38,97 +38,38 @@ from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
     LATEST,
     Arrivals,
     Tabular,
+    collected,
 )
 from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
+from freshkeeper.maintenance.pipeline.enrichment.candidates import LOWEST, Best, Worth, one_price
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Due, State, Step, Write
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
-from freshkeeper.maintenance.pipeline.enrichment.one_price import LOWEST, Worth, one_price
-from freshkeeper.maintenance.pipeline.enrichment.scored_parts import SCHEDULE, Scheduled, together
-from freshkeeper.maintenance.pipeline.enrichment.shard import Asked, Plan
-from freshkeeper.maintenance.pipeline.enrichment.shard_files import lay, write_arrow
-from freshkeeper.maintenance.pipeline.enrichment.shard_jobs import Answer, Count, Score
-from freshkeeper.maintenance.pipeline.enrichment.touched import Touched
+from freshkeeper.maintenance.pipeline.enrichment.shard import (
+    SCHEDULE,
+    Asked,
+    Came,
+    Given,
+    Learnt,
+    Plan,
+    Shard,
+    ShardJob,
+)
+from freshkeeper.maintenance.pipeline.enrichment.shard_files import lay, numbers, write_arrow
 from freshkeeper.maintenance.pipeline.ship import ship
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Endpoint, Order, Remote
-from freshkeeper.maintenance.view.changes import ChangeModel
-from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.service.endpoint import Endpoint, Order, Remote
+from freshkeeper.maintenance.view.learned import REGULAR, Learned
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import Case, Knowledge
-from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.ranked import NO, Ranked
 
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.pipeline.enrich import OnCluster
+
 REPLAYED = 32
 """Evaluations behind the last snapshot of the shards that a worker without memory may have to read again."""
-
-
-@dataclass(frozen=True, eq=False)
-class Span:
-    """How many mappings of a micro-batch have which first and last evaluation."""
-
-    first: Ints
-    last: Ints
-    count: Ints
-
-    def mappings(self, k: int) -> int:
-        """How many are in the window at evaluation k."""
-        return int(self.count[(self.first <= k) & (k <= self.last)].sum())
-
-    def over(self, k: int) -> bool:
-        """Whether no evaluation after k has any of them."""
-        return int(self.last.max(initial=k)) <= k
-
-
-@dataclass(frozen=True, eq=False)
-class Cluster:
-    """`place` is a directory of the driver and of all executors."""
-
-    spark: SparkSession
-    place: Path
-
-    def write(self, counts: DataFrame, place: Path) -> tuple[Arrivals, Span]:
-        """Keep the counts of a micro-batch; only their sums over all keys come back."""
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        names = (FIRST, LAST, EARLIEST, LATEST, COUNT)
-        kinds = ", ".join(f"{name} bigint" for name in names)
-        found = counts.mapInArrow(CountsWriter(place), kinds).toArrow()
-        sums = summed(found).sort_by([(FIRST, "ascending"), (LAST, "ascending")])
-        first, last, earliest, latest, count = (np.asarray(sums[name].to_numpy(), np.int64) for name in names)
-        arrivals = Arrivals([None], np.zeros(first.size, np.int64), first, earliest, latest, count)
-        return arrivals, Span(first, last, count)
-
-    def run(self, job: Count | Score | Answer) -> list[Any]:
-        """With a task for each shard."""
-        shards = job.plan.shards
-        return self.spark.sparkContext.parallelize(range(shards), shards).mapPartitions(job).collect()
-
-
-@dataclass(frozen=True)
-class CountsWriter:
-    """Writes what each task has of a micro-batch's counts, and gives their sums."""
-
-    place: Path
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """As `mapInArrow` wants it."""
-        found = [batch for batch in batches if batch.num_rows]
-        context = TaskContext.get()
-        assert context is not None
-        if found:
-            table = pa.Table.from_batches(found)
-            write_arrow(table.select([HASH, EARLIEST, COUNT]), self.place / f"{context.partitionId()}.arrow")
-            yield from summed(table).to_batches()
-
-
-def summed(counts: pa.Table) -> pa.Table:
-    """Over all keys."""
-    how = [(EARLIEST, "min"), (LATEST, "max"), (COUNT, "sum")]
-    found = counts.group_by([FIRST, LAST]).aggregate(how)
-    names = [FIRST, LAST, *("_".join(each) for each in how)]
-    return found.select(names).rename_columns([FIRST, LAST, EARLIEST, LATEST, COUNT])
 
 
 @dataclass(eq=False)
@@ -136,88 +77,97 @@ class OnSpark:
     """One evaluation as two jobs over the shards."""
 
     plan: Plan
-    ledger: Ledger
-    touched: Touched
-    cluster: Cluster
+    manager: Manager
+    """with the driver's part of the view, in the order in which SRs were first asked for, and without a window"""
+    spark: SparkSession
     source: Once
-    staging: Callable[[int], Path]
-    rng: np.random.Generator
+    staging: Path
+    """where shards write the answers of a micro-batch"""
     candidates: int
     """so many may meet at the driver; where more would, one price is found first"""
+    where: Ints = field(default_factory=lambda: np.empty((2, 0), np.int64))
+    """by slot: the shard of an SR, and its number there"""
     k: int | None = None
     price: float | None = None
     """of the evaluation before, where one was found"""
     batch: int = 0
-    needed: dict[int, Span] = field(default_factory=dict)
-    """the micro-batches that windows need"""
+    needed: dict[int, pa.Table] = field(default_factory=dict)
+    """the counts of the micro-batches that windows need, over all keys"""
     waiting: list[int] = field(default_factory=list)
     """those that came since the last evaluation"""
     logged: dict[int, list[int]] = field(default_factory=dict)
     """evaluations behind the snapshot, with the micro-batches that came before each"""
     base: int | None = None
     """the evaluation of the shards' last snapshot"""
+    replayed: ClassVar[int] = 0
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Another life: what shards in memory made of the log after this may not be what comes now."""
         self.__dict__.update(state, plan=replace(state["plan"], life=uuid4().hex))
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
-        """They stay on the cluster, and only their numbers come to the driver."""
+        """They stay on the cluster, and only their sums over all keys come to the driver."""
         assert isinstance(counts, DataFrame)
-        arrivals, self.needed[batch] = self.cluster.write(counts, self.plan.counts(batch))
+        place = self.plan.counts(batch)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        kinds = ", ".join(f"{name} bigint" for name in (FIRST, LAST, EARLIEST, LATEST, COUNT))
+        sums = _summed(counts.mapInArrow(partial(_keep_counts, place), kinds).toArrow())
+        self.batch, self.needed[batch] = batch, sums
         self.waiting.append(batch)
-        self.batch = batch
-        shutil.rmtree(self.staging(batch), ignore_errors=True)
-        return arrivals
+        shutil.rmtree(self._staged, ignore_errors=True)
+        return collected(sums, ())
 
     def settle(self) -> Callable[[], None]:
         """What no restart needs any more is removed, once that is certain."""
         if self.k is not None:
-            self.needed = {batch: span for batch, span in self.needed.items() if not span.over(self.k)}
+            self.needed = {n: sums for n, sums in self.needed.items() if (numbers(sums, LAST) > self.k).any()}
         return self._tidy
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step[Path]:
         """Choose, fetch, and join; the new elements are in files already."""
         del arrivals
-        began, now = time.perf_counter_ns(), self.plan.window.instant(k)
-        available = min(self.ledger.open().available, self.source.room(now))
-        self.k, most = k, int((available + SLACK) // self.plan.cost)
-        instants = now + self.plan.window.step * np.arange(self.plan.horizon)
-        believed = self.touched.believe(instants) if self.plan.knowledge is not Knowledge.EXACT else Scheduled()
-        self._log("asked", Asked(k, tuple(self.waiting), believed, most))
+        began, now, ledger = time.perf_counter_ns(), self.plan.window.instant(k), self.manager.ledger
+        available = min(ledger.open().available, self.source.room(now))
+        self.k, most = k, int((available + choose.SLACK) // self.plan.price.each)
+        learnt = self._learnt(now) if self.plan.knowledge is not Knowledge.EXACT else None
+        self._log("asked", Asked(tuple(self.waiting), learnt, most))
         self.logged[k], self.waiting = self.waiting, []
-        best = together(self.cluster.run(Score(*self._job(), self._price(most))), most)
+        best = Best.together(self._run(partial(Shard.best, price=self._price(most))), most)
         rows, scores = self._choose(best.rows, available)
-        mappings = sum(span.mappings(k) for span in self.needed.values())
+        mappings = sum(_mappings(sums, k) for sums in self.needed.values())
         decided = time.perf_counter_ns()
         refreshes, better = self._refresh(rows, scores, now, decided)
-        self._answer()
+        save = len(self.logged) >= REPLAYED  # where reading the log again would take too long
+        self._run(partial(Shard.answer, place=self._staged, save=save))
+        if save:
+            self.base, self.logged = k, {}
+        candidates, stale, results, expected = best.sums.tolist()
         record = Record(
-            k, now, best.results, best.expected + better, mappings, best.candidates, best.stale, available,
-            refreshes.spent, float(self.ledger.available), (decided - began) / 1e3, refreshes.fetch_ms,
-            refreshes.failed, refreshes.requests,
+            k, now, results, expected + better, mappings, int(candidates), int(stale), available, refreshes.spent,
+            float(ledger.available), (decided - began) / 1e3, refreshes.fetch_ms, refreshes.failed, refreshes.requests,
         )  # fmt: skip
-        return Step(record, refreshes, self.staging(self.batch))
+        return Step(record, refreshes, self._staged)
+
+    @property
+    def _staged(self) -> Path:
+        return self.staging / f"_{self.batch}"
+
+    def _run(self, work: Callable[[Shard], Given]) -> list[Given]:
+        """One job, with a task for each shard."""
+        assert self.k is not None
+        job, shards = ShardJob(self.plan, self.k, min(self.logged), self.base, work), self.plan.shards
+        return self.spark.sparkContext.parallelize(range(shards), shards).mapPartitions(job).collect()
 
     def _price(self, most: int) -> float:
         """From which score on entries leave their shards."""
         if most < 1 or self.plan.shards * most <= self.candidates:
             return NO
-        job, run = self._job(), self.cluster.run
-        price = one_price(lambda prices: Worth.together(run(Count(*job, prices))), most, self.price)
+        price = one_price(
+            lambda prices: Worth.together(self._run(partial(Shard.worth, prices=prices))), most, self.price
+        )
         self.price = price if price > LOWEST else None
         return price
-
-    def _job(self) -> tuple[Plan, int, int, int | None]:
-        assert self.k is not None
-        return self.plan, self.k, min(self.logged), self.base
-
-    def _answer(self) -> None:
-        """Shards write what they have; and what they are, where reading the log again would take too long."""
-        save = len(self.logged) >= REPLAYED
-        self.cluster.run(Answer(*self._job(), self.staging(self.batch), save))
-        if save:
-            self.base, self.logged = self.k, {}
 
     def _log(self, what: str, record: object) -> None:
         assert self.k is not None
@@ -226,53 +176,69 @@ class OnSpark:
 
     def _tidy(self) -> None:
         """Logs, counts and snapshots that no restart will read."""
-        place, batches = self.plan.place, {*self.waiting, *(batch for each in self.logged.values() for batch in each)}
-        needed: dict[str, set[int | None]] = {"log": set(self.logged), "counts": {*batches}, "snapshots": {self.base}}
-        for folder, numbers in needed.items():
-            for path in (place / folder).glob("[0-9-]*"):
-                if int(path.name.partition(".")[0]) not in numbers:
+        batches = {*self.waiting, *(batch for each in self.logged.values() for batch in each)}
+        needed: dict[str, set[int | None]] = {"log": {*self.logged}, "counts": {*batches}, "snapshots": {self.base}}
+        for folder, kept in needed.items():
+            for path in (self.plan.place / folder).glob("[0-9-]*"):
+                if int(path.name.partition(".")[0]) not in kept:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.rmtree(self.staging(self.batch), ignore_errors=True)
+        shutil.rmtree(self._staged, ignore_errors=True)
 
-    def _choose(self, best: pa.Table, available: float) -> tuple[list[dict[str, Any]], Floats]:
+    def _learnt(self, now: int) -> Learnt:
+        """What is believed at the beginning of an evaluation, before its own refreshes."""
+        model, view, horizon = self.manager.model, self.manager.view, self.manager.rounds.horizon
+        assert isinstance(model, Learned)
+        regular = np.flatnonzero(model.regular(np.arange(view.srs.width))[0] >= REGULAR)
+        instants = now + self.plan.window.step * np.arange(horizon)
+        told = model.beliefs(instants, view.last_refresh[regular], True, regular) if regular.size else None
+        return Learnt(model.rates(view.srs.width + 1), regular, told)
+
+    def _choose(self, best: pa.Table, available: float) -> tuple[pa.Table, Floats]:
         """Of what came to the driver, as everywhere."""
-        size, price = best.num_rows, self.source.price
+        size, price = best.num_rows, self.plan.price
         scores = np.asarray(best["score"].to_numpy(), np.float64)
-        chosen = choose.best(scores, np.ones(size, bool), np.full(size, price.each), available, self.rng)
+        chosen = choose.best(scores, np.ones(size, bool), np.full(size, price.each), available, self.manager.rng)
         paid = whole_requests(chosen, np.zeros(len(chosen.chosen), bool), price, available)
-        return best.take(paid.chosen).to_pylist(), np.asarray(paid.scores, np.float64)
+        return best.take(paid.chosen), np.asarray(paid.scores, np.float64)
 
-    def _refresh(self, rows: list[dict[str, Any]], scores: Floats, now: int, began: int) -> tuple[Refreshes, float]:
+    def _refresh(self, rows: pa.Table, scores: Floats, now: int, began: int) -> tuple[Refreshes, float]:
         """Fetch what was chosen; and how many answers more are expected to be fresh for it."""
-        keys = [row["sr"] for row in rows]
-        self.touched.admit(rows)
-        allowance = math.inf if self.ledger.overdraft else float(self.ledger.available)
+        manager, keys, slots = self.manager, rows["sr"].to_pylist(), self._admit(rows)
+        allowance = math.inf if manager.ledger.overdraft else float(manager.ledger.available)
         delivery = self.source.deliver(Order(now, keys, (), allowance))
-        self.ledger.spend(delivery.spent)
-        late = self._receive_late(delivery)
-        changed = self.touched.store(keys, delivery.copies, now)
-        self._log("came", self.touched.came())
-        better = sum(
-            row["w0"] * (1.0 - row["kept"])
-            for row, copy in zip(rows, delivery.copies, strict=True)
-            if copy.error is None
-        )
-        errors = [copy.error for copy in delivery.copies]
-        taken = (time.perf_counter_ns() - began) / 1e6
-        slots = np.array([self.touched.slots.numbers[key] for key in keys], np.int32)
-        kinds, read_at = np.zeros(len(keys), np.int8), np.full(len(keys), now)
-        sent, asked = np.array(delivery.shares[0], np.float64), np.full(len(keys), self.k)
-        return Refreshes(
-            slots, kinds, keys, scores, changed, errors, read_at, sent, asked, read_at, np.zeros(len(keys), bool),
+        manager.ledger.spend(delivery.spent)
+        late = manager.late.receive(delivery.late, self.k or 0)
+        changed = manager.receive(slots, keys, delivery.copies, now)
+        errors, at = [copy.error for copy in delivery.copies], np.full(slots.size, now)
+        taken, good = (time.perf_counter_ns() - began) / 1e6, np.array([error is None for error in errors], bool)
+        refreshes = Refreshes(
+            slots, np.zeros(slots.size, np.int8), keys, scores, changed, errors, at,
+            np.array(delivery.shares[0], np.float64), np.full(slots.size, self.k), at, np.zeros(slots.size, bool),
             delivery.requests, delivery.spent, taken,
-        ).with_late(late), better  # fmt: skip
+        ).with_late(late)  # fmt: skip
+        self._log("came", self._came(refreshes))
+        return refreshes, sum((rows["w0"].to_numpy() * (1.0 - rows["kept"].to_numpy()))[good].tolist())
 
-    def _receive_late(self, delivery: Delivery) -> Refreshes:
-        known = [(late, late.outcome) for late in delivery.late if isinstance(late.outcome, Copy)]
-        changed = [bool(self.touched.store([late.key], [copy], late.read_at)[0]) for late, copy in known]
-        came = [late for late, _ in known]
-        slots = [self.touched.slots.numbers[late.key] for late in came]
-        return Refreshes.of_late(came, slots, changed, [self.plan.window.index(late.read_at) for late in came])
+    def _admit(self, rows: pa.Table) -> Ids:
+        """The slots of entries that are asked for; those that are new here bring the copy that the warm start had."""
+        view, keys = self.manager.view, rows["sr"].to_pylist()
+        taken = [view.srs.take(key) for key in keys]
+        slots, new = np.array([slot for slot, _ in taken], np.int32), np.flatnonzero([new for _, new in taken])
+        came = rows.take(new)
+        view.values += came["value"].to_pylist()
+        view.last_refresh = np.append(view.last_refresh, came["refreshed_ms"].to_numpy())
+        view.kinds = np.zeros(view.srs.width, np.int8)
+        places = [numbers(came, name) for name in ("shard", "entry")]
+        self.where = np.append(self.where, np.stack(places), axis=1)
+        self.manager.model.admit(slots[new], [keys[n] for n in new.tolist()])
+        return slots
+
+    def _came(self, refreshes: Refreshes) -> Came:
+        """What was stored, now or late, for the shards where it belongs."""
+        view, stored = self.manager.view, [error is None for error in refreshes.errors]
+        slots = np.unique(refreshes.srs[stored])
+        values = [view.values[slot] for slot in slots.tolist()]
+        return Came(self.where[:, slots], slots, values, view.last_refresh[slots])
 
 
 def on_the_cluster(
@@ -282,40 +248,36 @@ def on_the_cluster(
     shape: Shape,
     write: Write[Path],
     reached: Callable[[str], None],
-    cluster: Cluster,
-    shards: int,
-    candidates: int,
-    staging: Callable[[int], Path],
+    spark: SparkSession,
+    graph: "OnCluster",
+    staging: Path,
 ) -> Batches[Path]:
-    """Evaluations as jobs over shards; the driver's state in `place`, the shards in that of the cluster."""
-    ranked = _ranked(settings)
+    """Evaluations as jobs over shards; the driver's state in `place`, the shards where `graph` has them."""
+    ranked, once, shared = _ranked(settings), Once(source, reached), Path(graph.shared).absolute()
     check_handles(settings.policy, settings.case, settings.model.knowledge)
-    edges, copies = _tables(settings, shape, cluster.spark)
-    ship(cluster.spark, {"freshkeeper", type(ranked).__module__.partition(".")[0]})
-    once, journal = Once(source, reached), settings.journal(place)
-    assert settings.warm is not None
+    edges, copies, at = _tables(settings, shape, spark)
+    ship(spark, {"freshkeeper", type(ranked).__module__.partition(".")[0]})
     plan = Plan(
-        cluster.place, shards, uuid4().hex, settings.window, ranked, settings.model.knowledge,
-        max(1, min(LONGEST_HORIZON, settings.window.span * settings.policy.reach)), once.price.each,
-        settings.warm.at, shape.on, shape.schema,
+        shared, graph.shards or spark.sparkContext.defaultParallelism, uuid4().hex, settings.window, ranked,
+        settings.model.knowledge, once.price, at, shape.on, shape.schema,
     )  # fmt: skip
+    journal = settings.journal(place)
 
     def begin() -> State[Path]:
         for name in ("graph", "log", "counts", "snapshots"):
-            shutil.rmtree(cluster.place / name, ignore_errors=True)
-        lay(edges, copies, shape.on, shards, cluster.place / "graph")
-        policy, model = copy.deepcopy((ranked, settings.model))
-        ledger = Ledger(settings.budget, overdraft=not policy.keeps_budget)
-        evaluator = OnSpark(
-            plan, ledger, Touched(model), cluster, once, staging, np.random.default_rng(settings.seed), candidates
+            shutil.rmtree(shared / name, ignore_errors=True)
+        lay(edges, copies, shape.on, plan.shards, shared / "graph")
+        policy, model = copy.deepcopy((settings.policy, settings.model))
+        manager = Manager(settings.window, once, policy, settings.budget, model, settings.case, seed=settings.seed)
+        return State(
+            Due(settings.window, settings.delay), OnSpark(plan, manager, spark, once, staging, graph.candidates)
         )
-        return State(Due(settings.window, settings.delay), evaluator)
 
     def both(steps: Sequence[Step[Path]], batch: int) -> None:
         journal.write(steps, batch)
         write(steps, batch)
 
-    outside = {"source": once, "cluster": cluster, "staging": staging}
+    outside = {"source": once, "spark": spark, "staging": staging}
     return Batches(Store(place, outside), once, begin, both, reached)
 
 
@@ -330,19 +292,38 @@ def _ranked(settings: Settings) -> Ranked:
     return policy
 
 
-def _tables(settings: Settings, shape: Shape, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
-    if settings.case is not Case.BGP or settings.warm is None:
+def _tables(settings: Settings, shape: Shape, spark: SparkSession) -> tuple[DataFrame, DataFrame, int]:
+    """Edges and copies, with what is known of changes as columns, and when the copies were fetched."""
+    model, warm = settings.model, settings.warm
+    if settings.case is not Case.BGP or warm is None:
         raise ConfigError("a graph on Spark needs a warm start, and case bgp")
-    edges, copies = settings.warm.frames(spark, shape.on, _needs(settings.model))
-    return edges, copies.withColumn("value", copies["value"].cast(from_arrow_type(shape.value)))
+    if not isinstance(model, Learned) and model.knowledge is not Knowledge.EXACT:
+        known = type(model).__name__
+        raise ConfigError(
+            f"a graph on Spark takes Learned() or a FixedSchedule as what is known of changes, not {known}"
+        )
+    edges, copies = warm.frames(spark, shape.on, () if isinstance(model, Learned) else SCHEDULE)
+    return edges, copies.withColumn("value", copies["value"].cast(from_arrow_type(shape.value))), warm.at
 
 
-def _needs(model: ChangeModel) -> Sequence[str]:
-    """What is known of changes as columns of the copies."""
-    if isinstance(model, Learned):
-        return ()
-    if model.knowledge is Knowledge.EXACT:
-        return SCHEDULE
-    raise ConfigError(
-        f"a graph on Spark takes Learned() or a FixedSchedule as what is known of changes, not {type(model).__name__}"
-    )
+def _keep_counts(place: Path, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write what a task has of a micro-batch's counts, and give their sums."""
+    found, context = [part for part in parts if part.num_rows], TaskContext.get()
+    assert context is not None
+    if found:
+        table = pa.Table.from_batches(found)
+        write_arrow(table.select([HASH, EARLIEST, COUNT]), place / f"{context.partitionId()}.arrow")
+        yield from _summed(table).to_batches()
+
+
+def _summed(counts: pa.Table) -> pa.Table:
+    """Over all keys."""
+    how = [(EARLIEST, "min"), (LATEST, "max"), (COUNT, "sum")]
+    found = counts.group_by([FIRST, LAST]).aggregate(how)
+    names = [FIRST, LAST, *("_".join(each) for each in how)]
+    return found.select(names).rename_columns([FIRST, LAST, EARLIEST, LATEST, COUNT])
+
+
+def _mappings(sums: pa.Table, k: int) -> int:
+    """How many of a micro-batch are in the window at evaluation k."""
+    return int(numbers(sums, COUNT)[(numbers(sums, FIRST) <= k) & (k <= numbers(sums, LAST))].sum())

@@ -6,10 +6,10 @@ worker's memory, in several, or in none, and a worker that dies is missed by nob
 """
 
 import pickle
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,20 +17,29 @@ from pyarrow import parquet
 
 from freshkeeper.maintenance.demand.adjacency import Rows
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
-from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, Keys
+from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, HASH
-from freshkeeper.maintenance.pipeline.enrichment.scored_parts import Believed, Best, Held, Scored, best_of
+from freshkeeper.maintenance.pipeline.enrichment.candidates import Best, Worth, highest
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import ShardFiles, column, numbers, read_arrow
+from freshkeeper.maintenance.pipeline.ship import settled
+from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.view.changes import Beliefs
+from freshkeeper.maintenance.view.learned import exponential
+from freshkeeper.maintenance.view.local_view import View
+from freshkeeper.maintenance.view.schedule import FixedSchedule, Numbered
+from freshkeeper.maintenance.view.slots import Slots
 from freshkeeper.policies.arrays import Floats, Ids, Ints
-from freshkeeper.policies.base import Knowledge, Round, Scope, Structure
+from freshkeeper.policies.base import Case, Knowledge, Round, Structure
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.ranked import Ranked
 
 UNTOUCHED = -1
 """The slot of an entry that was never asked for again."""
+SCHEDULE = ("interval_ms", "phase_ms")
+"""The columns of copies that a schedule has: changes at phase_ms + n·interval_ms (knowledge: exact)."""
+Given = TypeVar("Given")
 
 
 @dataclass(frozen=True)
@@ -44,8 +53,7 @@ class Plan:
     window: WindowSpec
     policy: Ranked
     knowledge: Knowledge
-    horizon: int
-    cost: float
+    price: Price
     at: int
     """when the copies of the files were fetched"""
     on: Sequence[str]
@@ -66,24 +74,62 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """What an evaluation is about: the micro-batches that came before, what is believed, how many may be chosen."""
+class Learnt:
+    """What the driver has learned of the entries it ever asked for again, by their slots there."""
 
-    k: int
+    rates: Floats
+    """and behind them that of all others, which have the slot −1"""
+    regular: Ints
+    """slots of entries that are believed to change by a clock, ascending"""
+    by_the_clock: Beliefs | None
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What an evaluation is about: the micro-batches that came before, what is learned, how many may be chosen."""
+
     batches: Sequence[int]
-    believed: Believed
+    learnt: Learnt | None
+    """None where entries have a schedule"""
     most: int
 
 
 @dataclass(frozen=True, eq=False)
 class Came:
-    """Copies that came at an evaluation: where they belong, their slots on the driver, values and instants."""
+    """Copies that came at an evaluation, with their slots on the driver."""
 
-    shard: Ints
-    entry: Ints
-    slot: Ints
+    where: Ints
+    """shards, and entries there"""
+    slot: Ids
     values: Sequence[object]
     at: Ints
+
+
+class Told(Numbered):
+    """What a shard is told of changes: the schedules of its entries, or what the driver has learned of them."""
+
+    def __init__(self, knowledge: Knowledge, entries: pa.Table) -> None:
+        """`slot` has the slot of each entry on the driver."""
+        self.knowledge, self.slot = knowledge, np.full(entries.num_rows, UNTOUCHED, np.int32)
+        self.learnt: Learnt | None = None
+        self._entries = entries
+
+    def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
+        """Of all entries, or of some."""
+        rows = np.arange(last_refresh.size) if slots is None else slots
+        if self.learnt is None:
+            interval, phase = (numbers(self._entries, name)[rows] for name in SCHEDULE)
+            schedule, those = FixedSchedule(interval, phase), np.arange(rows.size)
+            schedule.admit(those.astype(np.int32), those.tolist())
+            return schedule.beliefs(instants, last_refresh, look_ahead)
+        plain = exponential(self.learnt.rates[self.slot[rows]], instants, last_refresh, look_ahead)
+        if self.learnt.by_the_clock is not None:
+            regular = self.learnt.regular
+            place = np.minimum(np.searchsorted(regular, self.slot[rows]), regular.size - 1)
+            here = np.flatnonzero(regular[place] == self.slot[rows])
+            for matrix, told in zip(plain.matrices, self.learnt.by_the_clock.matrices, strict=False):
+                matrix[here] = told[place[here], : instants.size]
+        return plain
 
 
 @dataclass(eq=False)
@@ -93,103 +139,107 @@ class Shard:
     number: int
     plan: Plan
     files: ShardFiles
-    refreshed: Ints
-    slot: Ids
-    """by entry: its slot on the driver"""
+    view: View
+    """without values"""
+    told: Told
     values: pa.Array
     """the newest of each entry"""
-    window: Window
-    graph: MaintenanceGraph
-    k: int | None = None
+    k: int | None
     whole: bool = True
-    _scored: Scored | None = None
-    _kept: Floats | None = None
-    """by entry: the probability that its copy was fresh before any was fetched"""
+    _most: int = 0
+    _scored: tuple[Ints, Round, Floats] | None = None
+    """the entries of a round, the round, and what the policy makes of it"""
+    _kept: Floats = field(default_factory=lambda: np.empty(0))
+    """by entry: the probability that its copy was fresh before any was fetched; empty until somebody looks"""
 
     @classmethod
     def of(cls, number: int, plan: Plan, base: int | None) -> "Shard":
         """As of the snapshot after evaluation `base`, or as the files have it."""
         files = ShardFiles.read(plan.place / "graph" / str(number))
-        size, window = files.entries.num_rows, Window(plan.window, LONGEST_HORIZON)
-        untouched, values = np.full(size, UNTOUCHED, np.int32), column(files.entries, "value")
-        graph = MaintenanceGraph(window)
-        shard = cls(number, plan, files, np.full(size, plan.at), untouched, values, window, graph)
+        told, graph = Told(plan.knowledge, files.entries), MaintenanceGraph(Window(plan.window, LONGEST_HORIZON))
+        size, values = files.entries.num_rows, column(files.entries, "value")
+        refreshed = np.full(size, plan.at)
+        graph.by_sn = Rows.from_csr(files.start, files.neighbours)
+        graph.by_sr = Rows.from_csr(np.zeros(size + 1, np.int64), told.slot[:0])  # nobody asks for it
         if base is not None:
             known = pickle.loads(plan.snapshot(number, base).read_bytes())
-            window, graph.tallies, shard.refreshed, shard.slot, shard.values = known
-            shard.window = graph.window = window
-            shard.k = base
-        graph.by_sn = Rows.from_csr(files.start, files.neighbours)
-        graph.by_sr = Rows.from_csr(np.zeros(size + 1, np.int64), untouched[:0])  # nobody asks for it
+            graph.window, graph.tallies, refreshed, told.slot, values = known
         graph.extend(files.keys.num_rows, size)
-        return shard
+        srs = Slots(cast("list[Any]", files.srs))
+        view = View(graph, told, srs=srs, last_refresh=refreshed, kinds=np.zeros(size, np.int8))
+        return cls(number, plan, files, view, told, values, base)
 
-    def save(self) -> None:
-        """A snapshot, to be read by whoever goes on from here."""
-        assert self.k is not None
-        known = self.window, self.graph.tallies, self.refreshed, self.slot, self.values
-        with whole(self.plan.snapshot(self.number, self.k), durable=True, mark=self.plan.life) as file:
-            file.write_bytes(pickle.dumps(known, pickle.HIGHEST_PROTOCOL))
+    @property
+    def now(self) -> int:
+        """The instant that it is at."""
+        return self.plan.window.instant(self.k or 0)
 
-    def move(self, asked: Asked) -> None:
+    def move(self, k: int) -> None:
         """The window as it is at an evaluation."""
+        asked: Asked = pickle.loads(self.plan.log(k, "asked").read_bytes())
+        graph = self.view.graph
         for batch in asked.batches:
             for path in sorted(self.plan.counts(batch).glob("*.arrow")):
                 self._arrive(read_arrow(path))
-        self.graph.apply(self.window.advance(asked.k))
-        self.k, self.whole, self._kept, self._scored = asked.k, False, None, None
+        graph.apply(graph.window.advance(k))
+        self.k, self.whole, self._kept, self._scored = k, False, np.empty(0), None
+        self.told.learnt, self._most = asked.learnt, asked.most
 
-    def take(self, came: Came, asked: Asked | None = None) -> None:
-        """The copies that an evaluation brought; `asked` says what is believed of those that were read before it."""
-        mine = np.flatnonzero(came.shard == self.number)
-        new, place = pa.array([came.values[n] for n in mine.tolist()], self.values.type), np.arange(self.slot.size)
-        place[came.entry[mine]] = place.size + np.arange(mine.size)
+    def take(self) -> None:
+        """The copies that its evaluation brought."""
+        came: Came = pickle.loads(self.plan.log(self.k or 0, "came").read_bytes())
+        mine = np.flatnonzero(came.where[0] == self.number)
+        entry, at, place = came.where[1][mine], came.at[mine], np.arange(len(self.values))
+        place[entry] = place.size + np.arange(mine.size)
+        new = pa.array([came.values[n] for n in mine.tolist()], self.values.type)
         self.values = pa.concat_arrays([self.values, new]).take(place)
-        self.refreshed[came.entry[mine]] = came.at[mine]
-        self._scored = None
-        self.slot[came.entry[mine]] = came.slot[mine]
-        self.whole = True
-        late = came.entry[mine][came.at[mine] < self.plan.window.instant(self.k or 0)]
-        if asked is not None and self._kept is not None and late.size:
-            self._kept[late] = self._beliefs(asked, late, 1, False).kept[:, 0]
+        self.view.last_refresh[entry], self.told.slot[entry] = at, came.slot[mine]
+        self.whole, self._scored = True, None
+        if self._kept.size:  # by those that were read before it
+            self._kept[entry[at < self.now]] = self._fresh(entry[at < self.now])
 
-    def best(self, asked: Asked, price: float) -> Best:
+    def best(self, price: float) -> Best:
         """The candidates' sums, and those that the policy would take first, of what is worth the price."""
-        return best_of(self.scored(asked), asked.most, price, self._described)
+        rows, round, score = self._score()
+        tie = np.random.default_rng([self.number, (self.k or 0) % 2**32]).random(rows.size)
+        kept, needed = round.fresh_if_kept[:, 0], round.demand[:, 0]
+        chosen, cut = highest(score, tie, self._most, price)
+        entry = rows[chosen]
+        best = pa.table({
+            "sr": column(self.files.entries, "sr").take(entry), "value": self.values.take(entry),
+            "refreshed_ms": self.view.last_refresh[entry], "shard": np.full(entry.size, self.number), "entry": entry,
+            "w0": needed[chosen], "kept": kept[chosen], "score": score[chosen], "tie": tie[chosen],
+        })  # fmt: skip
+        sums = round.candidates.sum(), round.stale_candidates.sum(), needed.sum(), needed @ kept
+        return Best(best, np.array(sums, np.float64), cut)
 
-    def scored(self, asked: Asked) -> Scored:
-        """What the policy makes of this shard."""
-        if self._scored is None:
-            rows, round = self._round(asked)
-            self._keep(rows, round.fresh_if_kept[:, 0])
-            tie = np.random.default_rng([self.number, asked.k % 2**32]).random(rows.size)
-            self._scored = Scored(rows, round, self.plan.policy.score(round), tie)
-        return self._scored
+    def worth(self, prices: Floats) -> Worth:
+        """How many are worth some prices."""
+        return Worth.of(self._score()[2], prices)
 
-    def look(self, asked: Asked) -> None:
-        """Remember how fresh copies are, where that is all that is wanted of an evaluation."""
-        if self._kept is None:
-            rows = np.flatnonzero(self.graph.tallies.total[: self.graph.srs])
-            self._keep(rows, self._beliefs(asked, rows, 1, False).kept[:, 0])
-
-    def answers(self, path: Path) -> int:
-        """Window ⋈ copies at this evaluation, as a file; how many rows."""
-        assert self.k is not None
-        assert self._kept is not None
-        counts = self.window.counts(self.files.keys.num_rows)
-        sns, now = np.flatnonzero(counts), self.plan.window.instant(self.k)
-        sn, sr = self.graph.edges_of(sns)
+    def answer(self, place: Path, save: bool) -> int:
+        """Window ⋈ copies at this evaluation, as a file in `place`, and a snapshot if it is due; how many rows."""
+        graph = self.view.graph
+        if not self.whole:
+            if not self._kept.size:
+                self._keep(rows := np.flatnonzero(graph.tallies.total[: graph.srs]), self._fresh(rows))
+            self.take()
+        if save:
+            known = graph.window, graph.tallies, self.view.last_refresh, self.told.slot, self.values
+            with whole(self.plan.snapshot(self.number, self.k or 0), durable=True, mark=self.plan.life) as file:
+                file.write_bytes(pickle.dumps(known, pickle.HIGHEST_PROTOCOL))
+        counts, refreshed = graph.window.counts(self.files.keys.num_rows), self.view.last_refresh
+        sn, sr = graph.edges_of(np.flatnonzero(counts))
         if not sr.size:
             return 0
-        fresh = np.where(self.refreshed >= now, 1.0, self._kept)
         columns: dict[str, Any] = {
-            "k": np.full(sr.size, self.k), "t_ms": np.full(sr.size, now), "sr": self.files.names.take(sr),
-            "value": self.values.take(sr), "weight": counts[sn].astype(np.int64), "refreshed_ms": self.refreshed[sr],
-            "fresh": fresh[sr],
+            "k": np.full(sr.size, self.k), "t_ms": np.full(sr.size, self.now), "sr": self.files.names.take(sr),
+            "value": self.values.take(sr), "weight": counts[sn].astype(np.int64), "refreshed_ms": refreshed[sr],
+            "fresh": np.where(refreshed >= self.now, 1.0, self._kept)[sr],
         }  # fmt: skip
         columns |= {name: column(self.files.keys, name).take(sn) for name in self.plan.on}
         table = pa.table([columns[name] for name in self.plan.schema.names], schema=self.plan.schema)
-        with whole(path, mark=self.plan.life) as file:
+        with whole(place / f"{self.k}-{self.number}.parquet", mark=self.plan.life) as file:
             parquet.write_table(table, file, use_dictionary=["k", "t_ms", "weight", "refreshed_ms"])
         return sr.size
 
@@ -199,43 +249,60 @@ class Shard:
         place = np.minimum(np.searchsorted(known, hashes), known.size - 1)
         here = np.flatnonzero(known[place] == hashes) if known.size else place[:0]
         count = numbers(counts, COUNT)[here]
-        self.window.insert(np.repeat(numbers(counts, EARLIEST)[here], count), np.repeat(place[here], count))
+        self.view.graph.window.insert(np.repeat(numbers(counts, EARLIEST)[here], count), np.repeat(place[here], count))
 
-    def _round(self, asked: Asked) -> tuple[Ints, Round]:
-        plan, graph = self.plan, self.graph
-        active = graph.active(plan.policy.scope)
-        rows = np.arange(graph.srs) if active is None else active
-        beliefs = self._beliefs(asked, rows, plan.horizon, False)
+    def _score(self) -> tuple[Ints, Round, Floats]:
+        if self._scored is None:
+            plan = self.plan
+            rounds = RoundBuilder(plan.window, self.view, self.told, plan.policy, Case.BGP)
+            rows, round = rounds.build(self.now, self.k or 0, plan.price)
+            self._keep(rows, round.fresh_if_kept[:, 0])
+            round = replace(round, build=_no_structure)
+            self._scored = rows, round, plan.policy.score(round)
+        return self._scored
 
-        def foresee() -> Floats:
-            change = self._beliefs(asked, rows, plan.horizon, True).change
-            assert change is not None
-            return change
-
-        return rows, Round(
-            demand=graph.demand(plan.horizon, active), fresh_if_refreshed=beliefs.refreshed,
-            fresh_if_kept=beliefs.kept, cost=np.full(rows.size, plan.cost), last_refresh=self.refreshed[rows],
-            build=_no_structure, foresee=foresee,
-            expected_arrivals=graph.arrivals(rows) if plan.policy.scope is Scope.EXPECTED else None,
-            knowledge=plan.knowledge, now=plan.window.instant(asked.k), span=plan.window.span,
-            keys=Keys(self.files.srs, rows),
-        )  # fmt: skip
-
-    def _beliefs(self, asked: Asked, rows: Ints, horizon: int, ahead: bool) -> Beliefs:
-        instants = self.plan.window.instant(asked.k) + self.plan.window.step * np.arange(horizon)
-        held = Held(self.files.entries, rows, self.slot[rows], self.refreshed[rows])
-        return asked.believed.of(held, instants, ahead)
+    def _fresh(self, rows: Ints) -> Floats:
+        """The probability that these copies are fresh at its evaluation."""
+        return self.told.beliefs(np.array([self.now]), self.view.last_refresh[rows], False, rows).kept[:, 0]
 
     def _keep(self, rows: Ints, kept: Floats) -> None:
-        self._kept = np.zeros(self.graph.srs)
+        self._kept = np.zeros(self.view.graph.srs)
         self._kept[rows] = kept
 
-    def _described(self, rows: Ints) -> pa.Table:
-        """Entries as the driver wants them."""
-        return pa.table({
-            "sr": column(self.files.entries, "sr").take(rows), "value": self.values.take(rows),
-            "refreshed_ms": self.refreshed[rows], "shard": np.full(rows.size, self.number), "entry": rows,
-        })  # fmt: skip
+
+_held: dict[tuple[Path, int], Shard] = {}
+"""The shards in this worker's memory: what a task may find there from the one before, and can do without."""
+
+
+@dataclass(frozen=True)
+class ShardJob(Generic[Given]):
+    """Work on shards as of evaluation k; those in nobody's memory are folded from `since` on, behind `base`."""
+
+    plan: Plan
+    k: int
+    since: int
+    base: int | None
+    """the evaluation of their last snapshot"""
+    work: Callable[[Shard], Given]
+
+    def __call__(self, numbers: Iterable[int]) -> Iterator[Given]:
+        """As `mapPartitions` wants it."""
+        for number in numbers:
+            yield self.work(self._shard(number))
+
+    def _shard(self, number: int) -> Shard:
+        """With its window at evaluation k."""
+        shard = _held.pop((self.plan.place, number), None)
+        if shard is None or shard.plan.life != self.plan.life or (shard.k or self.since) > self.k:
+            shard = Shard.of(number, self.plan, self.base)
+        for k in range(self.since if shard.k is None else shard.k, self.k + 1):
+            if shard.k != k:
+                shard.move(k)
+            if k < self.k and not shard.whole:
+                shard.take()
+        _held[self.plan.place, number] = shard
+        settled()
+        return shard
 
 
 def _no_structure() -> Structure:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from freshkeeper.maintenance.pipeline.enrich import OnCluster
-from freshkeeper.maintenance.pipeline.enrichment import on_executors, one_price, scored_parts
+from freshkeeper.maintenance.pipeline.enrichment import candidates, on_executors
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
@@ -61,13 +61,11 @@ class Lives:
 
     def process(self, number: int, events: Sequence[tuple[int, str]]) -> None:
         """One micro-batch."""
-        cluster, source = (
-            on_executors.Cluster(self.spark, self.place / "shared"),
-            enriched.Counted(self.place / "requests"),
-        )
+        graph = OnCluster(str(self.place / "shared"), 2 + number, self.candidates)
         self.query = on_executors.on_the_cluster(
-            self.settings, source, self.place / "state", Shape(["topic"], [pa.string()], pa.string()), self.write,
-            lambda _: None, cluster, 2 + number, self.candidates, lambda batch: self.place / "answers" / str(batch),
+            self.settings, enriched.Counted(self.place / "requests"), self.place / "state",
+            Shape(["topic"], [pa.string()], pa.string()), self.write, lambda _: None, self.spark, graph,
+            self.place / "answers",
         )  # fmt: skip
         counts = self.spark.createDataFrame(enriched.counts_of(events))
         self.query.process(number, counts.withColumn(HASH, F.xxhash64("topic")).drop("topic"))
@@ -126,7 +124,7 @@ def test_shards_make_the_same_choices_and_give_the_same_answers(
             assert getattr(step.record, name) == getattr(evaluation.record, name), name
         assert step.record.expected_fresh == pytest.approx(evaluation.record.expected_fresh)
     assert sorted(lives.rows) == [row for row in expected if row[0] <= UNTIL]
-    assert len(lives.keeper.touched.values) < enriched.USERS
+    assert len(lives.keeper.manager.view.values) < enriched.USERS
 
 
 @pytest.mark.parametrize(("policy", "model"), [(Sbm(), enriched.schedule()), (Gain(), None)], ids=["ties", "no ties"])
@@ -134,8 +132,14 @@ def test_with_one_price_for_all_shards_the_choice_is_that_of_all_at_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Ranked, model: FixedSchedule | None
 ) -> None:
     left: list[int] = []
-    monkeypatch.setattr(on_executors, "together", lambda parts, most: noted(left, parts, most))
-    monkeypatch.setattr(one_price, "SPARE", 0.0)
+    together = candidates.Best.together
+
+    def noted(parts: Sequence[candidates.Best], most: int) -> candidates.Best:
+        left.append(sum(part.rows.num_rows for part in parts))
+        return together(parts, most)
+
+    monkeypatch.setattr(candidates.Best, "together", noted)
+    monkeypatch.setattr(candidates, "SPARE", 0.0)
     lives = lived(spark, tmp_path, policy, model, candidates=1)
     _, evaluations = enriched.single_process(tmp_path / "elsewhere", policy, model)
     assert lives.keeper.price is not None
@@ -143,11 +147,6 @@ def test_with_one_price_for_all_shards_the_choice_is_that_of_all_at_once(
         assert set(step.refreshes.keys) == set(evaluation.refreshes.keys)
     if isinstance(policy, Gain):  # hardly anything but what is chosen leaves the shards, where it were twice as many
         assert max(left) < 2 * lives.steps[0].record.spent
-
-
-def noted(left: list[int], parts: Sequence[scored_parts.Best], most: int) -> scored_parts.Best:
-    left.append(sum(part.rows.num_rows for part in parts))
-    return scored_parts.together(parts, most)
 
 
 @given(
@@ -159,30 +158,30 @@ def test_a_price_leaves_enough_and_hardly_more_but_for_those_that_are_equal(
 ) -> None:
     split, asked = np.array_split(np.array(scores), parts), 0
 
-    def ask(prices: Floats) -> one_price.Worth:
+    def ask(prices: Floats) -> candidates.Worth:
         nonlocal asked
         asked += 1
-        return one_price.Worth.together([one_price.Worth.of(part, prices) for part in split])
+        return candidates.Worth.together([candidates.Worth.of(part, prices) for part in split])
 
-    price = one_price.one_price(ask, most, last)
+    price = candidates.one_price(ask, most, last)
     worth = np.array(scores) >= price
     assert asked < 14
     assert worth.sum() >= min(most, len(scores))
-    if len(scores) >= most and worth.sum() > most * (1 + one_price.SPARE):
+    if len(scores) >= most and worth.sum() > most * (1 + candidates.SPARE):
         assert (np.array(scores) > price).sum() < most
 
 
 def test_of_many_that_are_alike_each_is_as_likely_however_the_graph_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scored_parts, "TIES", 0)
+    monkeypatch.setattr(candidates, "TIES", 0)
     rng, seen = np.random.default_rng(0), np.zeros(12)
     for _ in range(600):
         parts = []
         for rows in (range(2), range(2, 12)):
             tie = rng.random(len(rows))
-            chosen, cut = scored_parts.highest(np.zeros(len(rows)), tie, 3)
+            chosen, cut = candidates.highest(np.zeros(len(rows)), tie, 3)
             columns = {"sr": [rows[n] for n in chosen], "score": np.zeros(chosen.size), "tie": tie[chosen]}
-            parts.append(scored_parts.Best(pa.table(columns), cut=cut))
-        seen[scored_parts.together(parts, 3).rows["sr"].to_pylist()] += 1
+            parts.append(candidates.Best(pa.table(columns), np.zeros(4), cut))
+        seen[candidates.Best.together(parts, 3).rows["sr"].to_pylist()] += 1
     assert seen.sum() == 1800
     assert seen[:2].mean() == pytest.approx(seen[2:].mean(), rel=0.15)
 
