@@ -28,7 +28,7 @@ from stopwatch import ratios, show
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.analysis import analyse, chosen, headline_alone
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.policies.arrays import Ints
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
 from freshkeeper.maintenance.pipeline.analysis.judging import NEVER_STALE, SUBS, TABLES, Judge, Parts
 
 STEPS = {

@@ -11,8 +11,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import pyarrow as pa
-
-from freshkeeper.maintenance.pipeline.analysis.analysis import quantiles
+from scipy.special import stdtrit
 
 Row = dict[str, Any]
 SERIES = ("setting", "policy", "case", "knowledge")
@@ -71,25 +70,25 @@ def by_seed(evaluated: Sequence[Row], target: float = 0.95) -> list[Row]:
     return found
 
 
-def headline(by_seed: Sequence[Row], most: int) -> list[Row]:
-    """The mean over seeds with its 95 % interval (Student's t); `most` is how many seeds there are at most."""
+def headline(by_seed: Sequence[Row]) -> list[Row]:
+    """The mean over seeds with its 95 % interval (Student's t)."""
     found = []
     for key, rows in _groups(by_seed, SERIES):
         means = [row["freshness"] for row in rows]
         fresh, results = (sum(row[name] for row in rows) for name in ("fresh", "results"))
         found.append(
             dict(zip(SERIES, key, strict=True))
-            | {"seeds": len(rows), "freshness": mean(means), "ci95": interval(means, most)}
+            | {"seeds": len(rows), "freshness": mean(means), "ci95": interval(means)}
             | {"pooled": fresh / results, "stale_answers": results - fresh, "answers": results}
             | {"within_target": mean(row["within_target"] for row in rows)}
         )
     return found
 
 
-def interval(means: Sequence[float], most: int) -> float | None:
+def interval(means: Sequence[float]) -> float | None:
     """The half-width of the 95 % interval of a mean; none for fewer than two."""
     number = len(means)
-    return quantiles(most)[number - 2] * stdev(means) / sqrt(number) if number > 1 else None
+    return float(stdtrit(number - 1, 0.975)) * stdev(means) / sqrt(number) if number > 1 else None
 
 
 def _first_after(times: Sequence[int], instant: int) -> int:

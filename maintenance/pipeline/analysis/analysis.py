@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,8 @@ from scipy.special import stdtrit
 
 from freshkeeper.maintenance.files import whole_directory
 from freshkeeper.maintenance.pipeline.analysis import journal_tables
-from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, Row
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB, located
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError, Tables
+from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError, Database, Row, Tables, located
 from freshkeeper.maintenance.pipeline.analysis.judging import added_up, judge
 from freshkeeper.maintenance.pipeline.analysis.questions import EVALUATIONS, HEADLINE, LARGE, OF, ON_THE_WAY, QUESTIONS
 from freshkeeper.maintenance.pipeline.spark_session import first_words
@@ -35,7 +34,7 @@ def analyse(engine: DuckDB, run: str, out: str | None = None, target: float = 0.
     The engine is closed when it is done.
     """
     place = located(out or f"{run}/analysis")
-    with _begun(engine, run, target, place) as database, _unfinished(engine, place) as unfinished:
+    with _begun(engine, run, target) as database, _unfinished(engine, place) as unfinished:
         digest, names = _told(engine, database, run, target, top)
         for name in names:
             database.write(f"told_{name}", unfinished / f"{name}.parquet")
@@ -80,10 +79,11 @@ def _judged(engine: DuckDB, database: Database, run: str, headline: bool) -> Tab
     if "evaluations" not in found.there:
         database.view("evaluations", EVALUATIONS)
     database.view("changes", journal_tables.changes(found))
-    database.take("gammas", _table({"setting": pa.string(), "gamma": pa.float64()}, found.gammas))
+    gammas = [{"setting": name, "gamma": about.budget} for name, about in found.settings.items()]
+    database.take("gammas", pa.Table.from_pylist(gammas, pa.schema({"setting": pa.string(), "gamma": pa.float64()})))
     (row,) = database.rows("SELECT count(DISTINCT seed) AS most FROM evaluations")
-    student = enumerate(quantiles(row["most"]), 2)
-    database.take("student", _table({"seeds": pa.int64(), "quantile": pa.float64()}, student))
+    seeds = np.arange(2, max(2, row["most"]) + 1)
+    database.take("student", pa.table({"seeds": seeds, "quantile": stdtrit(seeds - 1, 0.975)}))
     return found
 
 
@@ -91,7 +91,7 @@ def _gaps(database: Database, found: Tables, digest: Mapping[str, Any]) -> Itera
     """What turned out not to be known."""
     if "sn" not in found.answers and database.rows(OF_AGGREGATES):
         yield "Aggregates without their lookup key are counted input by input."
-    if "budget" in digest and not found.gammas:
+    if "budget" in digest and all(about.budget is None for about in found.settings.values()):
         yield "There is no run.json that says what was paid in, so the use of the budget cannot be told."
     if "by_change_rate" in digest:
         (row,) = database.rows(UNCHANGED)
@@ -100,24 +100,12 @@ def _gaps(database: Database, found: Tables, digest: Mapping[str, Any]) -> Itera
             yield f"{said}; their copies count as fresh."
 
 
-def quantiles(most: int) -> list[float]:
-    """The 97.5 % quantiles of Student's t for 2, 3, ... `most` values, and never none."""
-    found: list[float] = stdtrit(np.arange(1, max(2, most)), 0.975).tolist()
-    return found
-
-
-def _table(columns: Mapping[str, pa.DataType], rows: Iterable[tuple[object, ...]]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows], pa.schema(columns))
-
-
 @contextmanager
-def _begun(engine: DuckDB, run: str, target: float, place: str | None = None) -> Iterator[Database]:
-    """For a place to write to, or for the headline alone."""
+def _begun(engine: DuckDB, run: str, target: float) -> Iterator[Database]:
+    """A database, and one sentence for whatever goes wrong with it."""
     with closing(engine), closing(Database()) as database:
         if not 0 <= target <= 1:
             raise ConfigError(f"the target is {target:g}; right would be a freshness from 0 to 1")
-        if place is not None:
-            _check(place)
         try:
             yield database
         except FAILURES + engine.failures as error:
@@ -152,22 +140,19 @@ def _series(row: Row) -> tuple[object, ...]:
     return tuple(row[word] for word in ("setting", "policy", "case", "knowledge"))
 
 
-def _check(place: str) -> None:
-    """An analysis replaces an earlier one and nothing else."""
-    path = Path(place)
-    if "://" in place or not path.exists() or (path / DIGEST).exists():
-        return
-    if not path.is_dir() or any(path.iterdir()):
-        raise ConfigError(f"{place} holds something that is no analysis; name another directory (--out)")
-
-
 @contextmanager
 def _unfinished(engine: DuckDB, place: str) -> Iterator[Path]:
-    """Where to write, so that a reader sees a whole analysis or none; on a cluster's file system nearly so."""
-    if "://" not in place:
-        with whole_directory(Path(place)) as part:
-            yield part
+    """Where to write, so that a reader sees a whole analysis or none; on a cluster's file system nearly so.
+
+    An analysis replaces an earlier one and nothing else.
+    """
+    if "://" in place:
+        with tempfile.TemporaryDirectory(prefix="freshkeeper-") as made:
+            yield Path(made)
+            engine.deliver(Path(made), place)
         return
-    with tempfile.TemporaryDirectory(prefix="freshkeeper-") as made:
-        yield Path(made)
-        engine.deliver(Path(made), place)
+    path = Path(place)
+    if path.exists() and not (path / DIGEST).exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise ConfigError(f"{place} holds something that is no analysis; name another directory (--out)")
+    with whole_directory(path) as part:
+        yield part

@@ -19,8 +19,7 @@ from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal.journal import SCHEMAS, files
 from freshkeeper.maintenance.journal.run_json import FILE
 from freshkeeper.maintenance.pipeline.analysis.analysis import analyse
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
-from freshkeeper.maintenance.pipeline.analysis.engine_choice import rows_of
+from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB, rows_of
 from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
 from freshkeeper.policies.errors import ConfigError
 
@@ -40,44 +39,29 @@ class Part:
     least: int
     most: int
 
-    def has(self, day: int) -> bool:
-        """Changes of earlier days tell, too, whether copies of that day were fresh."""
-        return self.least < (day + 1) * DAY_MS and (self.table == "changes" or self.most >= day * DAY_MS)
+    def needed(self, day: int) -> tuple[int, int]:
+        """From when on and until when a day wants it: earlier changes tell, too, whether copies were fresh then."""
+        return (-(2**62) if self.table == "changes" else day * DAY_MS), (day + 1) * DAY_MS
 
-    def within(self, day: int) -> bool:
-        """All of it is needed, and nothing else is in it."""
-        return (self.table == "changes" or self.least >= day * DAY_MS) and self.most < (day + 1) * DAY_MS
+    def has(self, day: int) -> bool:
+        """Whether the day wants anything of it."""
+        first, end = self.needed(day)
+        return self.least < end and self.most >= first
+
+    def cut(self, day: int, to: Path) -> None:
+        """What the day wants of it: a link where that is all there is."""
+        first, end = self.needed(day)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if first <= self.least and self.most < end:
+            to.symlink_to(self.file)
+        else:
+            rows = duckdb.read_parquet(str(self.file)).filter(f"t_ms >= {first} AND t_ms < {end}")
+            rows.write_parquet(str(to), compression="zstd")
 
     def stamp(self) -> list[object]:
         """What changes when the file does."""
         about = self.file.stat()
         return [self.table, self.file.name, about.st_size, about.st_mtime_ns]
-
-
-@dataclass(frozen=True)
-class Day:
-    """Its number since 1970, and the parts that it is analysed from."""
-
-    number: int
-    parts: list[Part]
-
-    @property
-    def date(self) -> str:
-        """In UTC."""
-        return datetime.fromtimestamp(self.number * DAY_MS / 1000, UTC).date().isoformat()
-
-    def cut(self, own: Path) -> bool:
-        """Make a journal of this day alone; tells whether it has any evaluation."""
-        for number, part in enumerate(self.parts):
-            to = own / f"{part.table}.parquet" / f"part-{number:010}.parquet"
-            to.parent.mkdir(parents=True, exist_ok=True)
-            if part.within(self.number):
-                to.symlink_to(part.file)
-            else:
-                first = "" if part.table == "changes" else f"t_ms >= {self.number * DAY_MS} AND "
-                rows = duckdb.read_parquet(str(part.file)).filter(f"{first}t_ms < {(self.number + 1) * DAY_MS}")
-                rows.write_parquet(str(to), compression="zstd")
-        return rows_of(own, "evaluations") > 0
 
 
 def analyse_daily(
@@ -87,28 +71,27 @@ def analyse_daily(
     if "://" in run:
         raise ConfigError(f"{run}: journals are analysed day by day where this machine can list their parts")
     place, found, done = Path(out or f"{run}/daily").resolve(), {}, []
-    for day in _days(Path(run).resolve()):
-        made_of = [target, top, *(part.stamp() for part in day.parts)]
-        file = place / DIGESTS / f"{day.date}.json"
+    every = [part for name in SCHEMAS for part in _parts(Path(run).resolve(), name)]
+    spans = [range(part.least // DAY_MS, part.most // DAY_MS + 1) for part in every if part.table == "evaluations"]
+    if not spans:
+        raise AnalysisError(f"{run} cannot be analysed day by day: its evaluations.parquet has no times")
+    for day in sorted({day for span in spans for day in span}):
+        parts, file = [part for part in every if part.has(day)], place / DIGESTS / f"{_date(day)}.json"
+        made_of = [target, top, *(part.stamp() for part in parts)]
         before = json.loads(file.read_text("utf-8")) if file.exists() else {}
         if before.get("made_of") != made_of:
-            done.append(day.date)
-            before = {"made_of": made_of, "told": _analysed(engine, Path(run), day, place, target, top)}
+            done.append(_date(day))
+            before = {"made_of": made_of, "told": _analysed(engine, Path(run), day, parts, place, target, top)}
             with whole(file) as text:
                 text.write_text(json.dumps(before, indent=1), "utf-8")
         if before["told"] is not None:
-            found[day.date] = before["told"]
+            found[_date(day)] = before["told"]
     return found, done
 
 
-def _days(run: Path) -> list[Day]:
-    parts = [part for name in SCHEMAS for part in _parts(run, name)]
-    spans = [range(part.least // DAY_MS, part.most // DAY_MS + 1) for part in parts if part.table == "evaluations"]
-    if not spans:
-        raise AnalysisError(f"{run} cannot be analysed day by day: its evaluations.parquet has no times")
-    return [
-        Day(day, [part for part in parts if part.has(day)]) for day in sorted({day for span in spans for day in span})
-    ]
+def _date(day: int) -> str:
+    """In UTC, of its number since 1970."""
+    return datetime.fromtimestamp(day * DAY_MS / 1000, UTC).date().isoformat()
 
 
 def _parts(run: Path, name: str) -> Iterable[Part]:
@@ -121,20 +104,22 @@ def _parts(run: Path, name: str) -> Iterable[Part]:
 
 
 def _analysed(
-    engine: Callable[[], DuckDB], run: Path, day: Day, place: Path, target: float, top: int
+    engine: Callable[[], DuckDB], run: Path, day: int, parts: list[Part], place: Path, target: float, top: int
 ) -> dict[str, Any] | None:
     """The digest of one day, its tables put where they belong; None for a day between others that has nothing."""
-    made = place / f".{day.date}"
+    made = place / f".{_date(day)}"
     own, told = made / "journal", made / "told"
     shutil.rmtree(made, ignore_errors=True)
     try:
-        if not day.cut(own):
+        for number, part in enumerate(parts):
+            part.cut(day, own / f"{part.table}.parquet" / f"part-{number:010}.parquet")
+        if not rows_of(own, "evaluations"):
             return None
         if (run / FILE).exists():
             shutil.copy(run / FILE, own)
         digest = analyse(engine(), str(own), str(told), target, top)
         for table in told.glob("*.parquet"):
-            to = place / table.name / f"day={day.date}"
+            to = place / table.name / f"day={_date(day)}"
             shutil.rmtree(to, ignore_errors=True)
             to.parent.mkdir(exist_ok=True)
             table.rename(to)

@@ -1,6 +1,6 @@
 """Where an analysis is done: in this process where data are small or there is no Java, else on Spark."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,7 +8,9 @@ from pathlib import Path
 from pyarrow import ArrowInvalid, parquet
 
 from freshkeeper.maintenance.journal.journal import files
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+from freshkeeper.maintenance.pipeline.analysis import judging
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import Database
+from freshkeeper.maintenance.pipeline.analysis.judging import Judge, Parts
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.policies.errors import ConfigError, nearest
 
@@ -16,6 +18,33 @@ NAMES = ["auto", "duckdb", "spark"]
 LOCAL = "local[*]"
 SMALL = 200_000_000
 """Answers up to which one machine is enough, and quicker than Spark on it."""
+
+
+class DuckDB:
+    """This process alone: no Java, no start-up time. Spark is an engine as well, and departs from this one."""
+
+    name = "duckdb"
+    failures: tuple[type[Exception], ...] = ()
+    """What it raises, beside what DuckDB does."""
+
+    def near(self, path: str) -> Path:
+        """A file or a directory where this process can read it; there need be none."""
+        return Path(path)
+
+    def columns(self, database: Database, name: str, path: str) -> list[str]:
+        """Of a table of the run, which is `raw_NAME` from now on; none where nothing is there."""
+        return database.parquet(f"raw_{name}", files(self.near(path)))
+
+    def judged(self, path: str, judge: Judge) -> Iterator[Parts]:
+        """All answers at a path: one slice after another, each on all cores."""
+        parts = files(Path(path))
+        return judge.judged(parts, judge.slices(parts, judging.SLICE))
+
+    def deliver(self, made: Path, path: str) -> None:
+        """Put a finished directory where this process cannot."""
+
+    def close(self) -> None:
+        """Let go of what was kept."""
 
 
 def chosen(

@@ -1,21 +1,29 @@
-"""The tables of a run directory or a journal made to fit: typed, and with every column.
+"""The tables of a run directory or a journal in a database of DuckDB, made to fit: typed, and with every column.
 
 What is missing (a table, a column of an older schema) becomes a note, a sentence that says what cannot be told.
 """
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import FILE, About, Setting
-from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, UnreadableError
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB, located
-from freshkeeper.maintenance.pipeline.analysis.judging import UNKNOWN
 from freshkeeper.policies.errors import InputError
 
-TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.float64(): "double", pa.bool_(): "boolean"}
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
+
+Row = dict[str, Any]
+MEMORY = "1500MB"
+"""Of one database; an analysis has two, one for what slices gave and one for the slice that is judged."""
+UNKNOWN = 1 - 2**63
+"""When a copy was fetched of which nobody knows; it is never fresh."""
 DEFAULTS: dict[str, str] = {
     "setting": "''", "policy": "''", "case": "'bgp'", "knowledge": "''", "seed": "0", "weight": "1", "warmup": "FALSE",
     "late": "FALSE",
@@ -52,6 +60,79 @@ class AnalysisError(InputError):
     """A run that cannot be analysed at all."""
 
 
+class UnreadableError(Exception):
+    """A file that is there and is no Parquet."""
+
+
+class Database:
+    """A database of its own, in memory and in a temporary directory."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        """Nothing is in it yet; as many threads as there are cores, unless it is said."""
+        self._directory = tempfile.TemporaryDirectory(prefix="freshkeeper-")
+        config: dict[str, Any] = {"temp_directory": self._directory.name, "memory_limit": MEMORY}
+        config |= {"default_null_order": "nulls_first_on_asc_last_on_desc"} | ({"threads": threads} if threads else {})
+        self._connection = duckdb.connect(config=config)
+
+    def parquet(self, name: str, parts: Sequence[Path]) -> list[str]:
+        """Name the parts of a table, and give its columns; none where there are no parts."""
+        if not parts:
+            return []
+        try:
+            table = self._connection.read_parquet([str(part) for part in parts], union_by_name=True)
+        except duckdb.Error as error:
+            raise UnreadableError(str(parts[0])) from error
+        table.create_view(name)
+        return list(table.columns)
+
+    def take(self, name: str, rows: pa.Table) -> None:
+        """Make a table of rows from elsewhere."""
+        self._connection.from_arrow(rows).create(name)
+
+    def add(self, name: str, rows: pa.Table) -> None:
+        """More rows of such a table."""
+        self._connection.from_arrow(rows).insert_into(name)
+
+    def set(self, **variables: object) -> None:
+        """What `getvariable` gives."""
+        for name, value in variables.items():
+            self._connection.execute(f"SET VARIABLE {name} = $1", [value])
+
+    def drop(self, name: str) -> None:
+        """Let go of a table."""
+        self._connection.execute(f"DROP TABLE {name}")
+
+    def view(self, name: str, query: str) -> None:
+        """Name a query."""
+        self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
+
+    def keep(self, name: str, query: str) -> None:
+        """The same, computed once however often it is used."""
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
+
+    def rows(self, query: str) -> list[Row]:
+        """What a query gives, as dictionaries."""
+        found = self._connection.execute(query)
+        names = [column[0] for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    def columns(self, query: str) -> pa.Table:
+        """The same, as columns."""
+        found: pa.Table = self._connection.sql(query).to_arrow_table()
+        return found
+
+    def write(self, name: str, path: Path) -> None:
+        """One part, named as Spark and journals name theirs."""
+        path.mkdir(parents=True)
+        part = str(path / "part-0.parquet").replace("'", "''")
+        self._connection.execute(f"COPY {name} TO '{part}' (FORMAT parquet, COMPRESSION zstd)")
+
+    def close(self) -> None:
+        """Close the database and remove what it put on disk."""
+        self._connection.close()
+        self._directory.cleanup()
+
+
 @dataclass(frozen=True)
 class Tables:
     """Which tables there are; all but the answers have every column and `moment`, and are empty where they are not."""
@@ -72,11 +153,6 @@ class Tables:
         return {"answers", "changes"} <= self.there
 
     @property
-    def gammas(self) -> list[tuple[str, float]]:
-        """By setting, where run.json says what is paid in."""
-        return [(name, about.budget) for name, about in self.settings.items() if about.budget is not None]
-
-    @property
     def fitted_answers(self) -> str:
         """SQL over `raw_answers`; of a copy's age that nobody knows says `UNKNOWN`."""
         columns = f"* REPLACE (coalesce(refreshed_ms, {UNKNOWN}) AS refreshed_ms), {self.moment} AS moment"
@@ -88,7 +164,7 @@ class Tables:
         return "case" not in self.answers and "evaluations" in self.there
 
 
-def read(engine: DuckDB, database: Database, run: str) -> Tables:
+def read(engine: "DuckDB", database: Database, run: str) -> Tables:
     """Everything in a run; raises `AnalysisError` where there is nothing to analyse."""
     notes: list[str] = []
     place = located(run)
@@ -114,7 +190,7 @@ def read(engine: DuckDB, database: Database, run: str) -> Tables:
     return Tables(frozenset(raw), key, every["answers"], lacking, settings, notes)
 
 
-def _columns(engine: DuckDB, database: Database, run: str, name: str, notes: list[str]) -> list[str]:
+def _columns(engine: "DuckDB", database: Database, run: str, name: str, notes: list[str]) -> list[str]:
     """Of a table as it was written; none where it cannot be used."""
     try:
         columns = engine.columns(database, name, f"{run}/{name}.parquet")
@@ -135,8 +211,7 @@ def fitted(name: str, columns: Sequence[str]) -> str:
     """Every column of the journal's schema with its type; a value that cannot be of that type is null."""
     made = []
     for part in journal.SCHEMAS[name]:
-        kind = TYPES[part.type]
-        value = f'try_cast("{part.name}" AS {kind})' if part.name in columns else f"cast(NULL AS {kind})"
+        value = f'try_cast("{part.name}" AS {part.type})' if part.name in columns else f"cast(NULL AS {part.type})"
         default = DEFAULTS.get(part.name)
         made.append((value if default is None else f"coalesce({value}, {default})") + f' AS "{part.name}"')
     return f"SELECT {', '.join(made)} {f'FROM raw_{name}' if columns else 'WHERE FALSE'}"
@@ -160,3 +235,18 @@ def changes(tables: Tables) -> str:
     whose = [f"{'every' if name in names else 'own'}.{name}" for name in ("setting", "seed")]
     every = f"(SELECT DISTINCT {', '.join(names)} FROM evaluations) AS every"
     return f"SELECT {', '.join(whose)}, own.sr, own.t_ms FROM own_changes AS own CROSS JOIN {every}"
+
+
+def located(path: str) -> str:
+    """A path that an engine understands wherever its processes were started; what names a file system stays."""
+    return path if "://" in path else str(Path(path).resolve())
+
+
+def total(what: str) -> str:
+    """The sum of whole numbers as one, though it is added up in a wider type."""
+    return f"cast(sum({what}) AS bigint)"
+
+
+def number(when: str) -> str:
+    """How many rows there are of which it is so."""
+    return f"count(*) FILTER (WHERE {when})"

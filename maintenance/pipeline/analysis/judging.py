@@ -10,20 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, number, total
-
-if TYPE_CHECKING:
-    from freshkeeper.maintenance.pipeline.analysis.journal_tables import Tables
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import UNKNOWN, Database, Tables, number, total
 
 SLICE = 4_000_000
 """Answers that are judged at once, with some 200 bytes each; an evaluation that has more is a slice of its own."""
 NEVER_STALE = 2**63 - 1
-UNKNOWN = 1 - 2**63
-"""When a copy was fetched of which nobody knows; it is never fresh."""
 SUBS = 64
 """Ages are kept to one part in so many, so that memory does not grow with the answers."""
 Slice = tuple[int, int]
@@ -176,7 +170,7 @@ class Judge:
                 for name, query in asked.items()}  # fmt: skip
 
 
-def judge(database: Database, tables: "Tables", headline: bool) -> Judge:
+def judge(database: Database, tables: Tables, headline: bool) -> Judge:
     """By the changes, evaluations and choices of a run in which answers can be judged."""
     asked = {"changes": CHANGES}
     if tables.caseless:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import duckdb
 
 from freshkeeper.maintenance.budget.audit import wilson
-from freshkeeper.maintenance.pipeline.analysis.analysis_database import number, total
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import number, total
 from freshkeeper.maintenance.service.endpoint import PENDING
 
 SERIES = 'setting, policy, "case", knowledge'

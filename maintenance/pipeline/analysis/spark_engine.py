@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from freshkeeper.maintenance.journal.journal import files
 from freshkeeper.maintenance.pipeline.analysis import judging
-from freshkeeper.maintenance.pipeline.analysis.analysis_database import Database, UnreadableError
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import Database, UnreadableError
 from freshkeeper.maintenance.pipeline.analysis.judging import Judge, Parts
 from freshkeeper.maintenance.pipeline.cluster_files import ClusterFiles
 from freshkeeper.maintenance.pipeline.ship import ship

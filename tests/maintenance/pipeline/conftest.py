@@ -3,7 +3,7 @@
 import pytest
 from made_engines import MadeEngine
 
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
 
 
 @pytest.fixture(scope="module", params=["duckdb", "spark"])

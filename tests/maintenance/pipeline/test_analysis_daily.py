@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from freshkeeper.__main__ import main
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.analysis import analyse, analyse_daily
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
 from freshkeeper.policies.errors import FreshkeeperError
 
 FIRST = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000)

@@ -18,10 +18,12 @@ from hypothesis.strategies import DataObject
 from pyarrow import parquet
 
 from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
-from freshkeeper.maintenance.pipeline.enrichment.batch_store import FORMAT, Log, Store
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import FORMAT, KEPT, Log, Store
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import OnDriver
 from freshkeeper.maintenance.pipeline.enrichment.once import LOST
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version
 from freshkeeper.policies.errors import InputError
+from freshkeeper.policies.gain import Gain
 
 HARMLESS = [
     ("read", 1), ("answered", 1), ("recorded", 2), ("written", 2), ("committed", 1), ("recorded", 1), ("written", 1),
@@ -152,3 +154,34 @@ def test_a_source_of_events_that_gives_something_else_after_a_kill_is_refused(tm
     other = [(at, "t7") for at, _ in enriched.parts()[0]]
     with pytest.raises(InputError, match="must give the same micro-batch again"):
         query.process(0, enriched.counts_of(other))
+
+
+@pytest.mark.parametrize("replayed", [0, 3, 64])
+def test_started_anew_for_every_micro_batch_it_is_the_same_query(
+    replayed: int, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OnDriver, "replayed", replayed)
+    for number, part in enumerate(enriched.parts()):
+        query = enriched.batches(tmp_path)
+        query.process(number, enriched.counts_of(part))
+    snapshots = {0: enriched.FILES, 3: 3, 64: 1}[replayed]
+    assert len(query.store.batches()) == min(snapshots, KEPT)
+    assert answers(tmp_path) == answers(undisturbed)
+    assert (tmp_path / "requests").read_text() == (undisturbed / "requests").read_text()
+    assert [path.name for path in (tmp_path / "state").glob("*.log")] == [
+        f"{number}.log" for number in range(query.store.batches()[-1] + 1, enriched.FILES)
+    ]
+
+
+def test_a_version_that_chooses_otherwise_makes_again_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = enriched.batches(tmp_path)
+    for number, part in enumerate(enriched.parts()):
+        query.process(number, enriched.counts_of(part))
+    asked = (tmp_path / "requests").read_text()
+    monkeypatch.setattr(Gain, "score", lambda self, round: -round.last_refresh.astype(float))
+    views = [own.state.evaluator.manager.view for own in (query, enriched.batches(tmp_path))]
+    assert views[0].last_refresh.tolist() == views[1].last_refresh.tolist()
+    assert views[0].values == views[1].values
+    assert (tmp_path / "requests").read_text() == asked

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from freshkeeper.__main__ import main
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.analysis import analyse, headline_alone, judging
-from freshkeeper.maintenance.pipeline.analysis.duckdb_engine import DuckDB
+from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
