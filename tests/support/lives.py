@@ -5,6 +5,7 @@ this descriptor, of which "room" says how large a file it may get; its process i
 {"wait": pid} is answered when that process is gone.
 """
 
+import gc
 import json
 import os
 import resource
@@ -80,6 +81,7 @@ def begin(asked: dict[str, Any]) -> None:
 def fork(begin: Callable[[dict[str, object]], None]) -> None:
     """A process for every line, or wait for what was forked."""
     warm_up()
+    gc.freeze()  # no life looks through what was imported
     for line in sys.stdin:
         asked = json.loads(line)
         if "wait" in asked:

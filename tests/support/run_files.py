@@ -84,16 +84,22 @@ class Image:
 
 @dataclass
 class Camera:
-    """Copies state and journal before, in and after every transaction: what a kill at that moment would leave."""
+    """Copies state and journal before, in and after transactions: what a kill at that moment would leave."""
 
     place: Path
+    every: int = 1
+    """Of so many moments it keeps one, the second; a number that shares nothing with those of an evaluation."""
+    moments: int = 0
     images: list[Image] = field(default_factory=list)
     lines: int = 0
     on: bool = True
 
     def shoot(self) -> None:
-        """One image."""
+        """One image, where it is its turn."""
         if not self.on:
+            return
+        self.moments += 1
+        if (self.moments - 2) % self.every:
             return
         directory = self.place / f"image{len(self.images)}"
         directory.mkdir()

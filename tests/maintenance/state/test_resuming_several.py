@@ -98,7 +98,7 @@ def test_killed_at_any_write_each_goes_on_where_it_was(
     world: RunFiles, camera: Camera, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_journal, "PART_ROWS", 60)
-    place = world.place
+    place, camera.every = world.place, 41
     whole: list[dict[str, object]] = []
     run = session(world, state=place / "state", journal=place / "journal")
     for result in run.results():
@@ -107,7 +107,7 @@ def test_killed_at_any_write_each_goes_on_where_it_was(
     camera.on = False
     assert within_budget(place / "journal")
     expected = last(whole)
-    for image in camera.images[1::23]:
+    for image in camera.images:
         doubtful = intents(image.directory / "state")
         again = last(lines(session(world, state=image.directory / "state", journal=image.directory / "journal")))
         done = set(last(whole[: image.lines]))
