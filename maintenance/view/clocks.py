@@ -9,8 +9,10 @@ a time τ the number of phases that pass is Poisson with the mean μ = kτ/inter
     a change    φ(j) ← Σ_i φ(i)·(P(N ≡ j − i mod k) − P(N = j − i))  at least one did
 
 What all entries have in common, how often each interval and each k fits, is the prior, renewed by one step of EM
-whenever the checks have grown by a tenth. An entry takes 11 KB and a check some 10 us, so that `UNPROVEN` entries are
+whenever the checks have grown by a tenth. An entry takes 11 KB and a check some 8 us, so that `UNPROVEN` entries are
 followed until there is evidence of clocks among them, and `FOLLOWED` at most; all others have their rates.
+
+Loops go six phases at a time, over slices: compilers make vectors of such, and of indices that may be negative none.
 """
 
 from collections.abc import Mapping
@@ -35,8 +37,10 @@ SELDOM = 1e-3
 """Hypotheses that are less likely are left out of beliefs."""
 FORGOTTEN = 200.0
 """Phases after which nothing is known any more of where a round stands."""
-NOTHING = 1e-18
-"""Chances that are less make no difference."""
+TOGETHER = 6
+"""Phases that are computed at a time: enough for a sum to be worth a load and a store."""
+AGES = 64
+"""Ages of which is kept what clocks say."""
 LOST = 1e-12
 """Hypotheses that are less likely are left where they are: they cost nothing, and come back if the others do worse."""
 SMALL = 1e-3
@@ -65,6 +69,18 @@ class Clocks(Dumped):
         self._prior = FLAT
         self._evidence = np.full(2, AT_FIRST)
         self._checks = self._fitted = 0
+        self._outlooks: Outlooks | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be made again, and without room that nothing is in yet."""
+        used = int(self._row.max(initial=NOBODY)) + 1
+        rows = {name: self.__dict__[name][:used] for name in ("_phases", "_chance", "_period")}
+        return self.__dict__ | rows | {"_mass": None, "_outlooks": None}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """With the sums over phases."""
+        self.__dict__.update(state)
+        self._weigh_phases()
 
     @property
     def weight(self) -> float:
@@ -78,9 +94,7 @@ class Clocks(Dumped):
     def load(self, learned: Mapping[str, NDArray[Any]]) -> None:
         """Know what another one learned."""
         super().load(learned)
-        self._mass = np.zeros((self._phases.shape[0], INTERVALS.size, SHAPES.size))
-        for row, mass in zip(self._phases, self._mass, strict=True):
-            gather(row, mass, SHAPES, FIRST)
+        self._weigh_phases()
 
     def reset(self, slots: Ids) -> None:
         """Forget what was seen of these slots."""
@@ -110,11 +124,21 @@ class Clocks(Dumped):
     def beliefs(self, slots: Ints, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
         """Probabilities of entries that work by a clock, an average over its phases."""
         ahead = (instants - instants[0]).astype(np.float64)
-        age = np.maximum(instants[0] - last_refresh, 0).astype(np.float64)
-        rows = self._rows(slots)
-        parts = (self._phases, self._mass, rows, age, ahead, self._prior, INTERVALS, SHAPES, FIRST)
-        refreshed, kept, change = believe(*parts, look_ahead)
-        return Beliefs(refreshed, kept, change if look_ahead else None)
+        if self._outlooks is None or not self._outlooks.of(ahead, look_ahead):
+            self._outlooks = Outlooks(ahead, look_ahead)
+        ages, age = np.unique(np.maximum(instants[0] - last_refresh, 0).astype(np.float64), return_inverse=True)
+        told = np.zeros((slots.size, self._outlooks.columns), np.float32)
+        for few in range(0, ages.size, AGES):
+            own = np.flatnonzero((age >= few) & (age < few + AGES))
+            own = own[np.argsort(age[own], kind="stable")]
+            place = self._outlooks.place(ages[few : few + AGES])[age[own] - few]
+            rows, (parts, known) = self._rows(slots[own]), self._outlooks.tables
+            believe(
+                self._phases, self._mass, rows, own, place, self._outlooks.ages, ahead, self._prior, INTERVALS, SHAPES,
+                FIRST, look_ahead, parts, known, told,
+            )  # fmt: skip
+        refreshed, kept, *change = np.split(np.clip(told.astype(np.float64), 0.0, 1.0), 3 if look_ahead else 2, axis=1)
+        return Beliefs(refreshed, kept, change[0] if look_ahead else None)
 
     def regular(self, slots: Ints | Ids) -> tuple[Floats, Floats]:
         """The probability that each slot works by a clock, and the period in ms that it has then; 0 where none does."""
@@ -141,6 +165,11 @@ class Clocks(Dumped):
         self._phases[free] = np.tile(np.repeat(1.0 / SHAPES, SHAPES), INTERVALS.size)
         self._mass[free] = 1.0
 
+    def _weigh_phases(self) -> None:
+        self._mass = np.zeros((self._phases.shape[0], INTERVALS.size, SHAPES.size))
+        for row, mass in zip(self._phases, self._mass, strict=True):
+            gather(row, mass, SHAPES, FIRST)
+
     def _posterior(self, rows: Ints) -> Floats:
         """How likely each interval and shape is, rows × intervals × shapes."""
         likely: Floats = self._mass[rows] * self._prior
@@ -161,6 +190,32 @@ class Clocks(Dumped):
         self._row = grown(self._row, int(slots.max(initial=-1)) + 1, NOBODY)
         rows: Ints = self._row[slots]
         return rows
+
+
+class Outlooks:
+    """What each hypothesis says of entries of some ages, by phase: evaluations come in even steps, and so do ages."""
+
+    def __init__(self, ahead: Floats, look_ahead: bool) -> None:
+        """For evaluations so far ahead."""
+        self._ahead, self._look_ahead = ahead, look_ahead
+        self.columns = ahead.size * (3 if look_ahead else 2)
+        self.ages = np.full(AGES, -1.0)
+        states = INTERVALS.size * int(FIRST[-1])
+        self.tables = np.zeros((AGES, states, self.columns), np.float32), np.zeros((AGES, *FLAT.shape), np.bool_)
+
+    def of(self, ahead: Floats, look_ahead: bool) -> bool:
+        """Whether these are for the same evaluations."""
+        return look_ahead == self._look_ahead and np.array_equal(ahead, self._ahead)
+
+    def place(self, ages: Floats) -> Ints:
+        """Where these ages are, of which there are `AGES` at most; others make room for those that are new."""
+        new = np.setdiff1d(ages, self.ages)
+        free = np.flatnonzero(~np.isin(self.ages, ages))[: new.size]
+        self.ages[free] = new
+        self.tables[1][free] = False
+        order = np.argsort(self.ages)
+        place: Ints = order[np.searchsorted(self.ages, ages, sorter=order)]
+        return place
 
 
 @njit(cache=True, nogil=True)
@@ -195,31 +250,33 @@ def lasting(mean: float, k: int, ends: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def steps(mean: float, k: int, quiet: Floats, ended: Floats, reach: Ints) -> None:
-    """The chances that a phase moves on by d, without the end of a round and with one, in row k + d of each.
-
-    `reach` is where those begin and end that are anything at all, of the one and the other.
-    """
+def steps(mean: float, k: int, quiet: Floats, ended: Floats) -> None:
+    """The chances that a phase moves on by d, without the end of a round and with one, in row k + d of each."""
     passing(mean, k, quiet[k:], ended[:k])
     quiet[:k], ended[k:] = 0.0, ended[:k] - quiet[k:]
-    for side in range(2):
-        chances = quiet if side == 0 else ended
-        low, high = 1, 2 * k
-        while low < high and chances[low] < NOTHING:
-            low += 1
-        while high > low and chances[high - 1] < NOTHING:
-            high -= 1
-        reach[2 * side], reach[2 * side + 1] = low, high
 
 
 @njit(cache=True, nogil=True)
-def follow(row: NDArray[np.float32], k: int, chances: Floats, low: int, high: int, after: Floats) -> None:
-    """The phases of one hypothesis after a check; the outer loop is the sum, so that the inner one is vectorised."""
-    after[:k] = 0.0
-    for i in range(k):
-        before = np.float64(row[i])
-        for j in range(max(0, i + low - k), min(k, i + high - k)):
-            after[j] += before * chances[k + j - i]
+def follow(row: NDArray[np.float32], chances: Floats, after: Floats) -> float:
+    """The phases of one hypothesis after a check, after[j] = Σ_i row[i]·chances[k + j − i], and their sum."""
+    k, whole = row.size, row.size // TOGETHER * TOGETHER
+    after[:] = 0.0
+    for i in range(0, whole, TOGETHER):
+        a, b, c, d, e, f = row[i], row[i + 1], row[i + 2], row[i + 3], row[i + 4], row[i + 5]
+        m = k - i
+        pa, pb, pc = chances[m : m + k], chances[m - 1 : m - 1 + k], chances[m - 2 : m - 2 + k]
+        pd, pe, pf = chances[m - 3 : m - 3 + k], chances[m - 4 : m - 4 + k], chances[m - 5 : m - 5 + k]
+        for j in range(k):
+            after[j] += a * pa[j] + b * pb[j] + c * pc[j] + d * pd[j] + e * pe[j] + f * pf[j]
+    for i in range(whole, k):
+        a, pa = row[i], chances[k - i : 2 * k - i]
+        for j in range(k):
+            after[j] += a * pa[j]
+    total = 0.0
+    for j in range(k):
+        after[j] = max(after[j], 0.0)
+        total += after[j]
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -234,17 +291,14 @@ def check_all(
     """
     width = first[-1]
     quiet, ended = np.empty(2 * intervals.size * width), np.empty(2 * intervals.size * width)
-    reach = np.empty((*prior.shape, 4), np.int64)
     known, done = np.zeros(prior.shape, np.bool_), np.zeros(prior.shape, np.bool_)
     foretold, simple, after = np.empty(rows.size), np.empty(rows.size), np.empty(intervals.size * width)
-    old, new = np.empty(shapes.size), np.empty(shapes.size)
+    old, new, left = np.empty(shapes.size), np.empty(shapes.size), np.empty(prior.shape)
     for c in range(rows.size):
-        row, held, chances, side = phases[rows[c]], mass[rows[c]], quiet, 0
-        if changed[c]:
-            chances, side = ended, 2
+        row, held, chances = phases[rows[c]], mass[rows[c]], ended if changed[c] else quiet
         if c == 0 or tau[c] != tau[c - 1]:
             known[:] = False
-        old[:], new[:], done[:], weight = 0.0, 0.0, False, (prior * held).sum()
+        old[:], new[:], done[:], left[:], weight = 0.0, 0.0, False, held, (prior * held).sum()
         for least in (LOST * weight, 0.0):
             for t in range(intervals.size):
                 for s in range(shapes.size):
@@ -254,41 +308,39 @@ def check_all(
                     here = slice(2 * at, 2 * (at + k))
                     if not known[t, s]:
                         known[t, s] = True
-                        steps(k * tau[c] / intervals[t], k, quiet[here], ended[here], reach[t, s])
-                    low, high = reach[t, s, side], reach[t, s, side + 1]
-                    follow(row[at : at + k], k, chances[here], low, high, after[at : at + k])
+                        steps(k * tau[c] / intervals[t], k, quiet[here], ended[here])
+                    left[t, s] = follow(row[at : at + k], chances[here], after[at : at + k])
                     done[t, s] = True
                     old[s] += prior[t, s] * held[t, s]
-                    new[s] += prior[t, s] * after[at : at + k].sum()
+                    new[s] += prior[t, s] * left[t, s]
             if new.sum() > SMALL * SMALL * weight:
                 break  # what is left out is still nothing beside these
         foretold[c] = new.sum() / old.sum() if old.sum() > 0 else 1.0
         simple[c] = new[0] / old[0] if old[0] > 0 else 1.0
-        renew(row, held, after, done, shapes, first)
+        renew(row, held, after, left, done, shapes, first)
     return foretold, simple
 
 
 @njit(cache=True, nogil=True)
 def renew(
-    row: NDArray[np.float32], held: Floats, after: Floats, done: NDArray[np.bool_], shapes: Ints, first: Ints
-) -> None:
+    row: NDArray[np.float32], held: Floats, after: Floats, left: Floats, done: NDArray[np.bool_], shapes: Ints,
+    first: Ints,
+) -> None:  # fmt: skip
     """The phases after a check, where it was followed; all are made greater where even the best has become small."""
-    best = 0.0
-    for t in range(held.shape[0]):
-        for s in range(shapes.size):
-            at = t * first[-1] + first[s]
-            best = max(best, after[at : at + shapes[s]].sum() if done[t, s] else held[t, s])
+    best = left.max()
     if best <= 0.0:
         return  # nothing explains the check: it is left out
     scale = 1.0 / best if best < SMALL else 1.0
     for t in range(held.shape[0]):
         for s in range(shapes.size):
             at = t * first[-1] + first[s]
-            if done[t, s] or scale != 1.0:
-                held[t, s] = 0.0
-                for i in range(at, at + shapes[s]):
-                    row[i] = scale * (max(after[i], 0.0) if done[t, s] else row[i])
-                    held[t, s] += row[i]
+            own, told = row[at : at + shapes[s]], after[at : at + shapes[s]]
+            if not done[t, s] and scale == 1.0:
+                continue
+            held[t, s] = 0.0
+            for i in range(shapes[s]):
+                own[i] = scale * (told[i] if done[t, s] else own[i])
+                held[t, s] += own[i]
 
 
 @njit(cache=True, nogil=True)
@@ -304,18 +356,20 @@ def gather(row: NDArray[np.float32], mass: Floats, shapes: Ints, first: Ints) ->
 @njit(cache=True, nogil=True)
 def weigh(mass: Floats, prior: Floats, likely: Floats) -> float:
     """How likely each interval and shape is, 0 where that is seldom; the sum of what is left."""
-    likely[:] = mass * prior
-    least, total = SELDOM * likely.sum(), 0.0
+    whole, total = 0.0, 0.0
     for t in range(likely.shape[0]):
         for s in range(likely.shape[1]):
-            if likely[t, s] < least:
-                likely[t, s] = 0.0
+            likely[t, s] = mass[t, s] * prior[t, s]
+            whole += likely[t, s]
+    for t in range(likely.shape[0]):
+        for s in range(likely.shape[1]):
+            likely[t, s] = likely[t, s] if likely[t, s] >= SELDOM * whole else 0.0
             total += likely[t, s]
     return total
 
 
 @njit(cache=True, nogil=True)
-def outlook(pace: float, k: int, age: float, ahead: Floats, look_ahead: bool, parts: Floats) -> None:
+def outlook(pace: float, k: int, age: float, ahead: Floats, look_ahead: bool, parts: NDArray[np.float32]) -> None:
     """What one hypothesis says of an entry of this age, by phase at its last fetch: rows of `parts`.
 
     Its columns are the H of fresh_if_refreshed, of fresh_if_kept, and of the chances of a change.
@@ -352,40 +406,49 @@ def turned(wrapped: Floats, ends: Floats, k: int, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def believe(
-    phases: NDArray[np.float32], mass: Floats, rows: Ints, age: Floats, ahead: Floats, prior: Floats,
-    intervals: Floats, shapes: Ints, first: Ints, look_ahead: bool,
-) -> tuple[Floats, Floats, Floats]:  # fmt: skip
-    """fresh_if_refreshed, fresh_if_kept and the chance of a change per evaluation, slot × H.
+def add_up(
+    share: np.float32, row: NDArray[np.float32], at: int, k: int, parts: NDArray[np.float32], age: int,
+    told: NDArray[np.float32], own: int,
+) -> None:  # fmt: skip
+    """told[own, n] += share·Σ_i row[i]·parts[age, i, n], over the k phases from `at` on."""
+    one, six, start, end = np.uint64(1), np.uint64(TOGETHER), np.uint64(at), np.uint64(at + k)
+    whole, width, of, j = end - (end - start) % six, np.uint64(told.shape[1]), np.uint64(age), np.uint64(own)
+    for i in range(start, whole, six):
+        i1, i2, i3, i4, i5 = i + one, i + one + one, i + six - one - one - one, i + six - one - one, i + six - one
+        a, b, c = share * row[i], share * row[i1], share * row[i2]
+        d, e, f = share * row[i3], share * row[i4], share * row[i5]
+        for n in range(width):
+            told[j, n] += (
+                a * parts[of, i, n] + b * parts[of, i1, n] + c * parts[of, i2, n]
+                + d * parts[of, i3, n] + e * parts[of, i4, n] + f * parts[of, i5, n]
+            )  # fmt: skip
+    for i in range(whole, end):
+        a = share * row[i]
+        for n in range(width):
+            told[j, n] += a * parts[of, i, n]
 
-    All three are sums over the phases at the last fetch; what they are multiplied with is computed once for all entries
-    of one age.
+
+@njit(cache=True, nogil=True)
+def believe(
+    phases: NDArray[np.float32], mass: Floats, rows: Ints, own: Ints, place: Ints, ages: Floats, ahead: Floats,
+    prior: Floats, intervals: Floats, shapes: Ints, first: Ints, look_ahead: bool,
+    parts: NDArray[np.float32], known: NDArray[np.bool_], told: NDArray[np.float32],
+) -> None:  # fmt: skip
+    """fresh_if_refreshed, fresh_if_kept and the chance of a change per evaluation, added to rows `own` of `told`.
+
+    All three are sums over the phases at the last fetch; what they are multiplied with, `parts`, is computed once for
+    all entries of one age, which is at `place`.
     """
-    width, horizon = first[-1], ahead.size
-    columns = horizon * (3 if look_ahead else 2)
-    told = np.zeros((rows.size, columns))
-    parts = np.empty((intervals.size * width, columns))
-    known = np.zeros((intervals.size, shapes.size), np.bool_)
-    likely = np.empty((intervals.size, shapes.size))
-    order = np.argsort(age)
+    width, likely = first[-1], np.empty(prior.shape)
     for n in range(rows.size):
-        j = order[n]
-        if n > 0 and age[j] != age[order[n - 1]]:
-            known[:] = False
-        row, sums = phases[rows[j]], told[j]
-        total = weigh(mass[rows[j]], prior, likely)
+        age, row = place[n], phases[rows[n]]
+        total = weigh(mass[rows[n]], prior, likely)
         for t in range(intervals.size):
             for s in range(shapes.size):
                 if likely[t, s] == 0:
                     continue
                 k, at = shapes[s], t * width + first[s]
-                if not known[t, s]:
-                    known[t, s] = True
-                    outlook(k / intervals[t], k, age[j], ahead, look_ahead, parts[at : at + k])
-                share = prior[t, s] / total
-                for i in range(at, at + k):
-                    state = share * row[i]
-                    for c in range(columns):
-                        sums[c] += state * parts[i, c]
-    told = np.clip(told, 0.0, 1.0)
-    return told[:, :horizon], told[:, horizon : 2 * horizon], told[:, 2 * horizon :]
+                if not known[age, t, s]:
+                    known[age, t, s] = True
+                    outlook(k / intervals[t], k, ages[age], ahead, look_ahead, parts[age, at : at + k])
+                add_up(np.float32(prior[t, s] / total), row, at, k, parts, age, told, own[n])

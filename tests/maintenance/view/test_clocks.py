@@ -53,7 +53,10 @@ def test_checks_and_beliefs_are_those_of_matrix_exponentials(k: int) -> None:
         assert phases[0] / phases[0].sum() == pytest.approx(state, abs=1e-5)
         assert mass[0, 0, 0] == pytest.approx(phases[0].sum())
     age, ahead = 3000.0, np.array([0.0, 1000.0, 5000.0, 6000.0])
-    refreshed, kept, change = believe(phases, mass, np.zeros(1, np.int64), np.array([age]), ahead, *model, True)
+    first, told = np.zeros(1, np.int64), np.zeros((1, 3 * ahead.size), np.float32)
+    parts, known = np.zeros((1, phases.shape[1], told.size), np.float32), np.zeros((1, 1, 1), bool)
+    believe(phases, mass, first, first, first, np.array([age]), ahead, *model, True, parts, known, told)
+    refreshed, kept, change = np.split(told, 3, axis=1)
     now = state @ expm(free * age)
     assert refreshed[0] == pytest.approx([(now @ expm(ended * m)).sum() for m in ahead], abs=1e-5)
     assert kept[0] == pytest.approx([(state @ expm(ended * (age + m))).sum() for m in ahead], abs=1e-5)
@@ -179,13 +182,12 @@ def test_what_is_left_out_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -
     in_python: Callable[..., tuple[Floats, Floats]] = vars(check_all)["py_func"]
     monkeypatch.setattr(code, "LOST", 0.0)  # which compiled code does not see, and the same code in Python does
     prior, row = np.full((INTERVALS.size, SHAPES.size), 1.0 / INTERVALS.size / SHAPES.size), np.zeros(1, np.int64)
-    model = (prior, INTERVALS, SHAPES, FIRST)
     start = np.tile(np.repeat(1.0 / SHAPES, SHAPES), INTERVALS.size)[None].astype(np.float32)
     short, whole = ((start.copy(), np.ones((1, *prior.shape))) for _ in range(2))
     for n in range(1, 60):  # it changes every 20 s, and is looked at every 5 s
         tau, changed = np.array([5_000.0]), np.array([n % 4 == 0])
-        foretold, _ = check_all(*short, row, tau, changed, *model)
-        expected, _ = in_python(*whole, row, tau, changed, *model)
+        foretold, _ = check_all(*short, row, tau, changed, prior, INTERVALS, SHAPES, FIRST)
+        expected, _ = in_python(*whole, row, tau, changed, prior, INTERVALS, SHAPES, FIRST)
         assert foretold == pytest.approx(expected, rel=1e-4)
         one, other = ((mass[0] * prior) / (mass[0] * prior).sum() for _, mass in (short, whole))
         assert one == pytest.approx(other, abs=1e-6)
