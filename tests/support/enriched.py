@@ -187,9 +187,9 @@ def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str
 def run(place: Path, reached: Reached = lambda _: None) -> None:
     """All micro-batches from the first one that was not committed."""
     query = batches(place, reached)
-    done = query.store.batches()
+    done = query.last
     for number, part in enumerate(parts()):
-        if number >= (done[-1] if done else 0):  # Spark, too, may ask again for one that was committed
+        if number >= done:  # Spark, too, may ask again for one that was committed
             query.process(number, counts_of(part))
 
 

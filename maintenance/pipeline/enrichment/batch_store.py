@@ -1,8 +1,9 @@
-"""What must outlive a kill: a snapshot after every micro-batch, and a log of what was asked of the source within one.
+"""What must outlive a kill: a snapshot now and then, and a log of every micro-batch: what was asked, what came of it.
 
 A snapshot is written under another name and moved into place; the log is appended, record by record, and a record that
 was cut off by a kill is as if it had never been written. Snapshots reach the disk before the work goes on, and so does
-the log before anything is sent. They are pickles: a state directory is as trustworthy as whoever may write into it.
+the log before anything is sent. A micro-batch whose log ends with `Committed` is done: whoever has the snapshot before
+it makes it again from the log. They are pickles: a state directory is as trustworthy as whoever may write into it.
 """
 
 import io
@@ -21,11 +22,18 @@ import pyarrow as pa
 from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.errors import InputError
 
-FORMAT = b"freshkeeper enrichment 6\n"
+FORMAT = b"freshkeeper enrichment 7\n"
 KEPT = 2
 """Snapshots that stay: the last one, and the one before it for those who look."""
 UNREADABLE = (OSError, AttributeError, ImportError, EOFError, KeyError, TypeError, pickle.UnpicklingError)
 HEAD = struct.Struct("<II")
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The end of a micro-batch's log, with what arrived in it."""
+
+    arrivals: Any
 
 
 @dataclass(eq=False)
@@ -48,7 +56,18 @@ class Store:
                 packed.write(text.getbuffer())
         for old in self.batches()[:-KEPT]:
             self._snapshot(old).unlink()
-            self.log(old).forget()
+        for path in self.place.glob("*.log"):
+            if int(path.stem) <= batch:
+                path.unlink()
+
+    def commit(self, batch: int, arrivals: object) -> None:
+        """A micro-batch is done, and can be made again from the snapshot before it, its log and what arrived."""
+        self.log(batch).append(Committed(arrivals))
+
+    def committed(self, batch: int) -> "Committed | None":
+        """What ends the log of a micro-batch that is done."""
+        *_, last = [None, *self.log(batch).read()]
+        return last if isinstance(last, Committed) else None
 
     def tell(self, progress: Mapping[str, int | None]) -> None:
         """progress.json, for people who watch; nothing is read from it."""
@@ -56,7 +75,7 @@ class Store:
             file.write_text(json.dumps(progress) + "\n")
 
     def load(self) -> tuple[int, Any] | None:
-        """The last micro-batch that is complete, and the state after it; None at the very beginning."""
+        """The last micro-batch with a snapshot, and the state after it; None at the very beginning."""
         known = self.batches()
         if not known:
             return None
@@ -109,10 +128,6 @@ class Log:
             file.write(HEAD.pack(len(text), zlib.crc32(text)) + text)
             if durable:
                 _to_disk(file)
-
-    def forget(self) -> None:
-        """Remove the log, if there is one."""
-        self.path.unlink(missing_ok=True)
 
 
 class _Pickler(pickle.Pickler):

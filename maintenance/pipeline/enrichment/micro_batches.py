@@ -2,8 +2,10 @@
 
     read ─▶ for every evaluation that is due: intend ─▶ fetch ─▶ record ─▶ then: answer ─▶ write ─▶ commit
 
-Killed anywhere, the query gets the same micro-batch again and starts from the snapshot before it. All up to `commit`
-is a function of that snapshot, of the elements and of what the log has of the source, so it comes out the same.
+Killed anywhere, the query gets the same micro-batch again and starts from the state before it. All up to `commit` is a
+function of that state, of the elements and of what the log has of the source, so it comes out the same. That is why a
+micro-batch need not end with a snapshot: its elements are put into its log, and the state is the last snapshot with
+the micro-batches since made again, without asking or writing anything. So what is written grows with what came.
 
 The watermark is the latest event time minus the allowed delay, over all micro-batches, the present one included. An
 evaluation is due when the watermark has passed its instant: at the instant itself one more element may have that time.
@@ -92,6 +94,10 @@ class Step(Generic[Given]):
 class Evaluator(Protocol[Given]):
     """Evaluates, with a view of its own; all its state is pickled with it."""
 
+    @property
+    def replayed(self) -> int:
+        """How many evaluations may be made again after a restart; with 0 every micro-batch ends with a snapshot."""
+
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
         """The elements of a micro-batch, counted."""
 
@@ -113,6 +119,12 @@ class State(Generic[Answered]):
     due: Due
     evaluator: Evaluator[Answered]
 
+    def go_on(self, arrivals: Arrivals, reached: Callable[[str], None] = lambda _: None) -> list[Step[Answered]]:
+        """The evaluations that are due with what arrived."""
+        self.due.take(arrivals)
+        reached("read")
+        return [self.evaluator.evaluate(k, own) for k, own in self.due.evaluations()]
+
 
 @dataclass(eq=False)
 class Batches(Generic[Answered]):
@@ -126,6 +138,8 @@ class Batches(Generic[Answered]):
     reached: Callable[[str], None]
     """told of every step that is done, for logs and for tests that kill"""
     _now: tuple[int, State[Answered]] | None = None
+    _since: int = 0
+    """evaluations since the last snapshot"""
 
     def process(self, batch: int, counts: Tabular) -> None:
         """One micro-batch; nothing where it was committed before."""
@@ -139,15 +153,19 @@ class Batches(Generic[Answered]):
             )
         self._now = None  # until it is committed, what is in memory is of no use after an error
         self.source.begin(self.store.log(batch))
-        state.due.take(state.evaluator.arrive(counts, batch))
-        self.reached("read")
-        steps = [state.evaluator.evaluate(k, arrivals) for k, arrivals in state.due.evaluations()]
+        arrivals = state.evaluator.arrive(counts, batch)
+        steps = state.go_on(arrivals, self.reached)
         self.reached("answered")
         if steps:
             self.write(steps, batch)
         self.reached("written")
         afterwards = state.evaluator.settle()
-        self.store.save(batch, state)
+        self._since += len(steps)
+        if last < 0 or self._since >= state.evaluator.replayed:
+            self.store.save(batch, state)
+            self._since = 0
+        else:
+            self.store.commit(batch, arrivals)
         self._now = batch, state
         self.store.tell({"batch": batch, **state.due.progress()})
         self.reached("committed")
@@ -158,5 +176,18 @@ class Batches(Generic[Answered]):
         """The state after the last micro-batch that was committed."""
         return self._state()[1]
 
+    @property
+    def last(self) -> int:
+        """The last micro-batch that was committed; −1 at the very beginning."""
+        return self._state()[0]
+
     def _state(self) -> tuple[int, State[Answered]]:
-        return self._now or self.store.load() or (-1, self.make())
+        """As it is in memory, or else as snapshot and logs have it."""
+        if self._now is not None:
+            return self._now
+        (last, state), self._since = self.store.load() or (-1, self.make()), 0
+        while (done := self.store.committed(last + 1)) is not None:
+            last += 1
+            self.source.begin(self.store.log(last), replay=True)
+            self._since += len(state.go_on(done.arrivals))
+        return last, state

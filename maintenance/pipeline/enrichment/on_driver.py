@@ -2,9 +2,9 @@
 
 import copy
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -131,14 +131,20 @@ class Keys:
         return self._made
 
 
+REPLAYED = 64
+"""Evaluations behind the last snapshot that a restart may have to make again."""
+
+
 @dataclass(eq=False)
 class OnDriver:
     """A manager that is handed counts instead of elements."""
 
     manager: Manager
+    source: Once
     shape: Shape
     keys: Keys
     entries: Keys
+    replayed: ClassVar[int] = REPLAYED
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
         """Here they are wanted one by one."""
@@ -153,7 +159,9 @@ class OnDriver:
         """Elements of one key and one pair of evaluations are alike, so any of their times stands for all."""
         at = _joined([np.repeat(part.earliest, part.count) for part in arrivals])
         sns = _joined([np.repeat(self._slots(part), part.count) for part in arrivals])
-        evaluation = self.manager.evaluate_slots(self.manager.window.instant(k), at, sns)
+        decision = self.manager.decide(self.manager.window.instant(k), at, sns)
+        decision = replace(decision, selection=self.source.decided(decision.now, decision.selection))
+        evaluation = self.manager.conclude(decision, self.manager.fetch(decision))
         answers = self.shape.table(k, evaluation.join, self.manager.view.values, self.keys, self.entries)
         return Step(evaluation.record, evaluation.refreshes, answers)
 
@@ -186,7 +194,7 @@ def on_the_driver(
         if settings.warm is not None:
             manager.view.fill(settings.warm.pairs(shape.on), settings.warm.values(), settings.warm.at)
         keys, entries = Keys(manager.view.sns), Keys(manager.view.srs)
-        return State(Due(settings.window, settings.delay), OnDriver(manager, shape, keys, entries))
+        return State(Due(settings.window, settings.delay), OnDriver(manager, once, shape, keys, entries))
 
     begin()  # what is wrong with the settings is said now, not in the first micro-batch
     return Batches(Store(place, {"source": once}), once, begin, both, reached)

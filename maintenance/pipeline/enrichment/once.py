@@ -22,6 +22,7 @@ from freshkeeper.maintenance.service.endpoint import (
     deliver,
     miss_price,
 )
+from freshkeeper.policies.base import Selection
 from freshkeeper.policies.errors import InputError
 
 LOST = "the query was stopped before the answer was recorded"
@@ -33,6 +34,8 @@ class Intent:
 
     order: Order
     room: float
+    selection: Selection | None
+    """what the order was made of"""
 
 
 @dataclass(eq=False)
@@ -46,6 +49,8 @@ class Once:
     _intents: dict[int, Intent] = field(default_factory=dict)
     _deliveries: dict[int, Delivery] = field(default_factory=dict)
     _room: float = math.inf
+    _selection: Selection | None = None
+    _replay: bool = False
 
     def __post_init__(self) -> None:
         self.price = self.source.price
@@ -55,9 +60,9 @@ class Once:
         """Of lookup keys, where those have entries of their own."""
         return miss_price(self.source)
 
-    def begin(self, log: Log) -> None:
-        """A micro-batch begins, perhaps not for the first time."""
-        self._log = log
+    def begin(self, log: Log, replay: bool = False) -> None:
+        """A micro-batch begins, perhaps not for the first time; a `replay` is of one that is done."""
+        self._log, self._replay = log, replay
         self._intents, self._deliveries = {}, {}
         now = 0
         for record in log.read():
@@ -74,6 +79,12 @@ class Once:
         self._room = self.source.room(now) if isinstance(self.source, Remote) else math.inf
         return self._room
 
+    def decided(self, now: int, selection: Selection) -> Selection:
+        """What is chosen at an instant; in a replay what was chosen then, by whatever version of the policy."""
+        known = self._intents.get(now) if self._replay else None
+        self._selection = selection if known is None or known.selection is None else known.selection
+        return self._selection
+
     def deliver(self, order: Order) -> Delivery:
         """Ask the source, or answer from the log."""
         if order.now in self._intents:
@@ -81,7 +92,7 @@ class Once:
         assert self._log is not None
         if not order.keys and not order.sns and not isinstance(self.source, Remote):
             return Delivery([], [], 0.0, 0)
-        self._log.append(Intent(order, self._room))
+        self._log.append(Intent(order, self._room, self._selection))
         self.reached("intended")
         delivery = deliver(self.source, order)
         self.reached("fetched")
