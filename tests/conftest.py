@@ -1,6 +1,7 @@
 """One Spark session for all tests that need one, as starting Java takes seconds; and what counts as slow."""
 
 import gc
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from quick_java import QUICK
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, SETTINGS, java_version, spark_session
+from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,16 +20,13 @@ settings.register_profile("busy", deadline=None)  # the machine may have other t
 settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("busy")
 
-SMALL = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.driver.extraJavaOptions": f"{SETTINGS['spark.driver.extraJavaOptions']} {QUICK}",
-}
-"""For tables of some hundred rows: nothing to split, and nothing worth the time of the optimising compiler."""
+SMALL = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+"""For tables of some hundred rows: nothing to split."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The loop of work draws a fifth of the examples; all of them are for `make test`."""
+    """Who starts Spark has a quick Java. The loop of work draws a fifth of the examples; all are for `make test`."""
+    os.environ["SPARK_SUBMIT_OPTS"] = QUICK
     if config.getoption("markexpr") == "not slow":
         settings.load_profile("quick")
 
