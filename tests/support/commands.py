@@ -19,11 +19,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import vl_convert
 from lives import warm_up
 
 CLIENT = """#!{python} -IS
@@ -126,6 +128,22 @@ def _become(asked: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (asked["longest"],) * 2)
 
 
+def _share_scripts(place: Path) -> None:
+    """What draws the plots of a page takes a second to be made: the first command leaves it there for all others."""
+    made = vl_convert.javascript_bundle
+
+    def bundle(snippet: str, vl_version: str | None = None) -> str:
+        words = f"{vl_version} {snippet}"
+        kept = place / f"{zlib.crc32(words.encode())}.js"
+        if not kept.exists():
+            part = kept.with_suffix(f".{os.getpid()}")
+            part.write_text(made(snippet, vl_version), "utf-8")
+            part.rename(kept)
+        return kept.read_text("utf-8")
+
+    vl_convert.javascript_bundle = bundle
+
+
 if __name__ == "__main__":
     from freshkeeper.__main__ import main
 
@@ -139,6 +157,8 @@ if __name__ == "__main__":
         here.listen()
         wanted = _next(here)
     if wanted:
+        if wanted["longest"] == resource.RLIM_INFINITY:
+            _share_scripts(Path(sys.argv[1]).parent)
         _become(wanted)
         del __file__  # or processes of a command's own would begin with this program
         main() if wanted["name"] == "freshkeeper" else runpy.run_path(sys.argv[0], run_name="__main__")
