@@ -9,7 +9,6 @@ without a word.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
@@ -62,14 +61,6 @@ class ServiceAnswers(DataSource):
         return Reader(self.options["path"].rstrip("/"), self.options["query"], self.options.get("token", ""))
 
 
-@dataclass(frozen=True)
-class Evaluations(InputPartition):
-    """Those after one instant, up to and with another."""
-
-    after: int
-    until: int
-
-
 class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads on where it stopped."""
 
@@ -95,17 +86,17 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._until or self._answered(start)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """One connection reads them all, as answers have an order."""
-        return [Evaluations(start["t"], end["t"])] if end["t"] > start["t"] else []
+        """One connection reads them all, as answers have an order: those after one instant, up to and with another."""
+        return [InputPartition((start["t"], end["t"]))] if end["t"] > start["t"] else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """A batch per evaluation; where some were read before, the last of those must still be there."""
-        assert isinstance(partition, Evaluations)
-        known = partition.after > BEFORE_ALL
-        for line in self._lines(partition.after - known, partition.until):
+        after, until = partition.value
+        known = after > BEFORE_ALL
+        for line in self._lines(after - known, until):
             at = line["t"]
-            if known and at > partition.after:
-                raise InputError(f"the answers of {self._query} after {partition.after} ms are gone: next is {at}")
+            if known and at > after:
+                raise InputError(f"the answers of {self._query} after {after} ms are gone: next is {at}")
             if not known:
                 yield _rows(at, line["answers"])
             known = False

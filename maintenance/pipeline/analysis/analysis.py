@@ -56,7 +56,8 @@ def _told(
     there = found.there | ({"judged"} if found.judged else set())
     untold = {name for what, names in OF.items() if what not in there for name in names}
     asked = [name for name in QUESTIONS if name not in untold and (name in HEADLINE or top is not None)]
-    database.set(target=target, top=top or 0, changes="changes" in there)
+    for variable, value in {"target": target, "top": top or 0, "changes": "changes" in there}.items():
+        database.execute(f"SET VARIABLE {variable} = $1", [value])
     digest: dict[str, Any] = {"run": run, "target": target}
     for name in asked:
         if name in ON_THE_WAY:

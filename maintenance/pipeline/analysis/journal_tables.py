@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 MEMORY = "1500MB"
 """Of one database; an analysis has two, one for what slices gave and one for the slice that is judged."""
-UNKNOWN = 1 - 2**63
-"""When a copy was fetched of which nobody knows; it is never fresh."""
 DEFAULTS: dict[str, str] = {
     "setting": "''", "policy": "''", "case": "'bgp'", "knowledge": "''", "seed": "0", "weight": "1", "warmup": "FALSE",
     "late": "FALSE",
@@ -73,6 +71,7 @@ class Database:
         config: dict[str, Any] = {"temp_directory": self._directory.name, "memory_limit": MEMORY}
         config |= {"default_null_order": "nulls_first_on_asc_last_on_desc"} | ({"threads": threads} if threads else {})
         self._connection = duckdb.connect(config=config)
+        self.execute = self._connection.execute
 
     def parquet(self, name: str, parts: Sequence[Path]) -> list[str]:
         """Name the parts of a table, and give its columns; none where there are no parts."""
@@ -93,26 +92,17 @@ class Database:
         """More rows of such a table."""
         self._connection.from_arrow(rows).insert_into(name)
 
-    def set(self, **variables: object) -> None:
-        """What `getvariable` gives."""
-        for name, value in variables.items():
-            self._connection.execute(f"SET VARIABLE {name} = $1", [value])
-
-    def drop(self, name: str) -> None:
-        """Let go of a table."""
-        self._connection.execute(f"DROP TABLE {name}")
-
     def view(self, name: str, query: str) -> None:
         """Name a query."""
-        self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
+        self.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
 
     def keep(self, name: str, query: str) -> None:
         """The same, computed once however often it is used."""
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
+        self.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
 
     def rows(self, query: str) -> list[Row]:
         """What a query gives, as dictionaries."""
-        found = self._connection.execute(query)
+        found = self.execute(query)
         names = [column[0] for column in found.description or ()]
         return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
@@ -125,7 +115,7 @@ class Database:
         """One part, named as Spark and journals name theirs."""
         path.mkdir(parents=True)
         part = str(path / "part-0.parquet").replace("'", "''")
-        self._connection.execute(f"COPY {name} TO '{part}' (FORMAT parquet, COMPRESSION zstd)")
+        self.execute(f"COPY {name} TO '{part}' (FORMAT parquet, COMPRESSION zstd)")
 
     def close(self) -> None:
         """Close the database and remove what it put on disk."""
@@ -151,17 +141,6 @@ class Tables:
     def judged(self) -> bool:
         """Whether answers can be judged by the truth."""
         return {"answers", "changes"} <= self.there
-
-    @property
-    def fitted_answers(self) -> str:
-        """SQL over `raw_answers`; of a copy's age that nobody knows says `UNKNOWN`."""
-        columns = f"* REPLACE (coalesce(refreshed_ms, {UNKNOWN}) AS refreshed_ms), {self.moment} AS moment"
-        return f"SELECT {columns} FROM ({fitted('answers', self.answers)}) AS fitted"
-
-    @property
-    def caseless(self) -> bool:
-        """Whether the case of answers is that of their evaluations."""
-        return "case" not in self.answers and "evaluations" in self.there
 
 
 def read(engine: "DuckDB", database: Database, run: str) -> Tables:

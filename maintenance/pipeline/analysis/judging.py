@@ -7,17 +7,19 @@ be added up, and a slice has whole evaluations, so slices can be judged wherever
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import UNKNOWN, Database, Tables, number, total
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import Database, Tables, fitted, number, total
 
 SLICE = 4_000_000
 """Answers that are judged at once, with some 200 bytes each; an evaluation that has more is a slice of its own."""
 NEVER_STALE = 2**63 - 1
+UNKNOWN = 1 - 2**63
+"""When a copy was fetched of which nobody knows; it is never fresh."""
 SUBS = 64
 """Ages are kept to one part in so many, so that memory does not grow with the answers."""
 Slice = tuple[int, int]
@@ -127,8 +129,7 @@ class Judge:
 
     def slices(self, files: Sequence[Path], most: int) -> list[Slice]:
         """Evaluations in the order of time, taken together up to so many answers."""
-        with closing(self._database(None)) as database:
-            database.parquet("raw_answers", files)
+        with self._over(files) as database:
             rows = database.rows(f"""
                 WITH placed AS (
                     SELECT moment, (sum(count(*)) OVER (ORDER BY moment) - count(*)) // {most} AS slice
@@ -138,22 +139,25 @@ class Judge:
 
     def judged(self, files: Sequence[Path], slices: Iterable[Slice], threads: int | None = None) -> Iterator[Parts]:
         """One slice after another; what is not theirs is hardly read where files are in the order of time."""
-        with closing(self._database(threads)) as database:
-            database.parquet("raw_answers", files)
+        with self._over(files, threads) as database:
             for first, last in slices:
                 yield self._parts(database, f"WHERE moment BETWEEN {first} AND {last}")
 
     def judged_rows(self, rows: pa.Table) -> Parts:
         """Answers of whole evaluations that were brought together elsewhere."""
-        with closing(self._database(1)) as database:
-            database.take("raw_answers", rows)
+        with self._over(rows, 1) as database:
             return self._parts(database)
 
-    def _database(self, threads: int | None) -> Database:
-        database = Database(threads)
-        for name, rows in self.known.items():
-            database.take(name, rows)
-        return database
+    @contextmanager
+    def _over(self, answers: Sequence[Path] | pa.Table, threads: int | None = None) -> Iterator[Database]:
+        with closing(Database(threads)) as database:
+            for name, rows in self.known.items():
+                database.take(name, rows)
+            if isinstance(answers, pa.Table):
+                database.take("raw_answers", answers)
+            else:
+                database.parquet("raw_answers", answers)
+            yield database
 
     def _parts(self, database: Database, where: str = "") -> Parts:
         database.view("slice", f"SELECT * FROM ({self.answers}) AS answers {where}")
@@ -172,8 +176,8 @@ class Judge:
 
 def judge(database: Database, tables: Tables, headline: bool) -> Judge:
     """By the changes, evaluations and choices of a run in which answers can be judged."""
-    asked = {"changes": CHANGES}
-    if tables.caseless:
+    asked, caseless = {"changes": CHANGES}, "case" not in tables.answers and "evaluations" in tables.there
+    if caseless:
         asked["cases"] = CASES
     if not headline:
         asked |= {"chosen": CHOSEN} | ({"counted": COUNTED} if "evaluations" in tables.there else {})
@@ -181,7 +185,10 @@ def judge(database: Database, tables: Tables, headline: bool) -> Judge:
     names = [name for name in ("setting", "seed", "sr") if name not in tables.unnamed]
     copies = COPIES.format(same=" AND ".join(f"used.{name} = changes.{name}" for name in names))
     whole = "\"case\" = 'aggregate'" if "sn" in tables.answers else "FALSE"
-    answers = (WITH_CASES if tables.caseless else "{fitted}").format(fitted=tables.fitted_answers)
+    columns = f"* REPLACE (coalesce(refreshed_ms, {UNKNOWN}) AS refreshed_ms), {tables.moment} AS moment"
+    answers = f"SELECT {columns} FROM ({fitted('answers', tables.answers)}) AS fitted"
+    if caseless:
+        answers = WITH_CASES.format(fitted=answers)
     return Judge(answers, tables.moment, copies, TRUTHS.format(whole=whole), known, headline)
 
 
@@ -203,4 +210,4 @@ def added_up(database: Database, pieces: Iterable[Parts], headline: bool) -> Non
         added = "".join(f", {total(column)} AS {column}" for column in sums)
         named = ", ".join(f'"{key}"' for key in keys)
         database.keep(name, f"SELECT {named}{added} FROM each_{name} GROUP BY ALL")
-        database.drop(f"each_{name}")
+        database.execute(f"DROP TABLE each_{name}")

@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -165,8 +165,8 @@ class Shard:
             known = pickle.loads(plan.snapshot(number, base).read_bytes())
             graph.window, graph.tallies, refreshed, told.slot, values = known
         graph.extend(files.keys.num_rows, size)
-        srs = Slots(cast("list[Any]", files.srs))
-        view = View(graph, told, srs=srs, last_refresh=refreshed, kinds=np.zeros(size, np.int8))
+        srs: Any = column(files.entries, "sr").to_numpy(zero_copy_only=False)
+        view = View(graph, told, srs=Slots(srs), last_refresh=refreshed, kinds=np.zeros(size, np.int8))
         return cls(number, plan, files, view, told, values, base)
 
     @property

@@ -4,11 +4,11 @@ Whatever an entry needs is in its shard: all its edges, and every key that they 
 entry is scored, a key with ever so many edges is spread over all shards, and nothing is shuffled by an evaluation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import numpy as np
@@ -62,12 +62,6 @@ class ShardFiles:
         """The entries as text."""
         return column(self.entries, "sr").cast(pa.string())
 
-    @cached_property
-    def srs(self) -> Sequence[object]:
-        """The entries as sources know them."""
-        found: Any = column(self.entries, "sr").to_numpy(zero_copy_only=False)
-        return cast("Sequence[object]", found)
-
 
 def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int, place: Path) -> None:
     """One job that writes all shards; an edge to what has no copy is none."""
@@ -76,7 +70,7 @@ def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int,
     shard = F.pmod(F.xxhash64("sr"), F.lit(shards)).cast("int").alias(SHARD)
     both = edges.select(shard, F.xxhash64(*on).alias(HASH), *on, "sr"), copies.select(shard, "*")
     left, right = (table.groupBy(SHARD) for table in both)
-    left.cogroup(right).applyInArrow(_writer(list(on), place), "edges bigint").collect()
+    left.cogroup(right).applyInArrow(partial(_write, list(on), place), "edges bigint").collect()
     for number in range(shards):
         if not (place / str(number)).exists():  # nothing fell to it
             _part(both[0].limit(0).toArrow(), both[1].limit(0).toArrow(), list(on)).write(place / str(number))
@@ -103,14 +97,10 @@ def read_arrow(path: Path) -> pa.Table:
     return ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
-def _writer(on: list[str], place: Path) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    def write(edges: pa.Table, copies: pa.Table) -> pa.Table:
-        number = (edges if edges.num_rows else copies)[SHARD][0].as_py()
-        part = _part(edges, copies, on)
-        part.write(place / str(number))
-        return pa.table({"edges": [part.neighbours.size]})
-
-    return write
+def _write(on: list[str], place: Path, shard: tuple[pa.Scalar], edges: pa.Table, copies: pa.Table) -> pa.Table:
+    part = _part(edges, copies, on)
+    part.write(place / str(shard[0].as_py()))
+    return pa.table({"edges": [part.neighbours.size]})
 
 
 def _part(edges: pa.Table, copies: pa.Table, on: list[str]) -> ShardFiles:
