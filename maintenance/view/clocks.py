@@ -37,6 +37,8 @@ SELDOM = 1e-3
 """Hypotheses that are less likely are left out of beliefs."""
 FORGOTTEN = 200.0
 """Phases after which nothing is known any more of where a round stands."""
+NOTHING = 1e-18
+"""Chances that are less make no difference."""
 TOGETHER = 6
 """Phases that are computed at a time: enough for a sum to be worth a load and a store."""
 AGES = 64
@@ -250,30 +252,43 @@ def lasting(mean: float, k: int, ends: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def steps(mean: float, k: int, quiet: Floats, ended: Floats) -> None:
-    """The chances that a phase moves on by d, without the end of a round and with one, in row k + d of each."""
+def steps(mean: float, k: int, quiet: Floats, ended: Floats) -> int:
+    """The chances that a phase moves on by d, without the end of a round and with one, in row k + d of each.
+
+    Tells how many phases pass at most, or k where it may be more.
+    """
     passing(mean, k, quiet[k:], ended[:k])
     quiet[:k], ended[k:] = 0.0, ended[:k] - quiet[k:]
+    most = k
+    while mean < k and most > 0 and quiet[k + most - 1] < NOTHING:
+        most -= 1
+    return most
 
 
 @njit(cache=True, nogil=True)
-def follow(row: NDArray[np.float32], chances: Floats, after: Floats) -> float:
-    """The phases of one hypothesis after a check, after[j] = Σ_i row[i]·chances[k + j − i], and their sum."""
-    k, whole = row.size, row.size // TOGETHER * TOGETHER
-    after[:] = 0.0
+def follow(
+    row: NDArray[np.float32], at: int, k: int, chances: Floats, most: int, changed: bool, after: Floats
+) -> float:  # fmt: skip
+    """The k phases from `at` on after a check, after[j] = Σ_i row[i]·chances[k + j − i], and their sum."""
+    here, whole = 2 * at + k, k // TOGETHER * TOGETHER
+    after[at : at + k] = 0.0
     for i in range(0, whole, TOGETHER):
-        a, b, c, d, e, f = row[i], row[i + 1], row[i + 2], row[i + 3], row[i + 4], row[i + 5]
-        m = k - i
-        pa, pb, pc = chances[m : m + k], chances[m - 1 : m - 1 + k], chances[m - 2 : m - 2 + k]
-        pd, pe, pf = chances[m - 3 : m - 3 + k], chances[m - 4 : m - 4 + k], chances[m - 5 : m - 5 + k]
-        for j in range(k):
-            after[j] += a * pa[j] + b * pb[j] + c * pc[j] + d * pd[j] + e * pe[j] + f * pf[j]
+        n = at + i
+        a, b, c, d, e, f = row[n], row[n + 1], row[n + 2], row[n + 3], row[n + 4], row[n + 5]
+        low, high = 0 if changed else i, min(k, i + TOGETHER + most)  # within a round phases only grow
+        if changed and most < k:
+            high = max(0, high - k)  # one round ends, and no more of the next one passes
+        m, n = here - i + low, high - low
+        pa, pb, pc = chances[m : m + n], chances[m - 1 : m - 1 + n], chances[m - 2 : m - 2 + n]
+        pd, pe, pf = chances[m - 3 : m - 3 + n], chances[m - 4 : m - 4 + n], chances[m - 5 : m - 5 + n]
+        told = after[at + low : at + high]
+        for j in range(n):
+            told[j] += a * pa[j] + b * pb[j] + c * pc[j] + d * pd[j] + e * pe[j] + f * pf[j]
     for i in range(whole, k):
-        a, pa = row[i], chances[k - i : 2 * k - i]
         for j in range(k):
-            after[j] += a * pa[j]
+            after[at + j] += row[at + i] * chances[here + j - i]
     total = 0.0
-    for j in range(k):
+    for j in range(at, at + k):
         after[j] = max(after[j], 0.0)
         total += after[j]
     return total
@@ -291,6 +306,7 @@ def check_all(
     """
     width = first[-1]
     quiet, ended = np.empty(2 * intervals.size * width), np.empty(2 * intervals.size * width)
+    most = np.empty(prior.shape, np.int64)
     known, done = np.zeros(prior.shape, np.bool_), np.zeros(prior.shape, np.bool_)
     foretold, simple, after = np.empty(rows.size), np.empty(rows.size), np.empty(intervals.size * width)
     old, new, left = np.empty(shapes.size), np.empty(shapes.size), np.empty(prior.shape)
@@ -305,11 +321,10 @@ def check_all(
                     if done[t, s] or prior[t, s] * held[t, s] < least:
                         continue
                     k, at = shapes[s], t * width + first[s]
-                    here = slice(2 * at, 2 * (at + k))
                     if not known[t, s]:
-                        known[t, s] = True
-                        steps(k * tau[c] / intervals[t], k, quiet[here], ended[here])
-                    left[t, s] = follow(row[at : at + k], chances[here], after[at : at + k])
+                        here, known[t, s] = slice(2 * at, 2 * (at + k)), True
+                        most[t, s] = steps(k * tau[c] / intervals[t], k, quiet[here], ended[here])
+                    left[t, s] = follow(row, at, k, chances, most[t, s], changed[c], after)
                     done[t, s] = True
                     old[s] += prior[t, s] * held[t, s]
                     new[s] += prior[t, s] * left[t, s]
