@@ -161,7 +161,9 @@ class Clocks(Dumped):
         width = min(most, held.size + strangers.size)
         self._phases, self._mass = grown(self._phases, width, 0), grown(self._mass, width, 0)
         self._chance, self._period = grown(self._chance, width, 0), grown(self._period, width, 0)
-        free = np.setdiff1d(np.arange(min(most, self._phases.shape[0])), held)[: strangers.size]
+        empty = np.ones(self._phases.shape[0], bool)
+        empty[held] = False
+        free = np.flatnonzero(empty[:most])[: strangers.size]
         self._row[strangers[: free.size]] = free
         self._chance[free] = 0.0
         self._phases[free] = np.tile(np.repeat(1.0 / SHAPES, SHAPES), INTERVALS.size)
