@@ -10,21 +10,22 @@ signal, too much memory or time is a failure, told with the seed and the number 
 
 import argparse
 import json
-import os
-import subprocess
+import multiprocessing
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
 from targets import TARGETS
-from worker import made
+from worker import begin, made
 
-HERE = Path(__file__).parent
+WORKERS = multiprocessing.get_context("forkserver")
+WORKERS.set_forkserver_preload([name for name in sys.modules if name.startswith("freshkeeper.")])
 MOST = 1_500_000_000
 """Bytes of memory that a worker may have at any time."""
 PATIENCE = 60.0
@@ -82,42 +83,37 @@ def _worked(kind: str, seed: int, first: int, last: int, patience: float) -> tup
     with tempfile.TemporaryDirectory() as place:
         note = Path(place) / "number"
         note.write_text(f"{first} 0")
-        command = [sys.executable, str(HERE / "worker.py"), kind, str(seed), str(first), str(last), place]
         with (Path(place) / "said").open("w+b") as said:
-            process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=_environment())
+            process = WORKERS.Process(target=begin, args=(kind, seed, first, last, Path(place)))
+            process.start()
             try:
                 late = _watched(process, note, patience)
             finally:
                 process.kill()
-                process.wait()
+                process.join()
             said.seek(0)
             words = said.read()[-4_000:].decode("utf-8", "replace")
         number, peak = (int(part) for part in note.read_text().split())
     if late:
         return number, peak * 1000, f"no end after {patience:g} s"
-    if process.returncode < 0:
-        return number, peak * 1000, f"signal {-process.returncode}; {words[-300:]}"
-    return number, peak * 1000, _shown(words) if process.returncode else ""
+    code = process.exitcode or 0
+    if code < 0:
+        return number, peak * 1000, f"signal {-code}; {words[-300:]}"
+    return number, peak * 1000, _shown(words) if code else ""
 
 
-def _watched(process: "subprocess.Popen[bytes]", note: Path, patience: float) -> bool:
+def _watched(process: BaseProcess, note: Path, patience: float) -> bool:
     """Whether an input took too long."""
     seen, since = b"", time.monotonic()
     while True:
-        try:
-            process.wait(0.5)
-        except subprocess.TimeoutExpired:
-            now = note.read_bytes()
-            if now != seen:
-                seen, since = now, time.monotonic()
-            elif time.monotonic() - since > (patience if int(now.split()[-1]) else PATIENCE):  # it has begun
-                return True
-        else:
+        process.join(0.5)
+        if process.exitcode is not None:
             return False
-
-
-def _environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(HERE.parents[1]), "TOKEN": "x"}
+        now = note.read_bytes()
+        if now != seen:
+            seen, since = now, time.monotonic()
+        elif time.monotonic() - since > (patience if int(now.split()[-1]) else PATIENCE):  # it has begun
+            return True
 
 
 def _shown(words: str) -> str:

@@ -1,6 +1,6 @@
 """Feeds one target with inputs; the parent watches, because an input may end this process.
 
-Arguments: target, seed, first and last number, a directory. Before an input is fed its number is in the file `number`.
+Before an input is fed its number is in the file `number` of a directory; what is said goes into `said`.
 """
 
 import json
@@ -26,7 +26,16 @@ def made(kind: str, seed: int, number: int) -> bytes:
     return mutated(Random(f"{seed}/{kind}/{number}"), SAMPLES.get(kind, SAMPLES["lines"]))
 
 
-def main(kind: str, seed: int, first: int, last: int, place: Path) -> None:
+def begin(kind: str, seed: int, first: int, last: int, place: Path) -> None:
+    """In a process that was forked for it."""
+    with (place / "said").open("ab") as said:
+        for stream in (1, 2):
+            os.dup2(said.fileno(), stream)
+    os.environ["TOKEN"] = "x"
+    feed(kind, seed, first, last, place)
+
+
+def feed(kind: str, seed: int, first: int, last: int, place: Path) -> None:
     """All inputs, each taken or refused; a traceback is told, and the rest is left to another worker."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     numbers, lock = iter(range(first, last)), Lock()
@@ -46,10 +55,6 @@ def main(kind: str, seed: int, first: int, last: int, place: Path) -> None:
         try:
             (TARGETS | OWN)[kind](place, following)
         except BaseException:
-            print(json.dumps(traceback.format_exc()))
+            print(json.dumps(traceback.format_exc()), flush=True)
             sys.exit(1)
         tell(last)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]))
