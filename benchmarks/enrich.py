@@ -25,9 +25,7 @@ from stopwatch import ratios, show
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrich import enrich
-from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
-from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
+from freshkeeper.maintenance.pipeline.enrich import Warm, enrich, read_journal
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.base import Graph, Policy

@@ -20,9 +20,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from stopwatch import ratios, show
 
-from freshkeeper.maintenance.pipeline.enrich import OnCluster, enrich
-from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
-from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
+from freshkeeper.maintenance.pipeline.enrich import OnCluster, Warm, enrich, read_journal
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Price
 from freshkeeper.policies.registry import make

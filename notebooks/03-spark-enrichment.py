@@ -23,8 +23,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from freshkeeper import Copy, Expanded, Fetched, Price
-from freshkeeper.maintenance.pipeline.enrich import enrich
-from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
+from freshkeeper.maintenance.pipeline.enrich import enrich, read_journal
 from freshkeeper.maintenance.pipeline.rdf_lines import statements
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 

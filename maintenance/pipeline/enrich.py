@@ -21,10 +21,10 @@ from pyarrow import parquet
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.files import whole_directory
+from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import check_columns, counted
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, on_the_driver, shape_of
-from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import JOURNAL, Settings, Warm, on_the_driver, shape_of
 from freshkeeper.maintenance.service.function_source import SourceLike, source_of
 from freshkeeper.maintenance.settings.durations import to_delay, to_ms
 from freshkeeper.maintenance.view.changes import ChangeModel
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+__all__ = ["Files", "OnCluster", "Warm", "enrich", "read_journal"]
 
 Sink: TypeAlias = Callable[["DataFrame", int], None]
 """May be called again with the same number and the same rows, after a kill; the second time replaces the first."""
@@ -146,6 +147,12 @@ def enrich(
         query.process(number, counted(frame, columns, at, settings.window, hashed=graph is not None))
 
     return events.writeStream.foreachBatch(micro_batch).option("checkpointLocation", str(Path(state) / "checkpoint"))
+
+
+def read_journal(state: Path | str, name: str) -> pa.Table:
+    """`evaluations` or `refreshes` of a query's state directory, in the order of micro-batches."""
+    found = journal.read(Path(state) / JOURNAL, name)
+    return journal.table(name, {}) if found is None else found
 
 
 def _from_driver(

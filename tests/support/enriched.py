@@ -23,11 +23,10 @@ from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrich import Files, enrich
+from freshkeeper.maintenance.pipeline.enrich import Files, Warm, enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver
-from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.pipeline.spark_session import SETTINGS as USUAL
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
@@ -238,6 +237,10 @@ def run_on_spark(place: Path, reached: Reached) -> None:
     spark.stop()
 
 
+def live(kind: str, place: Path, step: str = "", number: int = 0) -> None:
+    """In a process of its own, until all is done or it is killed."""
+    {"plain": run, "spark": run_on_spark}[kind](place, kill_at(step, number))
+
+
 if __name__ == "__main__":
-    runs = {"plain": run, "spark": run_on_spark}
-    runs[sys.argv[1]](Path(sys.argv[2]), kill_at(sys.argv[3], int(sys.argv[4])))
+    live(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))

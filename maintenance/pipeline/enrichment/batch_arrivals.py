@@ -70,7 +70,8 @@ def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec,
     timed = events.select(*on, millis.alias("_ms")).dropna()
     if timed.rdd.getNumPartitions() == 1:
         timed = timed.coalesce(1)  # says so, and nothing is shuffled
-    placed = timed.withColumns({FIRST: F.expr(first(window)), LAST: F.expr(last(window))})
+    last = F.expr(first(window, f"_ms + {window.range}")) - 1  # before the first evaluation that leaves them out
+    placed = timed.withColumns({FIRST: F.expr(first(window, "_ms")), LAST: last})
     keys = [F.xxhash64(*on).alias(HASH)] if hashed else on
     return placed.groupBy(*keys, FIRST, LAST).agg(
         F.count("*").alias(COUNT), F.min("_ms").alias(EARLIEST), F.max("_ms").alias(LATEST)
@@ -108,20 +109,10 @@ def key_columns(keys: Sequence[Hashable], on: Sequence[str]) -> dict[str, list[o
     return {name: [row[n] for row in rows] for n, name in enumerate(on)}
 
 
-def first(window: WindowSpec) -> str:
-    """`WindowSpec.first` of the column _ms, in SQL."""
-    offset = f"(_ms - {window.start})"
-    if window.closure is Closure.LEFT_OPEN:
-        return _whole(f"({offset} + {window.step - 1})", window.step)
-    return f"{_whole(offset, window.step)} + 1"
-
-
-def last(window: WindowSpec) -> str:
-    """`WindowSpec.last` of the column _ms, in SQL."""
-    offset = f"(_ms - {window.start} + {window.range})"
-    if window.closure is Closure.LEFT_OPEN:
-        return f"{_whole(f'({offset} + {window.step - 1})', window.step)} - 1"
-    return _whole(offset, window.step)
+def first(window: WindowSpec, at: str) -> str:
+    """`WindowSpec.first` in SQL, whose `div` cuts towards zero."""
+    value = f"({at} + {window.step - (window.closure is Closure.LEFT_OPEN) - window.start})"
+    return f"(({value} - pmod({value}, {window.step})) div {window.step})"
 
 
 def check_columns(events: "DataFrame", on: Sequence[str], at: str) -> None:
@@ -135,8 +126,3 @@ def check_columns(events: "DataFrame", on: Sequence[str], at: str) -> None:
             raise InputError(f"the events have no column {name!r}; they have {', '.join(events.columns)}")
     if not (kinds[at].startswith("timestamp") or kinds[at] in ("bigint", "int")):
         raise InputError(f"the event time {at!r} is of type {kinds[at]}; it must be a timestamp, or milliseconds")
-
-
-def _whole(value: str, step: int) -> str:
-    """Floor division: SQL's `div` cuts towards zero."""
-    return f"(({value} - pmod({value}, {step})) div {step})"

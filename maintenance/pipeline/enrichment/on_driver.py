@@ -12,24 +12,73 @@ import pyarrow as pa
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Join
+from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.rows import Rows
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected, key_columns
-from freshkeeper.maintenance.pipeline.enrichment.batch_journal import PLACE, Journal
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
+    Arrivals,
+    Tabular,
+    collected,
+    here,
+    key_columns,
+)
 from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Due, State, Step, Write
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import (
+    Answered,
+    Batches,
+    Due,
+    Evaluator,
+    State,
+    Step,
+    Write,
+)
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
-from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.slots import Slots
-from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.arrays import NO_INTS, Ints
 from freshkeeper.policies.base import NEVER, Case, Policy
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.policies.errors import ConfigError, InputError, nearest
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+JOURNAL = "journal"
+"""The journal in a state directory: what evaluations cost and did, one part per micro-batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Warm:
+    """What the view holds at first: `edges` with the key columns and `sr`, `copies` with `sr` and `value`."""
+
+    edges: Tabular
+    copies: Tabular
+    at: int
+    """when the copies were fetched, in ms"""
+
+    def pairs(self, on: Sequence[str]) -> list[tuple[Hashable, Hashable]]:
+        """The edges on the driver, in the order of the table."""
+        table = here(self.edges)
+        _check(table.column_names, "edges", [*on, "sr"])
+        columns = [table[name].to_pylist() for name in on]
+        sns: list[Hashable] = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+        return list(zip(sns, table["sr"].to_pylist(), strict=True))
+
+    def values(self) -> dict[Hashable, object]:
+        """The copies on the driver."""
+        table = here(self.copies)
+        _check(table.column_names, "copies", ["sr", "value"])
+        return dict(zip(table["sr"].to_pylist(), table["value"].to_pylist(), strict=True))
+
+    def frames(self, spark: "SparkSession", on: Sequence[str], needs: Sequence[str]) -> "tuple[DataFrame, DataFrame]":
+        """Edges and copies on the cluster."""
+        both = (self.edges, self.copies)
+        edges, copies = (spark.createDataFrame(one) if isinstance(one, pa.Table) else one for one in both)
+        _check(edges.columns, "edges", [*on, "sr"])
+        _check(copies.columns, "copies", ["sr", "value", *needs])
+        return edges.select(*on, "sr"), copies.select("sr", "value", *needs)
 
 
 @dataclass(frozen=True)
@@ -45,9 +94,31 @@ class Settings:
     seed: int = 0
     warm: Warm | None = None
 
-    def journal(self, state: Path) -> Journal:
-        """Where evaluations and refreshes are told."""
-        return Journal(state / PLACE, Rows("", self.policy.name, 0, self.case.value, self.model.knowledge.value))
+    def manager(self, source: Once) -> Manager:
+        """A new one, that has learned nothing; answers are told by whoever wants them."""
+        policy, model = copy.deepcopy((self.policy, self.model))
+        return Manager(self.window, source, policy, self.budget, model, self.case, seed=self.seed, answers=False)
+
+    def batches(
+        self, source: Once, place: Path, begin: Callable[[], Evaluator[Answered]], write: Write[Answered],
+        **outside: object,
+    ) -> Batches[Answered]:  # fmt: skip
+        """What processes micro-batches by such an evaluator: its state in `place`, with a journal of what it did."""
+        rows = Rows("", self.policy.name, 0, self.case.value, self.model.knowledge.value)
+
+        def both(steps: Sequence[Step[Answered]], batch: int) -> None:
+            evaluations = journal.Buffer("evaluations")
+            for step in steps:
+                evaluations.add(rows.evaluation(step.record))
+            refreshes = [journal.table("refreshes", rows.refreshes(step.refreshes)) for step in steps]
+            journal.write_part(place / JOURNAL, "evaluations", batch, evaluations.table())
+            journal.write_part(place / JOURNAL, "refreshes", batch, pa.concat_tables(refreshes))
+            write(steps, batch)
+
+        def first() -> State[Answered]:
+            return State(Due(self.window, self.delay), begin())
+
+        return Batches(Store(place, {"source": source, **outside}), source, first, both, source.reached)
 
 
 VALUES = {"string": pa.string(), "double": pa.float64(), "bigint": pa.int64(), "boolean": pa.bool_()}
@@ -157,8 +228,8 @@ class OnDriver:
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step[pa.Table]:
         """Elements of one key and one pair of evaluations are alike, so any of their times stands for all."""
-        at = _joined([np.repeat(part.earliest, part.count) for part in arrivals])
-        sns = _joined([np.repeat(self._slots(part), part.count) for part in arrivals])
+        at = np.concatenate([NO_INTS, *(np.repeat(part.earliest, part.count) for part in arrivals)])
+        sns = np.concatenate([NO_INTS, *(np.repeat(self._slots(part), part.count) for part in arrivals)])
         decision = self.manager.decide(self.manager.window.instant(k), at, sns)
         decision = replace(decision, selection=self.source.decided(decision.now, decision.selection))
         evaluation = self.manager.conclude(decision, self.manager.fetch(decision))
@@ -180,25 +251,18 @@ def on_the_driver(
 ) -> Batches[pa.Table]:
     """Evaluations by a Manager, its state in `place`."""
     once = Once(source, reached)
-    journal = settings.journal(place)
 
-    def both(steps: Sequence[Step[pa.Table]], batch: int) -> None:
-        journal.write(steps, batch)
-        write(steps, batch)
-
-    def begin() -> State[pa.Table]:
-        policy, model = copy.deepcopy((settings.policy, settings.model))
-        manager = Manager(
-            settings.window, once, policy, settings.budget, model, settings.case, seed=settings.seed, answers=False
-        )
-        if settings.warm is not None:
-            manager.view.fill(settings.warm.pairs(shape.on), settings.warm.values(), settings.warm.at)
-        keys, entries = Keys(manager.view.sns), Keys(manager.view.srs)
-        return State(Due(settings.window, settings.delay), OnDriver(manager, once, shape, keys, entries))
+    def begin() -> OnDriver:
+        manager, warm = settings.manager(once), settings.warm
+        if warm is not None:
+            manager.view.fill(warm.pairs(shape.on), warm.values(), warm.at)
+        return OnDriver(manager, once, shape, Keys(manager.view.sns), Keys(manager.view.srs))
 
     begin()  # what is wrong with the settings is said now, not in the first micro-batch
-    return Batches(Store(place, {"source": once}), once, begin, both, reached)
+    return settings.batches(once, place, begin, write)
 
 
-def _joined(parts: list[Ints]) -> Ints:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+def _check(there: Sequence[str], name: str, columns: Sequence[str]) -> None:
+    for column in columns:
+        if column not in there:
+            raise InputError(f"the {name} of a warm start have no column {column!r}; they have {', '.join(there)}")

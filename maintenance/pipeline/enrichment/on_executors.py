@@ -7,7 +7,6 @@ An SR that was never refreshed is as the warm start left it, so the driver's par
 spent, not with the graph. Case 1, with a view that starts warm; keys that have no edge have no answers.
 """
 
-import copy
 import math
 import pickle
 import shutil
@@ -29,6 +28,7 @@ from freshkeeper.maintenance.budget.selection import check_handles, whole_reques
 from freshkeeper.maintenance.evaluation import Record, Refreshes
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.pipeline.enrichment import shard
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
     COUNT,
     EARLIEST,
@@ -40,21 +40,11 @@ from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
     Tabular,
     collected,
 )
-from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
 from freshkeeper.maintenance.pipeline.enrichment.candidates import LOWEST, Best, Worth, one_price
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Due, State, Step, Write
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step, Write
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
-from freshkeeper.maintenance.pipeline.enrichment.shard import (
-    SCHEDULE,
-    Asked,
-    Came,
-    Given,
-    Learnt,
-    Plan,
-    Shard,
-    ShardJob,
-)
+from freshkeeper.maintenance.pipeline.enrichment.shard import Given, Plan, Shard
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import lay, numbers, write_arrow
 from freshkeeper.maintenance.pipeline.ship import ship
 from freshkeeper.maintenance.service.endpoint import Endpoint, Order, Remote
@@ -131,7 +121,7 @@ class OnSpark:
         available = min(ledger.open().available, self.source.room(now))
         self.k, most = k, int((available + choose.SLACK) // self.plan.price.each)
         learnt = self._learnt(now) if self.plan.knowledge is not Knowledge.EXACT else None
-        self._log("asked", Asked(tuple(self.waiting), learnt, most))
+        self._log("asked", shard.Asked(tuple(self.waiting), learnt, most))
         self.logged[k], self.waiting = self.waiting, []
         best = Best.together(self._run(partial(Shard.best, price=self._price(most))), most)
         rows, scores = self._choose(best.rows, available)
@@ -156,7 +146,7 @@ class OnSpark:
     def _run(self, work: Callable[[Shard], Given]) -> list[Given]:
         """One job, with a task for each shard."""
         assert self.k is not None
-        job, shards = ShardJob(self.plan, self.k, min(self.logged), self.base, work), self.plan.shards
+        job, shards = shard.ShardJob(self.plan, self.k, min(self.logged), self.base, work), self.plan.shards
         return self.spark.sparkContext.parallelize(range(shards), shards).mapPartitions(job).collect()
 
     def _price(self, most: int) -> float:
@@ -184,14 +174,14 @@ class OnSpark:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
         shutil.rmtree(self._staged, ignore_errors=True)
 
-    def _learnt(self, now: int) -> Learnt:
+    def _learnt(self, now: int) -> shard.Learnt:
         """What is believed at the beginning of an evaluation, before its own refreshes."""
         model, view, horizon = self.manager.model, self.manager.view, self.manager.rounds.horizon
         assert isinstance(model, Learned)
         regular = np.flatnonzero(model.regular(np.arange(view.srs.width))[0] >= REGULAR)
         instants = now + self.plan.window.step * np.arange(horizon)
         told = model.beliefs(instants, view.last_refresh[regular], True, regular) if regular.size else None
-        return Learnt(model.rates(view.srs.width + 1), regular, told)
+        return shard.Learnt(model.rates(view.srs.width + 1), regular, told)
 
     def _choose(self, best: pa.Table, available: float) -> tuple[pa.Table, Floats]:
         """Of what came to the driver, as everywhere."""
@@ -233,12 +223,12 @@ class OnSpark:
         self.manager.model.admit(slots[new], [keys[n] for n in new.tolist()])
         return slots
 
-    def _came(self, refreshes: Refreshes) -> Came:
+    def _came(self, refreshes: Refreshes) -> shard.Came:
         """What was stored, now or late, for the shards where it belongs."""
         view, stored = self.manager.view, [error is None for error in refreshes.errors]
         slots = np.unique(refreshes.srs[stored])
         values = [view.values[slot] for slot in slots.tolist()]
-        return Came(self.where[:, slots], slots, values, view.last_refresh[slots])
+        return shard.Came(self.where[:, slots], slots, values, view.last_refresh[slots])
 
 
 def on_the_cluster(
@@ -261,24 +251,14 @@ def on_the_cluster(
         shared, graph.shards or spark.sparkContext.defaultParallelism, uuid4().hex, settings.window, ranked,
         settings.model.knowledge, once.price, at, shape.on, shape.schema,
     )  # fmt: skip
-    journal = settings.journal(place)
 
-    def begin() -> State[Path]:
+    def begin() -> OnSpark:
         for name in ("graph", "log", "counts", "snapshots"):
             shutil.rmtree(shared / name, ignore_errors=True)
         lay(edges, copies, shape.on, plan.shards, shared / "graph")
-        policy, model = copy.deepcopy((settings.policy, settings.model))
-        manager = Manager(settings.window, once, policy, settings.budget, model, settings.case, seed=settings.seed)
-        return State(
-            Due(settings.window, settings.delay), OnSpark(plan, manager, spark, once, staging, graph.candidates)
-        )
+        return OnSpark(plan, settings.manager(once), spark, once, staging, graph.candidates)
 
-    def both(steps: Sequence[Step[Path]], batch: int) -> None:
-        journal.write(steps, batch)
-        write(steps, batch)
-
-    outside = {"source": once, "spark": spark, "staging": staging}
-    return Batches(Store(place, outside), once, begin, both, reached)
+    return settings.batches(once, place, begin, write, spark=spark, staging=staging)
 
 
 def _ranked(settings: Settings) -> Ranked:
@@ -302,7 +282,7 @@ def _tables(settings: Settings, shape: Shape, spark: SparkSession) -> tuple[Data
         raise ConfigError(
             f"a graph on Spark takes Learned() or a FixedSchedule as what is known of changes, not {known}"
         )
-    edges, copies = warm.frames(spark, shape.on, () if isinstance(model, Learned) else SCHEDULE)
+    edges, copies = warm.frames(spark, shape.on, () if isinstance(model, Learned) else shard.SCHEDULE)
     return edges, copies.withColumn("value", copies["value"].cast(from_arrow_type(shape.value))), warm.at
 
 

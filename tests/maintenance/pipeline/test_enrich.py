@@ -10,10 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.pipeline.enrich import enrich
+from freshkeeper.maintenance.pipeline.enrich import Warm, enrich, read_journal
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import FIRST, LAST, counted
-from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
-from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.maintenance.service.endpoint import Expanded, Key
 from freshkeeper.maintenance.settings.closure import Closure

@@ -17,12 +17,11 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from freshkeeper.maintenance.pipeline.enrich import OnCluster
+from freshkeeper.maintenance.pipeline.enrich import OnCluster, Warm
 from freshkeeper.maintenance.pipeline.enrichment import candidates, on_executors
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
-from freshkeeper.maintenance.pipeline.enrichment.warm import Warm
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.maintenance.view.schedule import FixedSchedule
 from freshkeeper.policies.arrays import Floats

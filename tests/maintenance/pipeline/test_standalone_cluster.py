@@ -15,7 +15,7 @@ from pyarrow import dataset, parquet
 
 from freshkeeper.maintenance.pipeline.analysis import analyse
 from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
-from freshkeeper.maintenance.pipeline.enrichment.batch_journal import read_journal
+from freshkeeper.maintenance.pipeline.enrich import read_journal
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
