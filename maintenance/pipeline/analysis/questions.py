@@ -76,12 +76,12 @@ QUESTIONS: Mapping[str, str] = {
                 WHEN expected_fresh IS NOT NULL THEN 'expected' END AS basis
         FROM known
     )
-    SELECT *, fresh / nullif(results, 0) AS freshness FROM based""",
+    SELECT *, fresh / nullif(results, 0) AS freshness, expected_fresh / nullif(results, 0) AS expected FROM based""",
     # Per evaluation that counts how many answers were audited, and how many of them were fresh; where the fetch failed
     # `fresh` is null and the audit says nothing.
     "audited": f"""
     WITH found AS (SELECT {EVALUATION}, count(fresh) AS audits, {number("fresh")} AS fresh FROM audits GROUP BY ALL)
-    SELECT {SERIES}, seed, moment, expected_fresh / nullif(results, 0) AS expected, found.audits, found.fresh
+    SELECT {SERIES}, seed, moment, expected, found.audits, found.fresh
     FROM evaluated JOIN found USING ({EVALUATION}) WHERE NOT warmup AND found.audits > 0""",
     # The mean over the evaluations that count and have answers, and the sums behind the pooled ratio. Where no truth is
     # known the share of audits that were fresh stands in: it estimates the pooled freshness without bias.
@@ -90,7 +90,7 @@ QUESTIONS: Mapping[str, str] = {
         SELECT {SERIES}, seed, min(basis) AS basis, count(*) AS evaluations, avg(freshness) AS freshness,
             sum(fresh) AS fresh, sum(results) AS results,
             avg(CASE WHEN freshness >= getvariable('target') THEN cast(1 AS double) ELSE 0 END) AS within_target,
-            avg(reported / nullif(results, 0)) AS reported, avg(expected_fresh / nullif(results, 0)) AS expected
+            avg(reported / nullif(results, 0)) AS reported, avg(expected) AS expected
         FROM evaluated WHERE NOT warmup AND freshness IS NOT NULL GROUP BY {SERIES}, seed
     ), found AS (
         SELECT {SERIES}, seed, {total("audits")} AS asked, sum(fresh) / sum(audits) AS share
@@ -129,20 +129,18 @@ QUESTIONS: Mapping[str, str] = {
     # Expected freshness against the truth, and against audits, by tenths of what was expected. Of the latter
     # evaluations weigh as much as their audits.
     "calibration": f"""
-    WITH known AS (
-        SELECT {SERIES}, basis, freshness, results, expected_fresh / nullif(results, 0) AS expected FROM evaluated
-        WHERE basis IN ('truth', 'reported') AND NOT warmup
-    ), checked AS (
+    WITH checked AS (
         SELECT {SERIES}, least(9, cast(floor(own.expected * 10) AS bigint)) AS tenth, count(*) AS evaluations,
             sum(own.expected * audits) / sum(audits) AS expected, sum(fresh) / sum(audits) AS freshness,
             cast(sum(audits) AS double) AS answers
         FROM audited AS own WHERE own.expected IS NOT NULL GROUP BY ALL
     )
-    SELECT {SERIES}, basis, least(9, cast(floor(known.expected * 10) AS bigint)) AS tenth,
-        count(*) AS evaluations, avg(known.expected) AS expected, avg(known.freshness) AS freshness,
-        avg(known.expected - known.freshness) AS bias,
-        avg(abs(known.expected - known.freshness)) AS mean_error, sum(results) AS answers
-    FROM known WHERE known.expected IS NOT NULL AND known.freshness IS NOT NULL GROUP BY ALL
+    SELECT {SERIES}, basis, least(9, cast(floor(own.expected * 10) AS bigint)) AS tenth, count(*) AS evaluations,
+        avg(own.expected) AS expected, avg(own.freshness) AS freshness, avg(own.expected - own.freshness) AS bias,
+        avg(abs(own.expected - own.freshness)) AS mean_error, sum(results) AS answers
+    FROM evaluated AS own
+    WHERE basis IN ('truth', 'reported') AND NOT warmup AND own.expected IS NOT NULL AND own.freshness IS NOT NULL
+    GROUP BY ALL
     UNION ALL SELECT {SERIES}, 'audited', tenth, evaluations, expected, freshness, expected - freshness, NULL,
         answers FROM checked""",
     "evaluations": f"""
@@ -151,9 +149,8 @@ QUESTIONS: Mapping[str, str] = {
     # Freshness at every evaluation, the mean over seeds; the warm-up is in it and marked.
     "over_time": f"""
     SELECT {SERIES}, coalesce(k, moment) AS k, min(t_ms) AS t_ms, max(warmup) AS warmup, min(basis) AS basis,
-        count(freshness) AS seeds, avg(freshness) AS freshness,
-        avg(expected_fresh / nullif(results, 0)) AS expected, sum(results - fresh) AS stale_answers,
-        sum(results) AS answers
+        count(freshness) AS seeds, avg(freshness) AS freshness, avg(expected) AS expected,
+        sum(results - fresh) AS stale_answers, sum(results) AS answers
     FROM evaluated GROUP BY {SERIES}, coalesce(k, moment)""",
     "budget": f"""
     SELECT {SERIES}, count(*) AS evaluations, sum(gamma) AS paid_in, sum(own.spent) AS spent,

@@ -2,7 +2,7 @@
 
 import pickle
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,6 @@ from freshkeeper.maintenance.pipeline.ship import ship
 if TYPE_CHECKING:
     from pyspark import Broadcast
 
-WHOSE = ("setting", "policy", "seed")
 TASKS = 4
 """To a core; a task judges one slice after another, so that what they are judged by is unpacked once for them."""
 
@@ -67,7 +66,7 @@ class Spark(DuckDB):
         shared, most = context.broadcast(judge), max(1, judging.SLICE // 2)
         try:
             if "://" in path:
-                yield from self._shuffled(path, shared, [*WHOSE, judge.moment], most)
+                yield from self._shuffled(path, shared, most)
                 return
             parts = files(Path(path))
             slices = judge.slices(parts, most)
@@ -76,10 +75,10 @@ class Spark(DuckDB):
         finally:
             shared.destroy()
 
-    def _shuffled(self, path: str, judge: "Broadcast[Judge]", apart: Sequence[str], most: int) -> Iterator[Parts]:
+    def _shuffled(self, path: str, judge: "Broadcast[Judge]", most: int) -> Iterator[Parts]:
         """What executors cannot read by themselves Spark reads for them, and brings evaluations together."""
         rows = self._session.read.parquet(path)
-        there = [name for name in apart if name in rows.columns]
+        there = [name for name in ("setting", "policy", "seed", judge.value.moment) if name in rows.columns]
         together = rows.repartition(-(-rows.count() // most) or 1, *there)
         for row in together.mapInArrow(partial(_partition, judge), "parts binary").collect():
             yield pickle.loads(row["parts"])
