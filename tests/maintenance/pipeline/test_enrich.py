@@ -161,3 +161,16 @@ def test_the_journal_of_a_query_can_be_analysed(spark: SparkSession, dropped: Pa
     (row,) = found["freshness"]
     assert row["basis"] == "expected"
     assert row["evaluations"] == enriched.SECONDS
+
+
+def test_one_partition_is_counted_without_a_shuffle_and_as_several_are(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = spark.createDataFrame([(n, n % 3) for n in range(100)], "t_ms bigint, topic bigint")
+    found = []
+    for partitions in (1, 2):
+        counts = counted(events.repartition(partitions), ["topic"], "t_ms", WindowSpec(40, 10))
+        found.append(sorted(counts.collect()))
+        counts.explain()
+        assert ("hashpartitioning(topic" in capsys.readouterr().out) == (partitions > 1)
+    assert found[0] == found[1]
