@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FIRST, LAST, COUNT, EARLIEST, LATEST = "_first", "_last", "_count", "_earliest", "_latest"
-ORDER = [FIRST, EARLIEST]
 HASH = "_hash"
 """The column of a key's hash, as Spark's xxhash64 has it."""
 
@@ -85,7 +84,7 @@ def here(table: Tabular) -> pa.Table:
 
 def collected(counts: Tabular, on: Sequence[str]) -> Arrivals:
     """The counts on the driver."""
-    table = here(counts).sort_by([(name, "ascending") for name in (*ORDER, *on)]).combine_chunks()
+    table = here(counts).sort_by([(name, "ascending") for name in (FIRST, EARLIEST, *on)]).combine_chunks()
     numbers = (np.asarray(table[name].to_numpy(), np.int64) for name in (FIRST, EARLIEST, LATEST, COUNT))
     return Arrivals(*_coded(table, on), *numbers)
 

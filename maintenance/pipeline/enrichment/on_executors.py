@@ -42,15 +42,16 @@ from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
 )
 from freshkeeper.maintenance.pipeline.enrichment.candidates import LOWEST, Best, Worth, one_price
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step, Write
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, Warm
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.enrichment.shard import Given, Plan, Shard
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import lay, numbers, write_arrow
 from freshkeeper.maintenance.pipeline.ship import ship
 from freshkeeper.maintenance.service.endpoint import Endpoint, Order, Remote
+from freshkeeper.maintenance.view.changes import Beliefs
 from freshkeeper.maintenance.view.learned import REGULAR, Learned
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import NO_INTS, Floats, Ids, Ints
 from freshkeeper.policies.base import Case, Knowledge
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.ranked import NO, Ranked
@@ -120,14 +121,16 @@ class OnSpark:
         began, now, ledger = time.perf_counter_ns(), self.plan.window.instant(k), self.manager.ledger
         available = min(ledger.open().available, self.source.room(now))
         self.k, most = k, int((available + choose.SLACK) // self.plan.price.each)
-        learnt = self._learnt(now) if self.plan.knowledge is not Knowledge.EXACT else None
-        self._log("asked", shard.Asked(tuple(self.waiting), learnt, most))
+        self._log("asked", shard.Asked(tuple(self.waiting), most, *self._learnt(now)))
         self.logged[k], self.waiting = self.waiting, []
         best = Best.together(self._run(partial(Shard.best, price=self._price(most))), most)
-        rows, scores = self._choose(best.rows, available)
+        scores, price = np.asarray(best.rows["score"].to_numpy(), np.float64), self.plan.price
+        every = np.ones(scores.size, bool)
+        chosen = choose.best(scores, every, every * price.each, available, self.manager.rng)
+        chosen = whole_requests(chosen, np.zeros(len(chosen.chosen), bool), price, available)
         mappings = sum(_mappings(sums, k) for sums in self.needed.values())
         decided = time.perf_counter_ns()
-        refreshes, better = self._refresh(rows, scores, now, decided)
+        refreshes, better = self._refresh(best.rows.take(chosen.chosen), chosen.scores, now, decided)
         save = len(self.logged) >= REPLAYED  # where reading the log again would take too long
         self._run(partial(Shard.answer, place=self._staged, save=save))
         if save:
@@ -174,22 +177,15 @@ class OnSpark:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
         shutil.rmtree(self._staged, ignore_errors=True)
 
-    def _learnt(self, now: int) -> shard.Learnt:
+    def _learnt(self, now: int) -> tuple[Floats | None, Ints, Beliefs | None]:
         """What is believed at the beginning of an evaluation, before its own refreshes."""
         model, view, horizon = self.manager.model, self.manager.view, self.manager.rounds.horizon
-        assert isinstance(model, Learned)
+        if not isinstance(model, Learned):
+            return None, NO_INTS, None
         regular = np.flatnonzero(model.regular(np.arange(view.srs.width))[0] >= REGULAR)
         instants = now + self.plan.window.step * np.arange(horizon)
         told = model.beliefs(instants, view.last_refresh[regular], True, regular) if regular.size else None
-        return shard.Learnt(model.rates(view.srs.width + 1), regular, told)
-
-    def _choose(self, best: pa.Table, available: float) -> tuple[pa.Table, Floats]:
-        """Of what came to the driver, as everywhere."""
-        size, price = best.num_rows, self.plan.price
-        scores = np.asarray(best["score"].to_numpy(), np.float64)
-        chosen = choose.best(scores, np.ones(size, bool), np.full(size, price.each), available, self.manager.rng)
-        paid = whole_requests(chosen, np.zeros(len(chosen.chosen), bool), price, available)
-        return best.take(paid.chosen), np.asarray(paid.scores, np.float64)
+        return model.rates(view.srs.width + 1), regular, told
 
     def _refresh(self, rows: pa.Table, scores: Floats, now: int, began: int) -> tuple[Refreshes, float]:
         """Fetch what was chosen; and how many answers more are expected to be fresh for it."""
@@ -243,13 +239,14 @@ def on_the_cluster(
     staging: Path,
 ) -> Batches[Path]:
     """Evaluations as jobs over shards; the driver's state in `place`, the shards where `graph` has them."""
-    ranked, once, shared = _ranked(settings), Once(source, reached), Path(graph.shared).absolute()
-    check_handles(settings.policy, settings.case, settings.model.knowledge)
-    edges, copies, at = _tables(settings, shape, spark)
+    (ranked, warm), once, shared = _ranked(settings), Once(source, reached), Path(graph.shared).absolute()
+    needs = () if isinstance(settings.model, Learned) else shard.SCHEDULE
+    edges, copies = warm.frames(spark, shape.on, needs)
+    copies = copies.withColumn("value", copies["value"].cast(from_arrow_type(shape.value)))
     ship(spark, {"freshkeeper", type(ranked).__module__.partition(".")[0]})
     plan = Plan(
         shared, graph.shards or spark.sparkContext.defaultParallelism, uuid4().hex, settings.window, ranked,
-        settings.model.knowledge, once.price, at, shape.on, shape.schema,
+        settings.model.knowledge, once.price, warm.at, shape.on, shape.schema,
     )  # fmt: skip
 
     def begin() -> OnSpark:
@@ -261,29 +258,23 @@ def on_the_cluster(
     return settings.batches(once, place, begin, write, spark=spark, staging=staging)
 
 
-def _ranked(settings: Settings) -> Ranked:
-    """The policy, if it scores each SR by itself and what is asked for is known on the cluster."""
-    policy, knowledge = settings.policy, settings.model.knowledge
-    if not isinstance(policy, Ranked) or knowledge not in policy.ranks_under:
+def _ranked(settings: Settings) -> tuple[Ranked, Warm]:
+    """The policy, if it scores each SR by itself and what is asked for is known on the cluster; and what is there."""
+    policy, model, warm = settings.policy, settings.model, settings.warm
+    if not isinstance(policy, Ranked) or model.knowledge not in policy.ranks_under:
         raise ConfigError(
-            f"the policy {policy.name!r} is no score of each entry by itself under {knowledge} knowledge, as a "
+            f"the policy {policy.name!r} is no score of each entry by itself under {model.knowledge} knowledge, as a "
             "graph on Spark needs (docs/writing-a-policy.md)"
         )
-    return policy
-
-
-def _tables(settings: Settings, shape: Shape, spark: SparkSession) -> tuple[DataFrame, DataFrame, int]:
-    """Edges and copies, with what is known of changes as columns, and when the copies were fetched."""
-    model, warm = settings.model, settings.warm
+    check_handles(policy, settings.case, model.knowledge)
     if settings.case is not Case.BGP or warm is None:
         raise ConfigError("a graph on Spark needs a warm start, and case bgp")
     if not isinstance(model, Learned) and model.knowledge is not Knowledge.EXACT:
-        known = type(model).__name__
         raise ConfigError(
-            f"a graph on Spark takes Learned() or a FixedSchedule as what is known of changes, not {known}"
+            "a graph on Spark takes Learned() or a FixedSchedule as what is known of changes, not "
+            f"{type(model).__name__}"
         )
-    edges, copies = warm.frames(spark, shape.on, () if isinstance(model, Learned) else shard.SCHEDULE)
-    return edges, copies.withColumn("value", copies["value"].cast(from_arrow_type(shape.value))), warm.at
+    return policy, warm
 
 
 def _keep_counts(place: Path, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

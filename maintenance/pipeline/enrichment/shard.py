@@ -74,24 +74,18 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
-    """What the driver has learned of the entries it ever asked for again, by their slots there."""
+class Asked:
+    """What an evaluation is about, and what the driver has learned of changes, by its slots of entries."""
 
-    rates: Floats
-    """and behind them that of all others, which have the slot −1"""
+    batches: Sequence[int]
+    """the micro-batches that came before"""
+    most: int
+    """how many entries may be chosen"""
+    rates: Floats | None
+    """and behind them that of all that were never asked for again, which have the slot −1; None for schedules"""
     regular: Ints
     """slots of entries that are believed to change by a clock, ascending"""
     by_the_clock: Beliefs | None
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """What an evaluation is about: the micro-batches that came before, what is learned, how many may be chosen."""
-
-    batches: Sequence[int]
-    learnt: Learnt | None
-    """None where entries have a schedule"""
-    most: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,23 +105,22 @@ class Told(Numbered):
     def __init__(self, knowledge: Knowledge, entries: pa.Table) -> None:
         """`slot` has the slot of each entry on the driver."""
         self.knowledge, self.slot = knowledge, np.full(entries.num_rows, UNTOUCHED, np.int32)
-        self.learnt: Learnt | None = None
+        self.asked: Asked | None = None
         self._entries = entries
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """Of all entries, or of some."""
-        rows = np.arange(last_refresh.size) if slots is None else slots
-        if self.learnt is None:
+        rows, asked = np.arange(last_refresh.size) if slots is None else slots, self.asked
+        if asked is None or asked.rates is None:
             interval, phase = (numbers(self._entries, name)[rows] for name in SCHEDULE)
             schedule, those = FixedSchedule(interval, phase), np.arange(rows.size)
             schedule.admit(those.astype(np.int32), those.tolist())
             return schedule.beliefs(instants, last_refresh, look_ahead)
-        plain = exponential(self.learnt.rates[self.slot[rows]], instants, last_refresh, look_ahead)
-        if self.learnt.by_the_clock is not None:
-            regular = self.learnt.regular
-            place = np.minimum(np.searchsorted(regular, self.slot[rows]), regular.size - 1)
-            here = np.flatnonzero(regular[place] == self.slot[rows])
-            for matrix, told in zip(plain.matrices, self.learnt.by_the_clock.matrices, strict=False):
+        plain = exponential(asked.rates[self.slot[rows]], instants, last_refresh, look_ahead)
+        if asked.by_the_clock is not None:
+            place = np.minimum(np.searchsorted(asked.regular, self.slot[rows]), asked.regular.size - 1)
+            here = np.flatnonzero(asked.regular[place] == self.slot[rows])
+            for matrix, told in zip(plain.matrices, asked.by_the_clock.matrices, strict=False):
                 matrix[here] = told[place[here], : instants.size]
         return plain
 
@@ -146,7 +139,6 @@ class Shard:
     """the newest of each entry"""
     k: int | None
     whole: bool = True
-    _most: int = 0
     _scored: tuple[Ints, Round, Floats] | None = None
     """the entries of a round, the round, and what the policy makes of it"""
     _kept: Floats = field(default_factory=lambda: np.empty(0))
@@ -183,7 +175,7 @@ class Shard:
                 self._arrive(read_arrow(path))
         graph.apply(graph.window.advance(k))
         self.k, self.whole, self._kept, self._scored = k, False, np.empty(0), None
-        self.told.learnt, self._most = asked.learnt, asked.most
+        self.told.asked = asked
 
     def take(self) -> None:
         """The copies that its evaluation brought."""
@@ -201,9 +193,10 @@ class Shard:
     def best(self, price: float) -> Best:
         """The candidates' sums, and those that the policy would take first, of what is worth the price."""
         rows, round, score = self._score()
+        assert self.told.asked is not None
         tie = np.random.default_rng([self.number, (self.k or 0) % 2**32]).random(rows.size)
         kept, needed = round.fresh_if_kept[:, 0], round.demand[:, 0]
-        chosen, cut = highest(score, tie, self._most, price)
+        chosen, cut = highest(score, tie, self.told.asked.most, price)
         entry = rows[chosen]
         best = pa.table({
             "sr": column(self.files.entries, "sr").take(entry), "value": self.values.take(entry),
