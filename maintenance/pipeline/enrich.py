@@ -26,7 +26,7 @@ from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import check_col
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import JOURNAL, Settings, Warm, on_the_driver, shape_of
 from freshkeeper.maintenance.service.function_source import SourceLike, source_of
-from freshkeeper.maintenance.settings.durations import to_delay, to_ms
+from freshkeeper.maintenance.settings.durations import to_delay
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.base import Case, Policy
@@ -123,8 +123,8 @@ def enrich(
     settings = Settings(
         policy=make(policy) if isinstance(policy, str) else policy,
         budget=budget if isinstance(budget, BudgetRule) else BudgetRule.of(budget),
-        window=WindowSpec(_ms("window", window, to_ms), _ms("step", step, to_ms), start),
-        delay=_ms("delay", delay, to_delay),
+        window=WindowSpec(window, step, start),
+        delay=_delay(delay),
         model=model or Learned(),
         case=_case(case),
         seed=seed,
@@ -180,13 +180,11 @@ def _from_shards(
         written.rename(here / f"batch_id={batch}")
 
 
-def _ms(name: str, duration: Duration, read: Callable[[str], int]) -> int:
-    if isinstance(duration, int):
-        return duration
+def _delay(written: Duration) -> int:
     try:
-        return read(duration)
+        return to_delay(written) if isinstance(written, str) else written
     except ValueError as error:
-        raise ConfigError(f"{name}: {error}") from None
+        raise ConfigError(f"delay: {error}") from None
 
 
 def _case(written: Case | str) -> Case:
