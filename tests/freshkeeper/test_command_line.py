@@ -1,8 +1,6 @@
 """The command line: data on standard output, all else on standard error, and mistakes as one line with an exit code."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from calls import Call, Said, caller
+from commands import freshkeeper as freshkeeper_in
 from typer.main import get_command
 
 from freshkeeper.__main__ import app
@@ -27,10 +26,8 @@ def freshkeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 
 def process(directory: Path, *arguments: str) -> Said:
-    """Run the command as people do, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "freshkeeper", *arguments], cwd=directory, capture_output=True, text=True, timeout=240
-    )
+    """Run the command in a process of its own."""
+    done = freshkeeper_in(directory, *arguments)
     return Said(done.returncode, done.stdout, done.stderr)
 
 

@@ -3,10 +3,10 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
+from commands import freshkeeper
 
 from freshkeeper.policies import registry
 from freshkeeper.policies.errors import ConfigError, UnknownPolicyError
@@ -84,14 +84,7 @@ def plugged(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproces
     here = tmp_path_factory.mktemp("here")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "freshkeeper", *arguments],
-            cwd=here,
-            env={**os.environ, "PYTHONPATH": str(site)},
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
+        return freshkeeper(here, *arguments, environment={**os.environ, "PYTHONPATH": str(site)})
 
     return run
 
