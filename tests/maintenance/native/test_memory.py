@@ -58,7 +58,7 @@ def test_ids_of_names_that_nothing_holds_any_more_are_given_to_others() -> None:
     assert max(widths) == max(widths[: SECONDS // 2]) < SECOND * SECONDS / 3
 
 
-TOPICS, AT_ONCE = 12_000, 100
+TOPICS, AT_ONCE = 6_000, 100
 BLOG = """REGISTER RSTREAM <urn:o> AS SELECT ?t ?u ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S]
 { WINDOW <urn:w> { ?p <urn:topic> ?t } SERVICE <urn:blog> { ?t <urn:by> ?u . ?u <urn:fans> ?n } }"""
 

@@ -17,7 +17,7 @@ from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.trace.conference import Conference, author_name, query_texts, write_conference
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, STREAM
 
-NAMES = [author_name(n) for n in range(60, 120, 3)]
+NAMES = [author_name(n) for n in range(69, 120, 6)]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from freshkeeper.maintenance.run.run_session import Session
 from freshkeeper.simulator.trace.conference import Conference, author_name, query_texts, write_conference
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, LV, NAME, QUERIES, STREAM
 
-NAMES = {f"a{n}": author_name(n) for n in range(60, 110)}
+NAMES = {f"a{n}": author_name(n) for n in range(60, 110, 2)}
 OTHER = f"""SELECT (COUNT(*) AS ?n) FROM NAMED WINDOW <urn:w> ON <{STREAM}> [RANGE 1s STEP 1s]
 {{ WINDOW <urn:w> {{ ?who <{LV}detectedAt> ?loc }} }}"""
 
