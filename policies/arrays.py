@@ -30,6 +30,8 @@ def grown(array: NDArray[Scalar], size: int, fill: float = 0, axis: int = 0) -> 
     lacking = size - array.shape[axis]
     if lacking <= 0:
         return array
-    room = list(array.shape)
-    room[axis] = max(lacking, room[axis])
-    return np.concatenate([array, np.full(room, fill, array.dtype)], axis=axis)
+    room, held = list(array.shape), [slice(None)] * array.ndim
+    room[axis], held[axis] = array.shape[axis] + max(lacking, array.shape[axis]), slice(array.shape[axis])
+    found = np.full(room, fill, array.dtype) if fill else np.zeros(room, array.dtype)  # zeros cost nothing yet
+    found[tuple(held)] = array
+    return found
