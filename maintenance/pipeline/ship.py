@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,10 +36,9 @@ def packed(names: Iterable[str], place: Path) -> Path:
     files = {name: text for each in sorted(set(names)) for name, text in _sources(each)}
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
     found = place / f"freshkeeper-{digest}.zip"
-    if not found.exists():
-        with whole(found, mark=os.getpid()) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, text in files.items():
-                archive.writestr(zipfile.ZipInfo(name, ALWAYS_THE_SAME), text)
+    with zipfile.ZipFile(found, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name, ALWAYS_THE_SAME), text)
     return found
 
 

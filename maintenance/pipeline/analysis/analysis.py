@@ -24,8 +24,6 @@ from freshkeeper.policies.errors import ConfigError
 DIGEST = "analysis.json"
 CLOSE = 1e-9
 FAILURES: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException)
-UNCHANGED = "SELECT count(*) AS entries, count(*) FILTER (WHERE changes = 0) AS without FROM changed"
-OF_AGGREGATES = "SELECT 1 FROM truths WHERE \"case\" = 'aggregate' LIMIT 1"
 
 
 def analyse(engine: DuckDB, run: str, out: str | None = None, target: float = 0.95, top: int = 20) -> dict[str, Any]:
@@ -90,12 +88,14 @@ def _judged(engine: DuckDB, database: Database, run: str, headline: bool) -> Tab
 
 def _gaps(database: Database, found: Tables, digest: Mapping[str, Any]) -> Iterator[str]:
     """What turned out not to be known."""
-    if "sn" not in found.answers and database.rows(OF_AGGREGATES):
+    if "sn" not in found.answers and database.rows("SELECT 1 FROM truths WHERE \"case\" = 'aggregate' LIMIT 1"):
         yield "Aggregates without their lookup key are counted input by input."
     if "budget" in digest and all(about.budget is None for about in found.settings.values()):
         yield "There is no run.json that says what was paid in, so the use of the budget cannot be told."
     if "by_change_rate" in digest:
-        (row,) = database.rows(UNCHANGED)
+        (row,) = database.rows(
+            "SELECT count(*) AS entries, count(*) FILTER (WHERE changes = 0) AS without FROM changed"
+        )
         if row["without"]:
             said = f"Of {row['entries']} entries {row['without']} have no change in changes.parquet"
             yield f"{said}; their copies count as fresh."

@@ -83,7 +83,7 @@ class OnSpark:
     """of the evaluation before, where one was found"""
     batch: int = 0
     needed: dict[int, pa.Table] = field(default_factory=dict)
-    """the counts of the micro-batches that windows need, over all keys"""
+    """the counts of the micro-batches that windows need, of all keys together"""
     waiting: list[int] = field(default_factory=list)
     """those that came since the last evaluation"""
     logged: dict[int, list[int]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class OnSpark:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         kinds = ", ".join(f"{name} bigint" for name in (FIRST, LAST, EARLIEST, LATEST, COUNT))
-        sums = _summed(counts.mapInArrow(partial(_keep_counts, place), kinds).toArrow())
+        sums = counts.mapInArrow(partial(_keep_counts, place), kinds).toArrow()
         self.batch, self.needed[batch] = batch, sums
         self.waiting.append(batch)
         shutil.rmtree(self._staged, ignore_errors=True)
@@ -194,6 +194,7 @@ class OnSpark:
         delivery = self.source.deliver(Order(now, keys, (), allowance))
         manager.ledger.spend(delivery.spent)
         late = manager.late.receive(delivery.late, self.k or 0)
+        late = replace(late, k=np.array([self.plan.window.index(at) for at in late.t_ms.tolist()], np.int64))
         changed = manager.receive(slots, keys, delivery.copies, now)
         errors, at = [copy.error for copy in delivery.copies], np.full(slots.size, now)
         taken, good = (time.perf_counter_ns() - began) / 1e6, np.array([error is None for error in errors], bool)
@@ -278,21 +279,15 @@ def _ranked(settings: Settings) -> tuple[Ranked, Warm]:
 
 
 def _keep_counts(place: Path, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write what a task has of a micro-batch's counts, and give their sums."""
+    """Write what a task has of a micro-batch's counts, and give their sums over all keys."""
     found, context = [part for part in parts if part.num_rows], TaskContext.get()
     assert context is not None
     if found:
         table = pa.Table.from_batches(found)
         write_arrow(table.select([HASH, EARLIEST, COUNT]), place / f"{context.partitionId()}.arrow")
-        yield from _summed(table).to_batches()
-
-
-def _summed(counts: pa.Table) -> pa.Table:
-    """Over all keys."""
-    how = [(EARLIEST, "min"), (LATEST, "max"), (COUNT, "sum")]
-    found = counts.group_by([FIRST, LAST]).aggregate(how)
-    names = [FIRST, LAST, *("_".join(each) for each in how)]
-    return found.select(names).rename_columns([FIRST, LAST, EARLIEST, LATEST, COUNT])
+        how = [(EARLIEST, "min"), (LATEST, "max"), (COUNT, "sum")]
+        sums = table.group_by([FIRST, LAST]).aggregate(how).select([FIRST, LAST, *("_".join(each) for each in how)])
+        yield from sums.rename_columns([FIRST, LAST, EARLIEST, LATEST, COUNT]).to_batches()
 
 
 def _mappings(sums: pa.Table, k: int) -> int:
