@@ -277,9 +277,9 @@ def follow(
     for i in range(0, whole, TOGETHER):
         n = at + i
         a, b, c, d, e, f = row[n], row[n + 1], row[n + 2], row[n + 3], row[n + 4], row[n + 5]
-        low, high = 0 if changed else i, min(k, i + TOGETHER + most)  # within a round phases only grow
-        if changed and most < k:
-            high = max(0, high - k)  # one round ends, and no more of the next one passes
+        low, high = i, min(k, i + TOGETHER + most)  # within a round phases only grow
+        if changed:  # after its end they are fewer, where no more than a round passes
+            low, high = 0, k if most == k else max(0, i + TOGETHER + most - k)
         m, n = here - i + low, high - low
         pa, pb, pc = chances[m : m + n], chances[m - 1 : m - 1 + n], chances[m - 2 : m - 2 + n]
         pd, pe, pf = chances[m - 3 : m - 3 + n], chances[m - 4 : m - 4 + n], chances[m - 5 : m - 5 + n]

@@ -38,9 +38,15 @@ def alone(k: int, interval: float, rows: int) -> tuple[NDArray[Any], tuple[Float
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("k", [1, 3, 6])
-def test_checks_and_beliefs_are_those_of_matrix_exponentials(k: int) -> None:
-    interval, taus, seen = 7000.0, [1500.0, 9000.0, 4000.0, 800.0], [False, True, True, False]
+@pytest.mark.parametrize(
+    ("k", "interval", "second"),
+    [
+        (1, 7000.0, True), (3, 7000.0, True), (6, 7000.0, True), (6, 7000.0, False), (36, 7000.0, True),
+        (1, 100_000.0, True), (6, 100_000.0, True), (6, 100_000.0, False), (36, 100_000.0, False),
+    ],
+)  # fmt: skip
+def test_checks_and_beliefs_are_those_of_matrix_exponentials(k: int, interval: float, second: bool) -> None:
+    taus, seen = [1500.0, 9000.0, 4000.0, 800.0], [False, True, second, False]
     (phases, model), mass = alone(k, interval, 1), np.ones((1, 1, 1))
     free, ended = generator(k, interval, True), generator(k, interval, False)
     state = np.full(k, 1.0 / k)
