@@ -6,7 +6,7 @@ is analysed as a journal of its own: its parts are linked where they are the day
 
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,6 +38,8 @@ class Part:
     file: Path
     least: int
     most: int
+    stamp: Sequence[object]
+    """what changes when the file does"""
 
     def needed(self, day: int) -> tuple[int, int]:
         """From when on and until when a day wants it: earlier changes tell, too, whether copies were fresh then."""
@@ -58,11 +60,6 @@ class Part:
             rows = duckdb.read_parquet(str(self.file)).filter(f"t_ms >= {first} AND t_ms < {end}")
             rows.write_parquet(str(to), compression="zstd")
 
-    def stamp(self) -> list[object]:
-        """What changes when the file does."""
-        about = self.file.stat()
-        return [self.table, self.file.name, about.st_size, about.st_mtime_ns]
-
 
 def analyse_daily(
     engine: Callable[[], DuckDB], run: str, out: str | None = None, target: float = 0.95, top: int = 20
@@ -77,7 +74,7 @@ def analyse_daily(
         raise AnalysisError(f"{run} cannot be analysed day by day: its evaluations.parquet has no times")
     for day in sorted({day for span in spans for day in span}):
         parts, file = [part for part in every if part.has(day)], place / DIGESTS / f"{_date(day)}.json"
-        made_of = [target, top, *(part.stamp() for part in parts)]
+        made_of = [target, top, *(part.stamp for part in parts)]
         before = json.loads(file.read_text("utf-8")) if file.exists() else {}
         if before.get("made_of") != made_of:
             done.append(_date(day))
@@ -100,7 +97,8 @@ def _parts(run: Path, name: str) -> Iterable[Part]:
         with suppress(duckdb.Error):
             ((least, most),) = duckdb.execute(ENDS, [str(file)]).fetchall()
             if least is not None and most is not None:
-                yield Part(name, file, least, most)
+                about = file.stat()
+                yield Part(name, file, least, most, [name, file.name, about.st_size, about.st_mtime_ns])
 
 
 def _analysed(

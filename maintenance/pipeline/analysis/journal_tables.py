@@ -27,21 +27,17 @@ DEFAULTS: dict[str, str] = {
     "late": "FALSE",
 }  # fmt: skip
 """What stands in for a value that is not there; all others stay null."""
-NEEDED = {
-    "evaluations": (),
-    "refreshes": ("sr", "t_ms"),
-    "answers": ("t_ms", "sr", "refreshed_ms"),
-    "changes": ("sr", "t_ms"),
-    "audits": ("t_ms", "fresh"),
+WITHOUT: Mapping[str, tuple[str, Sequence[str]]] = {
+    "evaluations": ("misses, the warm-up, budgets and the time of decisions cannot be told", ()),
+    "refreshes": ("wasted and missed refreshes cannot be told", ("sr", "t_ms")),
+    "answers": (
+        "whether answers were fresh cannot be told independently of the engine",
+        ("t_ms", "sr", "refreshed_ms"),
+    ),
+    "changes": ("there is no truth about every answer", ("sr", "t_ms")),
+    "audits": ("nothing can be told of audits", ("t_ms", "fresh")),
 }
-"""Without these columns a table tells nothing."""
-WITHOUT = {
-    "evaluations": "misses, the warm-up, budgets and the time of decisions cannot be told",
-    "refreshes": "wasted and missed refreshes cannot be told",
-    "answers": "whether answers were fresh cannot be told independently of the engine",
-    "changes": "there is no truth about every answer",
-    "audits": "nothing can be told of audits",
-}
+"""What is not known without a table, and without which of its columns it tells nothing."""
 MEANINGS = {
     **{("evaluations", column): words for column, words in journal.UNRECORDED.items()},
     ("evaluations", "results"): "evaluations do not say how many answers they have, so misses cannot be told",
@@ -102,9 +98,8 @@ class Database:
 
     def rows(self, query: str) -> list[Row]:
         """What a query gives, as dictionaries."""
-        found = self.execute(query)
-        names = [column[0] for column in found.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        found = self._connection.sql(query)
+        return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
 
     def columns(self, query: str) -> pa.Table:
         """The same, as columns."""
@@ -163,7 +158,7 @@ def read(engine: "DuckDB", database: Database, run: str) -> Tables:
     lacking = frozenset(name for name in ("setting", "seed") if name not in every["changes"])
     varied = {key for setting in settings.values() for key in setting.varied}
     if "setting" in lacking and "changes" in raw and not varied <= {"budget", "bank", "knowledge", "case"}:
-        notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes']}.")
+        notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes'][0]}.")
         del raw["changes"]
     database.view("own_changes", fitted("changes", raw.get("changes", ())))
     return Tables(frozenset(raw), key, every["answers"], lacking, settings, notes)
@@ -171,9 +166,10 @@ def read(engine: "DuckDB", database: Database, run: str) -> Tables:
 
 def _columns(engine: "DuckDB", database: Database, run: str, name: str, notes: list[str]) -> list[str]:
     """Of a table as it was written; none where it cannot be used."""
+    untold, needed = WITHOUT[name]
     try:
         columns = engine.columns(database, name, f"{run}/{name}.parquet")
-        lacking = [column for column in NEEDED[name] if column not in columns]
+        lacking = [column for column in needed if column not in columns]
         why = f"has no column {' nor '.join(map(repr, lacking))}" if lacking else ""
         if not columns:
             why = "is not there"
@@ -182,7 +178,7 @@ def _columns(engine: "DuckDB", database: Database, run: str, name: str, notes: l
     if not why or (name, why) == ("audits", "is not there"):
         return columns
     hint = " (simulate with --answers to have it)" if (name, why) == ("answers", "is not there") else ""
-    notes.append(f"{name}.parquet {why}{hint}: {WITHOUT[name]}.")
+    notes.append(f"{name}.parquet {why}{hint}: {untold}.")
     return []
 
 
