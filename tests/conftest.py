@@ -70,6 +70,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """At the end it is, or libraries complain of what was never let go."""
+    gc.unfreeze()
+
+
 def _turn(process: str, slow: set[str]) -> int:
     """Before whom: a session and a cluster of Spark, documents and notebooks, files with slow tests, all others."""
     turns = (process == "spark", process.endswith(ALONE), "test_documents.py::" in process)
