@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,12 @@ settings.register_profile("busy", deadline=None)  # the machine may have other t
 settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("busy")
 
-SMALL = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.daemon.module": "warm_daemon",
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent / "support"),
+}
 """For tables of some hundred rows: nothing to split."""
 
 
