@@ -22,7 +22,7 @@ import pyarrow as pa
 from freshkeeper.maintenance.files import whole
 from freshkeeper.policies.errors import InputError
 
-FORMAT = b"freshkeeper enrichment 7\n"
+FORMAT = b"freshkeeper enrichment 8\n"
 KEPT = 2
 """Snapshots that stay: the last one, and the one before it for those who look."""
 UNREADABLE = (OSError, AttributeError, ImportError, EOFError, KeyError, TypeError, pickle.UnpicklingError)
@@ -135,8 +135,15 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self._names = {id(thing): name for name, thing in outside.items()}
 
-    def persistent_id(self, thing: object) -> str | None:
-        return self._names.get(id(thing))
+    def reducer_override(self, thing: object) -> Any:
+        """Of what has a class of its own; `persistent_id` would be asked for every number and text as well."""
+        name = self._names.get(id(thing))
+        return NotImplemented if name is None else (_named, (name,))
+
+
+def _named(name: str) -> object:
+    """What stands in a snapshot for an object outside it."""
+    raise InputError(f"{name} is not in the snapshot, and only who loads it knows what it is")
 
 
 class _Unpickler(pickle.Unpickler):
@@ -144,8 +151,8 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._outside = outside
 
-    def persistent_load(self, name: str) -> object:
-        return self._outside[name]
+    def find_class(self, module: str, name: str) -> Any:
+        return self._outside.__getitem__ if name == _named.__name__ else super().find_class(module, name)
 
 
 def _record(text: bytes, at: int) -> bytes | None:
