@@ -107,7 +107,9 @@ def test_notebooks_run_from_top_to_bottom(notebook: Path, tmp_path: Path) -> Non
     if "figures" in notebook.name:
         for config in (ROOT / "configs").glob("fig*.yaml"):
             if config.stem != "fig2d":
-                simulate(load(config, {"seeds": 1, "evaluations": 20}), tmp_path / "runs" / config.stem)
+                simulate(
+                    load(config, {"seeds": 1, "evaluations": 20, "bound": "never"}), tmp_path / "runs" / config.stem
+                )
     run(["python", str(notebook)], tmp_path, FRESHKEEPER_RUNS="runs")
 
 
