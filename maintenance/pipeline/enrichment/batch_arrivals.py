@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FIRST, LAST, COUNT, EARLIEST, LATEST = "_first", "_last", "_count", "_earliest", "_latest"
 HASH = "_hash"
 """The column of a key's hash, as Spark's xxhash64 has it."""
+SUMS = [FIRST, LAST, EARLIEST, LATEST, COUNT]
+"""The columns of counts of all keys together."""
 
 OURS = {"k", "t_ms", "sr", "value", "weight", "refreshed_ms", "fresh", "batch_id"}
 """The columns of answers beside the keys."""
@@ -87,6 +89,19 @@ def collected(counts: Tabular, on: Sequence[str]) -> Arrivals:
     table = here(counts).sort_by([(name, "ascending") for name in (FIRST, EARLIEST, *on)]).combine_chunks()
     numbers = (np.asarray(table[name].to_numpy(), np.int64) for name in (FIRST, EARLIEST, LATEST, COUNT))
     return Arrivals(*_coded(table, on), *numbers)
+
+
+def summed(counts: pa.Table) -> pa.Table:
+    """Of all keys together."""
+    how = [(EARLIEST, "min"), (LATEST, "max"), (COUNT, "sum")]
+    names = [FIRST, LAST, *("_".join(each) for each in how)]
+    return counts.group_by([FIRST, LAST]).aggregate(how).select(names).rename_columns(SUMS)
+
+
+def mappings(sums: pa.Table, k: int) -> int:
+    """How many of them are in the window at evaluation k."""
+    first, last, count = (sums[name].to_numpy() for name in (FIRST, LAST, COUNT))
+    return int(count[(first <= k) & (k <= last)].sum())
 
 
 def _coded(table: pa.Table, on: Sequence[str]) -> tuple[list[Hashable], Ints]:

@@ -15,13 +15,7 @@ from freshkeeper.maintenance.evaluation import Join
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.rows import Rows
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
-    Arrivals,
-    Tabular,
-    collected,
-    here,
-    key_columns,
-)
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected, here, key_columns
 from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import (
     Answered,

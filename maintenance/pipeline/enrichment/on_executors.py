@@ -28,18 +28,8 @@ from freshkeeper.maintenance.budget.selection import check_handles, whole_reques
 from freshkeeper.maintenance.evaluation import Record, Refreshes
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrichment import shard
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
-    COUNT,
-    EARLIEST,
-    FIRST,
-    HASH,
-    LAST,
-    LATEST,
-    Arrivals,
-    Tabular,
-    collected,
-)
+from freshkeeper.maintenance.pipeline.enrichment import batch_arrivals, shard
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected
 from freshkeeper.maintenance.pipeline.enrichment.candidates import LOWEST, Best, Worth, one_price
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step, Write
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, Warm
@@ -102,7 +92,7 @@ class OnSpark:
         place = self.plan.counts(batch)
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        kinds = ", ".join(f"{name} bigint" for name in (FIRST, LAST, EARLIEST, LATEST, COUNT))
+        kinds = ", ".join(f"{name} bigint" for name in batch_arrivals.SUMS)
         sums = counts.mapInArrow(partial(_keep_counts, place), kinds).toArrow()
         self.batch, self.needed[batch] = batch, sums
         self.waiting.append(batch)
@@ -112,7 +102,9 @@ class OnSpark:
     def settle(self) -> Callable[[], None]:
         """What no restart needs any more is removed, once that is certain."""
         if self.k is not None:
-            self.needed = {n: sums for n, sums in self.needed.items() if (numbers(sums, LAST) > self.k).any()}
+            self.needed = {
+                n: sums for n, sums in self.needed.items() if (numbers(sums, batch_arrivals.LAST) > self.k).any()
+            }
         return self._tidy
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step[Path]:
@@ -128,7 +120,7 @@ class OnSpark:
         every = np.ones(scores.size, bool)
         chosen = choose.best(scores, every, every * price.each, available, self.manager.rng)
         chosen = whole_requests(chosen, np.zeros(len(chosen.chosen), bool), price, available)
-        mappings = sum(_mappings(sums, k) for sums in self.needed.values())
+        mappings = sum(batch_arrivals.mappings(sums, k) for sums in self.needed.values())
         decided = time.perf_counter_ns()
         refreshes, better = self._refresh(best.rows.take(chosen.chosen), chosen.scores, now, decided)
         save = len(self.logged) >= REPLAYED  # where reading the log again would take too long
@@ -284,12 +276,5 @@ def _keep_counts(place: Path, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     assert context is not None
     if found:
         table = pa.Table.from_batches(found)
-        write_arrow(table.select([HASH, EARLIEST, COUNT]), place / f"{context.partitionId()}.arrow")
-        how = [(EARLIEST, "min"), (LATEST, "max"), (COUNT, "sum")]
-        sums = table.group_by([FIRST, LAST]).aggregate(how).select([FIRST, LAST, *("_".join(each) for each in how)])
-        yield from sums.rename_columns([FIRST, LAST, EARLIEST, LATEST, COUNT]).to_batches()
-
-
-def _mappings(sums: pa.Table, k: int) -> int:
-    """How many of a micro-batch are in the window at evaluation k."""
-    return int(numbers(sums, COUNT)[(numbers(sums, FIRST) <= k) & (k <= numbers(sums, LAST))].sum())
+        write_arrow(table.select(shard.COUNTED), place / f"{context.partitionId()}.arrow")
+        yield from batch_arrivals.summed(table).to_batches()

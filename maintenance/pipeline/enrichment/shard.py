@@ -39,6 +39,8 @@ UNTOUCHED = -1
 """The slot of an entry that was never asked for again."""
 SCHEDULE = ("interval_ms", "phase_ms")
 """The columns of copies that a schedule has: changes at phase_ms + n·interval_ms (knowledge: exact)."""
+COUNTED = [HASH, EARLIEST, COUNT]
+"""The columns of counts that shards read."""
 Given = TypeVar("Given")
 
 
@@ -238,11 +240,10 @@ class Shard:
 
     def _arrive(self, counts: pa.Table) -> None:
         """Elements of keys that are here; any of their times stands for all of one key and pair of evaluations."""
-        hashes, known = numbers(counts, HASH), self.files.hashes
+        (hashes, at, count), known = (numbers(counts, name) for name in COUNTED), self.files.hashes
         place = np.minimum(np.searchsorted(known, hashes), known.size - 1)
         here = np.flatnonzero(known[place] == hashes) if known.size else place[:0]
-        count = numbers(counts, COUNT)[here]
-        self.view.graph.window.insert(np.repeat(numbers(counts, EARLIEST)[here], count), np.repeat(place[here], count))
+        self.view.graph.window.insert(np.repeat(at[here], count[here]), np.repeat(place[here], count[here]))
 
     def _score(self) -> tuple[Ints, Round, Floats]:
         if self._scored is None:
