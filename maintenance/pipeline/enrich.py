@@ -4,7 +4,7 @@
            ─▶ answers ─▶ sink, every micro-batch once
 
 `foreachBatch` carries it: a micro-batch brings elements, the watermark makes evaluations due, each has a budget of its
-own, and a snapshot ends the micro-batch. docs/scale.md says how this runs on a cluster.
+own, and a log that is on the disk ends the micro-batch. docs/scale.md says how this runs on a cluster.
 """
 
 import os
