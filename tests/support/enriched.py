@@ -186,7 +186,7 @@ def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str
 def run(place: Path, reached: Reached = lambda _: None) -> None:
     """All micro-batches from the first one that was not committed."""
     query = batches(place, reached)
-    done = query.last
+    done, _ = query.committed()
     for number, part in enumerate(parts()):
         if number >= done:  # Spark, too, may ask again for one that was committed
             query.process(number, counts_of(part))

@@ -112,9 +112,13 @@ class Log:
         if not self.path.exists():
             return []
         text, at, found = self.path.read_bytes(), 0, []
-        while (record := _record(text, at)) is not None:
+        while at + HEAD.size <= len(text):
+            length, checksum = HEAD.unpack_from(text, at)
+            record = text[at + HEAD.size : at + HEAD.size + length]
+            if len(record) < length or zlib.crc32(record) != checksum:
+                break
             found.append(pickle.loads(record))
-            at += HEAD.size + len(record)
+            at += HEAD.size + length
         if at < len(text):
             with self.path.open("r+b") as file:
                 file.truncate(at)
@@ -153,14 +157,6 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         return self._outside.__getitem__ if name == _named.__name__ else super().find_class(module, name)
-
-
-def _record(text: bytes, at: int) -> bytes | None:
-    if at + HEAD.size > len(text):
-        return None
-    length, checksum = HEAD.unpack_from(text, at)
-    record = text[at + HEAD.size : at + HEAD.size + length]
-    return record if len(record) == length and zlib.crc32(record) == checksum else None
 
 
 def _to_disk(file: BinaryIO) -> None:

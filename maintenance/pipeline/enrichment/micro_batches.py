@@ -143,7 +143,7 @@ class Batches(Generic[Answered]):
 
     def process(self, batch: int, counts: Tabular) -> None:
         """One micro-batch; nothing where it was committed before."""
-        last, state = self._state()
+        last, state = self.committed()
         if batch == last:
             return
         if batch != last + 1:
@@ -171,18 +171,11 @@ class Batches(Generic[Answered]):
         self.reached("committed")
         afterwards()
 
-    @property
-    def state(self) -> State[Answered]:
-        """The state after the last micro-batch that was committed."""
-        return self._state()[1]
+    def committed(self) -> tuple[int, State[Answered]]:
+        """The last micro-batch that was, −1 at the very beginning, and what is known after it.
 
-    @property
-    def last(self) -> int:
-        """The last micro-batch that was committed; −1 at the very beginning."""
-        return self._state()[0]
-
-    def _state(self) -> tuple[int, State[Answered]]:
-        """As it is in memory, or else as snapshot and logs have it."""
+        As it is in memory, or else as snapshot and logs have it.
+        """
         if self._now is not None:
             return self._now
         (last, state), self._since = self.store.load() or (-1, self.make()), 0

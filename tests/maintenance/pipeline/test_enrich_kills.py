@@ -183,7 +183,7 @@ def test_a_version_that_chooses_otherwise_makes_again_what_was_done(
         query.process(number, enriched.counts_of(part))
     asked = (tmp_path / "requests").read_text()
     monkeypatch.setattr(Gain, "score", lambda self, round: -round.last_refresh.astype(float))
-    evaluators = [own.state.evaluator for own in (query, enriched.batches(tmp_path))]
+    evaluators = [own.committed()[1].evaluator for own in (query, enriched.batches(tmp_path))]
     first, again = (one.manager.view for one in evaluators if isinstance(one, OnDriver))
     assert first.last_refresh.tolist() == again.last_refresh.tolist()
     assert first.values == again.values

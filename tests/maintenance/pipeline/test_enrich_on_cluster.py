@@ -77,7 +77,7 @@ class Lives:
     @property
     def keeper(self) -> on_executors.OnSpark:
         assert self.query is not None
-        evaluator = self.query.state.evaluator
+        evaluator = self.query.committed()[1].evaluator
         assert isinstance(evaluator, on_executors.OnSpark)
         return evaluator
 
