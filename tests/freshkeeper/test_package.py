@@ -117,9 +117,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (unpacked,) = (found for found in place.iterdir() if found.is_dir())
     subprocess.run([*build, "-t", "wheel"], cwd=unpacked, check=True, capture_output=True)
     (wheel,) = place.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place / "venv")], check=True)
     new = place / "venv" / "bin" / "python"
-    install = [str(new), "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "--python", str(new), "--disable-pip-version-check"]
+    install = [*pip, "install", "--quiet", "--no-compile"]
     versions = re.findall(r"^[\w.-]+==[\w.]+", (ROOT / "constraints.txt").read_text("utf-8"), re.MULTILINE)
     (place / "versions.txt").write_text("\n".join(versions))  # without check sums, as the wheel has none
     subprocess.run([*install, "--constraint", "versions.txt", str(wheel)], cwd=place, check=True)
