@@ -17,8 +17,10 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Lock
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
 from targets import TARGETS
@@ -26,6 +28,8 @@ from worker import begin, made
 
 WORKERS = multiprocessing.get_context("forkserver")
 WORKERS.set_forkserver_preload([name for name in sys.modules if name.startswith("freshkeeper.")])
+ONE = Lock()
+"""To start a process looks how all others ended, which must not be asked by two threads at once."""
 MOST = 1_500_000_000
 """Bytes of memory that a worker may have at any time."""
 PATIENCE = 60.0
@@ -85,12 +89,15 @@ def _worked(kind: str, seed: int, first: int, last: int, patience: float) -> tup
         note.write_text(f"{first} 0")
         with (Path(place) / "said").open("w+b") as said:
             process = WORKERS.Process(target=begin, args=(kind, seed, first, last, Path(place)))
-            process.start()
+            with ONE:
+                process.start()
             try:
                 late = _watched(process, note, patience)
             finally:
-                process.kill()
-                process.join()
+                with ONE:
+                    if process.exitcode is None:
+                        process.kill()
+                    process.join()
             said.seek(0)
             words = said.read()[-4_000:].decode("utf-8", "replace")
         number, peak = (int(part) for part in note.read_text().split())
@@ -105,15 +112,13 @@ def _worked(kind: str, seed: int, first: int, last: int, patience: float) -> tup
 def _watched(process: BaseProcess, note: Path, patience: float) -> bool:
     """Whether an input took too long."""
     seen, since = b"", time.monotonic()
-    while True:
-        process.join(0.5)
-        if process.exitcode is not None:
-            return False
+    while not wait([process.sentinel], 0.5):
         now = note.read_bytes()
         if now != seen:
             seen, since = now, time.monotonic()
         elif time.monotonic() - since > (patience if int(now.split()[-1]) else PATIENCE):  # it has begun
             return True
+    return False
 
 
 def _shown(words: str) -> str:
