@@ -260,7 +260,8 @@ def steps(mean: float, k: int, quiet: Floats, ended: Floats) -> int:
     Tells how many phases pass at most, or k where it may be more.
     """
     passing(mean, k, quiet[k:], ended[:k])
-    quiet[:k], ended[k:] = 0.0, ended[:k] - quiet[k:]
+    for n in range(k):
+        quiet[n], ended[k + n] = 0.0, ended[n] - quiet[k + n]
     most = k
     while mean < k and most > 0 and quiet[k + most - 1] < NOTHING:
         most -= 1
@@ -316,7 +317,11 @@ def check_all(
         row, held, chances = phases[rows[c]], mass[rows[c]], ended if changed[c] else quiet
         if c == 0 or tau[c] != tau[c - 1]:
             known[:] = False
-        old[:], new[:], done[:], left[:], weight = 0.0, 0.0, False, held, (prior * held).sum()
+        old[:], new[:], done[:], weight = 0.0, 0.0, False, 0.0
+        for t in range(intervals.size):
+            for s in range(shapes.size):
+                left[t, s] = held[t, s]
+                weight += prior[t, s] * held[t, s]
         for least in (LOST * weight, 0.0):
             for t in range(intervals.size):
                 for s in range(shapes.size):
