@@ -6,6 +6,7 @@ STEP is the step after which the process kills itself when it is reached for the
 """
 
 import json
+import math
 import os
 import signal
 import sys
@@ -29,7 +30,7 @@ from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, S
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver
 from freshkeeper.maintenance.pipeline.spark_session import SETTINGS as USUAL
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
-from freshkeeper.maintenance.service.endpoint import Copy, Expanded, Fetched, Key, Price
+from freshkeeper.maintenance.service.endpoint import PENDING, Copy, Delivery, Expanded, Fetched, Key, Late, Order, Price
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.schedule import FixedSchedule
@@ -71,6 +72,23 @@ class Counted:
     def expand(self, sn: Key, now: int) -> Expanded:
         self.fetch([f"?{sn}"], now)
         return Expanded({key: Copy(value_of(key, now)) for key in users_of(sn)}, 1.0, 1)
+
+
+class Slow(Counted):
+    """The same over a network: of every order the last key in the order of names comes with the next one's answer."""
+
+    def __init__(self, requests: Path) -> None:
+        super().__init__(requests)
+        self.late: list[Late] = []
+
+    def room(self, now: int) -> float:
+        return math.inf
+
+    def deliver(self, order: Order) -> Delivery:
+        copies, late = dict(zip(order.keys, self.fetch(order.keys, order.now).copies, strict=True)), self.late
+        self.late = [Late(key, copies[key], order.now) for key in sorted(order.keys, key=str)[-1:]]
+        copies |= {one.key: Copy(error=PENDING) for one in self.late}
+        return Delivery(list(copies.values()), [], float(len(copies)), len(copies), late)
 
 
 def value_of(key: Key, now: int) -> str:
@@ -129,11 +147,15 @@ def settings(policy: Policy | str = "gain", model: ChangeModel | None = None, co
 
 
 def single_process(
-    requests: Path, policy: Policy | str = "gain", model: ChangeModel | None = None, cold: bool = False
+    requests: Path,
+    policy: Policy | str = "gain",
+    model: ChangeModel | None = None,
+    cold: bool = False,
+    kind: type[Counted] = Counted,
 ) -> tuple[list[tuple[Any, ...]], list[Evaluation]]:
     """The same with a Manager alone: what it answered, as rows, and its evaluations."""
     known = settings(policy, model)
-    manager = Manager(WINDOW, Counted(requests), known.policy, known.budget, known.model, seed=known.seed)
+    manager = Manager(WINDOW, kind(requests), known.policy, known.budget, known.model, seed=known.seed)
     if not cold:
         start = warm()
         manager.view.fill(start.pairs(["topic"]), start.values(), 0)

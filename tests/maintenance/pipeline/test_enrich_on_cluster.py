@@ -57,12 +57,13 @@ class Lives:
     steps: list[Step[Path]] = field(default_factory=list)
     rows: list[tuple[object, ...]] = field(default_factory=list)
     query: Batches[Path] | None = None
+    source: enriched.Counted | None = None
 
     def process(self, number: int, events: Sequence[tuple[int, str]]) -> None:
         """One micro-batch."""
         graph = OnCluster(str(self.place / "shared"), 2 + number, self.candidates)
         self.query = on_executors.on_the_cluster(
-            self.settings, enriched.Counted(self.place / "requests"), self.place / "state",
+            self.settings, self.source or enriched.Counted(self.place / "requests"), self.place / "state",
             Shape(["topic"], [pa.string()], pa.string()), self.write, lambda _: None, self.spark, graph,
             self.place / "answers",
         )  # fmt: skip
@@ -83,10 +84,15 @@ class Lives:
 
 
 def lived(
-    spark: SparkSession, place: Path, policy: Ranked, model: FixedSchedule | None, candidates: int = 100_000
+    spark: SparkSession,
+    place: Path,
+    policy: Ranked,
+    model: FixedSchedule | None,
+    candidates: int = 100_000,
+    source: enriched.Counted | None = None,
 ) -> Lives:
     """The first seconds, in two micro-batches."""
-    lives = Lives(spark, place, enriched.settings(policy, model), candidates)
+    lives = Lives(spark, place, enriched.settings(policy, model), candidates, source=source)
     early = [event for event in enriched.events() if event[0] <= UNTIL * 1000 + 500]
     lives.process(0, early[: len(early) // 2])
     lives.process(1, early[len(early) // 2 :])
@@ -124,6 +130,33 @@ def test_shards_make_the_same_choices_and_give_the_same_answers(
         assert step.record.expected_fresh == pytest.approx(evaluation.record.expected_fresh)
     assert sorted(lives.rows) == [row for row in expected if row[0] <= UNTIL]
     assert len(lives.keeper.manager.view.values) < enriched.USERS
+
+
+def test_what_comes_after_its_evaluation_comes_into_its_shard_and_is_told_of_who_asked(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lives = lived(spark, tmp_path, Sbm(), enriched.schedule(), source=enriched.Slow(tmp_path / "requests"))
+    expected, evaluations = enriched.single_process(
+        tmp_path / "elsewhere", Sbm(), enriched.schedule(), kind=enriched.Slow
+    )
+    assert sorted(lives.rows) == [row for row in expected if row[0] <= UNTIL]
+    for step, evaluation in zip(lives.steps, evaluations, strict=False):
+        found = [
+            sorted(
+                zip(
+                    each.keys,
+                    each.k.tolist(),
+                    each.t_ms.tolist(),
+                    each.changed.tolist(),
+                    map(str, each.errors),
+                    strict=True,
+                )
+            )
+            for each in (step.refreshes, evaluation.refreshes)
+        ]
+        assert found[0] == found[1]
+    asked = [k for step in lives.steps for k in step.refreshes.k.tolist() if k != step.record.k]
+    assert asked == [step.record.k - 1 for step in lives.steps[1:]]
 
 
 @pytest.mark.parametrize(("policy", "model"), [(Sbm(), enriched.schedule()), (Gain(), None)], ids=["ties", "no ties"])
