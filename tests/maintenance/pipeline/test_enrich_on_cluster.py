@@ -142,17 +142,8 @@ def test_what_comes_after_its_evaluation_comes_into_its_shard_and_is_told_of_who
     assert sorted(lives.rows) == [row for row in expected if row[0] <= UNTIL]
     for step, evaluation in zip(lives.steps, evaluations, strict=False):
         found = [
-            sorted(
-                zip(
-                    each.keys,
-                    each.k.tolist(),
-                    each.t_ms.tolist(),
-                    each.changed.tolist(),
-                    map(str, each.errors),
-                    strict=True,
-                )
-            )
-            for each in (step.refreshes, evaluation.refreshes)
+            sorted(zip(told.keys, told.k.tolist(), told.t_ms.tolist(), map(str, told.errors), strict=True))
+            for told in (step.refreshes, evaluation.refreshes)
         ]
         assert found[0] == found[1]
     asked = [k for step in lives.steps for k in step.refreshes.k.tolist() if k != step.record.k]
