@@ -17,6 +17,7 @@ from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_vers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+gc.disable()  # until all is collected: whatever tests import stays
 settings.register_profile("busy", deadline=None)  # the machine may have other things to do
 settings.register_profile("quick", deadline=None, max_examples=20)
 settings.load_profile("busy")
@@ -72,8 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """What all tests have imported, a million objects, is not looked at again by every collection of garbage."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
