@@ -33,7 +33,7 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class JudgedRun:
     """A run, judged; of several settings one."""
 
     run: Path
@@ -83,7 +83,7 @@ class Told:
         return f"{row['policy'] or 'The run'} kept {kept} of the answers fresh{met}{basis}"
 
 
-def told_of(run: Path, target: float = 0.9, setting: str = "") -> Told:
+def judged_run(run: Path, target: float = 0.9, setting: str = "") -> JudgedRun:
     """A run or a journal with all that can be shown of it; of several settings the first one, unless one is named."""
     from freshkeeper.simulator.report.judgement import judgement
     from freshkeeper.simulator.report.page import pictures
@@ -94,7 +94,7 @@ def told_of(run: Path, target: float = 0.9, setting: str = "") -> Told:
         raise ConfigError(f"{run} has no setting {setting!r}; {nearest(setting, settings)}")
     chosen = setting or next(iter(settings), "")
     found = pictures(run, choice=chosen if len(settings) > 1 else "", target=target, judged=judged)
-    return Told(run, target, chosen, judged, {picture.key: picture for picture in reversed(found)})
+    return JudgedRun(run, target, chosen, judged, {picture.key: picture for picture in reversed(found)})
 
 
 def folded(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Shown:

@@ -15,7 +15,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from freshkeeper.notebook import told_of
+from freshkeeper.notebook import judged_run
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
@@ -33,7 +33,7 @@ if not given:
     world = {"workload": {**drawn, "arrival_interval_ms": [2000, 15_000]}, "knowledge": "learned", "start": "cold"}
     size = {"evaluations": 150, "seeds": 8, "budget": 4, "policies": "random,lru,plan", "bound": "never"}
     simulate(resolve({**world, **size, "answers": True}), place)
-told = told_of(place, target, setting)
+told = judged_run(place, target, setting)
 told.lead()
 
 # %% [markdown]

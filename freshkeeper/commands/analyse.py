@@ -66,12 +66,12 @@ def analyse(
         print_json(days if daily else days[""])
         return
     for day, found in days.items():
-        _told(found, day, target)
+        _print_day(found, day, target)
     if not headline:
         say(f"analysis: {out or run + ('/daily' if daily else '/analysis')}")
 
 
-def _told(found: dict[str, Any], day: str, target: float) -> None:
+def _print_day(found: dict[str, Any], day: str, target: float) -> None:
     shares = {
         (name, row["setting"], row["policy"]): row[column]
         for name, column in SHARES.items()

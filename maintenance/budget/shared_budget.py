@@ -70,7 +70,7 @@ class SharedBudget:
         """What all members together were paid and spent."""
         return self._whole
 
-    def told(self) -> dict[str, float]:
+    def summary(self) -> dict[str, float]:
         """What was spent, and what evaluations may spend that have decided and are still asking."""
         with self.lock:
             reserved = sum((held.amount for held in self._holding.values() if held.decided), Fraction(0))

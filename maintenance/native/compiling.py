@@ -9,7 +9,7 @@ WAITING = "compiling what runs in the CPU's own code, once for this installation
 
 
 @dataclass(eq=False)
-class _Told(event.Listener):
+class _CompileListener(event.Listener):
     tell: Callable[[str], None]
     said: bool = False
 
@@ -30,6 +30,6 @@ def tell_when_compiling(tell: Callable[[str], None]) -> Callable[[], None]:
     Where the package's directory cannot be written to, kernels are kept in the user's cache directory, and with
     NUMBA_CACHE_DIR in that one.
     """
-    listener = _Told(tell)
+    listener = _CompileListener(tell)
     event.register("numba:compile", listener)
     return lambda: event.unregister("numba:compile", listener)

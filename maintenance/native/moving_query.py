@@ -193,10 +193,10 @@ class MovingQuery(BatchedQuery):
         if self._watermark is None or not self.begun or not (ticks := self._ticks(self._watermark)).size:
             return False
         at, rows = self.moving.batch(ticks)
-        self._results.extend(self._told(ticks, at, rows))
+        self._results.extend(self._results_at(ticks, at, rows))
         return True
 
-    def _told(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
+    def _results_at(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
         changing = Report.ON_CONTENT_CHANGE in self.query.times.report
         reports = self.moving.changes(ticks.size) if changing else np.ones(ticks.size, bool)
         if self.done is not None:

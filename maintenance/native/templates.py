@@ -190,7 +190,7 @@ class TemplateQuery(MovingQuery):
         """The names of all instances, in the order of their rows."""
         return tuple(name for _, name in self.instances.values())
 
-    def _told(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
+    def _results_at(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
         """A result for each evaluation of an instance that has answers."""
         if not at.size:
             return

@@ -44,11 +44,11 @@ class MetricsServer:
         self._thread.join()
 
     def _answer(self, request: dict[str, object], start: Started) -> Iterable[bytes]:
-        status, kind, body = self._told(str(request["PATH_INFO"]), str(request["REQUEST_METHOD"]))
+        status, kind, body = self._response(str(request["PATH_INFO"]), str(request["REQUEST_METHOD"]))
         start(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
         return [body if request["REQUEST_METHOD"] != "HEAD" else b""]
 
-    def _told(self, path: str, method: str) -> tuple[str, str, bytes]:
+    def _response(self, path: str, method: str) -> tuple[str, str, bytes]:
         plain = "text/plain; charset=utf-8"
         if path not in PATHS:
             return "404 Not Found", plain, f"there is nothing here: ask {', '.join(PATHS)}\n".encode()

@@ -44,7 +44,7 @@ class KafkaOutput:
                 try:
                     producer.produce(
                         self._place.topic, one.line.rstrip(b"\n"), key=one.query, headers=headers,
-                        on_delivery=self._told,
+                        on_delivery=self._delivered,
                     )  # fmt: skip
                     break
                 except BufferError:
@@ -72,7 +72,7 @@ class KafkaOutput:
                 raise ConfigError(f"the output {self.name}: {said(error)}") from None
         return self._producer
 
-    def _told(self, error: Any, message: Any) -> None:
+    def _delivered(self, error: Any, message: Any) -> None:
         del message
         if error is not None:
             self._failures.append(shown(error.str()))

@@ -61,7 +61,7 @@ class Split:
     """the prefixes of the static and of the dynamic part"""
     changing: tuple[Element, ...] = field(repr=False, compare=False)
     """the elements of the dynamic part, blank nodes being variables"""
-    told: tuple[str, ...] = ()
+    validity_variables: tuple[str, ...] = ()
     """variables of the dynamic part that tell since and until when a row holds"""
     modified: str | None = None
     """the predicate that says when a key last changed"""
@@ -85,7 +85,7 @@ class Split:
     def refresh_query(self, keys: Sequence[Sequence[object]] | None = None) -> str:
         """The dynamic part with its key variables bound; terms print themselves, as those of pyoxigraph do."""
         dated = self._dates(values_block(self.key, keys))
-        return self._select(self.used[1], (*self.sr, *self.told), self.key, self.dynamic + dated, keys)
+        return self._select(self.used[1], (*self.sr, *self.validity_variables), self.key, self.dynamic + dated, keys)
 
     def edge_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
         """The static part with V^SN bound: the edges of these SNs; SplitError where the join is 1:1."""
@@ -96,7 +96,7 @@ class Split:
     def expand_query(self, sns: Sequence[Sequence[object]] | None = None) -> str:
         """Edges and SRs of these SNs in one request; `THERE` is bound where the dynamic part holds."""
         dynamic, static = f"{self.dynamic} BIND(true AS ?{THERE})", f"{values_block(self.sn, sns)} {self.static}"
-        shown = (*dict.fromkeys((*self.sn, *self.edge, *self.sr)), *self.told, THERE)
+        shown = (*dict.fromkeys((*self.sn, *self.edge, *self.sr)), *self.validity_variables, THERE)
         used = self.used[0] | self.used[1]
         if self.one_to_one:
             return self._select(used, shown, self.sn, dynamic + self._dates(static), sns)

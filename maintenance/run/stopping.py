@@ -25,7 +25,7 @@ class Stopping:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
-        before = {number: signal.signal(number, self._told) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield self
         finally:
@@ -37,7 +37,7 @@ class Stopping:
         if self.asked is not None:
             raise self._stopped(self.asked)
 
-    def _told(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame
         if self.asked is not None:
             raise KeyboardInterrupt

@@ -30,7 +30,7 @@ class Listening:
     async def lines(self) -> AsyncIterator[tuple[int, bytes] | None]:
         """Instants and lines; None is a sign of life, and the end is when it was let go or the service ends."""
         try:
-            for before in await asyncio.to_thread(self.answers.listen, self.query, self.after, self._told):
+            for before in await asyncio.to_thread(self.answers.listen, self.query, self.after, self._hear):
                 yield before
             while not self.dropped or not self._coming.empty():
                 line: tuple[int, bytes] | None
@@ -44,13 +44,13 @@ class Listening:
                 if self.after is None or line[0] > self.after:
                     yield line
         finally:
-            self.answers.leave(self.query, self._told)
+            self.answers.leave(self.query, self._hear)
 
     def close(self) -> None:
         """There is no more to come."""
         self._offer(None)
 
-    def _told(self, instant: int, line: bytes) -> None:
+    def _hear(self, instant: int, line: bytes) -> None:
         """From the thread that evaluates."""
         self._loop.call_soon_threadsafe(self._offer, (instant, line))
 
@@ -61,4 +61,4 @@ class Listening:
             self._coming.put_nowait(line)
         except asyncio.QueueFull:
             self.dropped = True
-            self.answers.leave(self.query, self._told)
+            self.answers.leave(self.query, self._hear)

@@ -51,7 +51,7 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> 
     return JSONResponse(told, status, headers, media_type="application/problem+json")
 
 
-async def told(request: HTTPConnection, error: Exception) -> Response:
+async def problem_response(request: HTTPConnection, error: Exception) -> Response:
     """What a request that failed is answered."""
     del request
     if isinstance(error, Problem):
@@ -66,6 +66,6 @@ async def told(request: HTTPConnection, error: Exception) -> Response:
     return problem(status, str(error), AGAIN if again else None)
 
 
-HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
-    Problem: told, HTTPException: told, FreshkeeperError: told, Exception: told,
-}  # fmt: skip
+HANDLERS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = dict.fromkeys(
+    (Problem, HTTPException, FreshkeeperError, Exception), problem_response
+)

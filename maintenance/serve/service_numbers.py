@@ -21,7 +21,7 @@ class ServiceNumbers(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """As they are now."""
-        told = self._status.told(self._service)
+        told = self._status.as_json(self._service)
         states = GaugeMetricFamily("freshkeeper_queries", "registered queries by state", labels=["state"])
         for state in STATES:
             states.add_metric([state], sum(one["state"] == state for one in told["queries"]))

@@ -137,7 +137,7 @@ class Status:
         self.gaps.append({"stream": stream, "since": since, "until": until, "why": why, "wall_ms": self.clock() * 1000})
         self.version += 1
 
-    def told(self, service: Service, history: int = 0) -> dict[str, Any]:
+    def as_json(self, service: Service, history: int = 0) -> dict[str, Any]:
         """Everything as JSON has it, with so many evaluations that are over."""
         views = self._by_view(service)
         numbers = {manager: number for number, manager in enumerate(views)}
@@ -274,7 +274,7 @@ def _shared(service: Service) -> dict[str, Any] | None:
     ledger = budget.whole
     return {
         "per_period": float(budget.rule.per_evaluation), "period_ms": budget.period, "periods": ledger.evaluations,
-        "paid": float(budget.rule.paid(ledger.evaluations)), **budget.told(),
+        "paid": float(budget.rule.paid(ledger.evaluations)), **budget.summary(),
         "members": len(budget.members),
     }  # fmt: skip
 

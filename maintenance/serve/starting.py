@@ -37,7 +37,7 @@ def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:
         graphs.load()
         idle = None if config.idle is None else config.idle / 1000
         delays = {name: one.delay for name, one in config.streams.items()}
-        about = About.of_queries(config.seed, "freshkeeper serve", _told(config))
+        about = About.of_queries(config.seed, "freshkeeper serve", _shown_config(config))
         retention = Retention(config.journal_age, config.journal_largest)
         journal = QueryJournal(config.seed, config.journal, state, about, retention)
         settings = MaintenanceSettings(
@@ -114,7 +114,7 @@ def sources_of(config: ServeConfig, names: Iterable[str]) -> dict[str, Source]:
     return found | {name: replace(found[name], volatile=predicates) for name, predicates in volatile.items()}
 
 
-def _told(config: ServeConfig) -> dict[str, Any]:
+def _shown_config(config: ServeConfig) -> dict[str, Any]:
     """All keys; where words that nobody may know stand is one of them, and they themselves are not."""
     return config.model_dump(mode="json")
 

@@ -30,7 +30,7 @@ FOREVER = -UNKNOWN
 TIMELESS = (Minus, Filter, Bind, Select)
 """Blocks whose own variables are not seen outside, so that a history in them would be taken as a whole."""
 MAYBE = f"{OURS}_maybe"
-"""Told, and never bound, where an OPTIONAL has annotated triples."""
+"""ValidityAnnotations, and never bound, where an OPTIONAL has annotated triples."""
 
 
 class Annotation(StrEnum):
@@ -43,7 +43,7 @@ class Annotation(StrEnum):
 
 
 @dataclass(frozen=True)
-class Told:
+class ValidityAnnotations:
     """What a source says of validity in its data."""
 
     modified: str | None = None
@@ -51,13 +51,13 @@ class Told:
     annotation: Annotation = Annotation.NONE
 
 
-def with_validity(parts: Split, volatile: Iterable[str], told: Told) -> Split:
+def with_validity(parts: Split, volatile: Iterable[str], told: ValidityAnnotations) -> Split:
     """A split whose queries ask for what is told."""
     dated = [f"{OURS}_modified_{name}" for name in parts.key] if told.modified else []
     dynamic, names = parts.dynamic, list[str]()
     if told.annotation is not Annotation.NONE:
         dynamic, names = _rewritten(parts, frozenset(volatile), told.annotation)
-    return replace(parts, dynamic=dynamic, told=(*dated, *names), modified=told.modified)
+    return replace(parts, dynamic=dynamic, validity_variables=(*dated, *names), modified=told.modified)
 
 
 def valid(rows: Sequence[Bound], told: Sequence[str], now: int) -> tuple[list[Bound], Validity]:

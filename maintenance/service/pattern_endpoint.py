@@ -264,7 +264,7 @@ class PatternEndpoint:
 
     def _copy(self, rows: Sequence[Bound], reply: Reply, now: int) -> Copy:
         """The order in which a source gives rows means nothing, so it must not look like a change."""
-        kept, told = valid(rows, self.split.told, now)
+        kept, told = valid(rows, self.split.validity_variables, now)
         modified = reply.modified if told.modified == UNKNOWN else told.modified
         expires = reply.expires if told.expires == UNKNOWN else told.expires
         return Copy(tuple(sorted((_over(row, self.split.values) for row in kept), key=str)), modified, expires)

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.fragments.needed_fragments import patterns_in
 from freshkeeper.maintenance.query.service_split import Split
 from freshkeeper.maintenance.query.sound import sound
 from freshkeeper.maintenance.rdf.rdf_files import load_graph
-from freshkeeper.maintenance.service.annotations import Annotation, Told
+from freshkeeper.maintenance.service.annotations import Annotation, ValidityAnnotations
 from freshkeeper.maintenance.service.bounds import bounded
 from freshkeeper.maintenance.service.dispatcher import Carrier, Dispatcher, RequestOptions
 from freshkeeper.maintenance.service.endpoint import Price
@@ -100,7 +100,7 @@ class Source:
     price: Price = field(default_factory=Price)
     model: Callable[[], ChangeModel] | None = None
     """what is known of its changes; None: what the run says of all sources"""
-    told: Told = field(default_factory=Told)
+    validity: ValidityAnnotations = field(default_factory=ValidityAnnotations)
     static: bool = False
     """whether nothing in it changes, unless predicates are said to be volatile"""
     documents: bool = False
@@ -163,7 +163,7 @@ def source_of(config: SourceConfig) -> Source:
         tuple(config.volatile),
         Price(config.per_request, config.per_key, config.batch),
         known if config.knowledge == "published" else None,
-        Told(config.modified, config.annotations),
+        ValidityAnnotations(config.modified, config.annotations),
         config.unchanging,
         config.kind == "resources",
         config.kind == "fragments",

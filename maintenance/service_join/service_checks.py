@@ -41,7 +41,7 @@ def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetc
                 f"SERVICE {pattern.where}: its documents are about one key each, and no key parts "
                 f"{' '.join(pattern.text.split())}; name the predicates"
             )
-        return with_validity(parts, source.volatile, source.told) if source else parts
+        return with_validity(parts, source.volatile, source.validity) if source else parts
     except SplitError as error:
         if fetch is Fetch.VIEW:
             raise SplitError(query.said_of(pattern.block, str(error))) from None

@@ -105,7 +105,7 @@ class Comparison:
 def compare(a: Path, b: Path) -> Comparison:
     """Compare two run directories; raises `RunError` where they have nothing in common."""
     first, second = run_directory.read(a), run_directory.read(b)
-    ours, theirs = _told(first), _told(second)
+    ours, theirs = _measured(first), _measured(second)
     shared = [series for series in ours if series in theirs]
     if not shared:
         raise RunError(_nothing(a, b, ours, theirs))
@@ -126,7 +126,7 @@ def changed(first: Run, second: Run) -> list[Changed]:
     return [Changed(key, ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)]
 
 
-def _told(run: Run) -> dict[Series, Score]:
+def _measured(run: Run) -> dict[Series, Score]:
     return {score.series: score for score in scores(run) if score.freshness.seeds}
 
 

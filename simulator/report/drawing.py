@@ -74,7 +74,7 @@ class Drawn:
         there = [p for p in self.group.policies if (setting, p) in self.group.scores]
         there = there if bounds else [p for p in there if not self.group.is_bound(p)]
         rank = {p: 2 if self.group.is_bound(p) else int(p in self.group.overspent) for p in there}
-        return sorted(there, key=lambda p: (rank[p], -self.group.told(setting, p)))
+        return sorted(there, key=lambda p: (rank[p], -self.group.sort_key(setting, p)))
 
     def shown(self, setting: str, bounds: bool = True) -> list[str]:
         """The same with the clairvoyant bound, also where it was computed but not run."""

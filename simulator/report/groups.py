@@ -95,7 +95,7 @@ class Group:
     def ranked(self) -> list[str]:
         """What can win: within the budget, no bound, run in every setting; best mean over settings first."""
         fair = [p for p in self.policies if not self.is_bound(p) and p not in self.overspent]
-        everywhere = [p for p in fair if all((setting, p) in self.scores for setting in self._told)]
+        everywhere = [p for p in fair if all((setting, p) in self.scores for setting in self._measured)]
         told = [p for p in everywhere if not np.isnan(self.overall(p).mean)]
         return sorted(told, key=lambda p: -self.overall(p).mean)
 
@@ -130,7 +130,9 @@ class Group:
     def by_seed(self, policy: str) -> Floats:
         """The mean over settings, per seed; NaN where a setting lacks the seed."""
         each = [
-            self.scores[setting, policy].at(self.seeds) for setting in self._told if (setting, policy) in self.scores
+            self.scores[setting, policy].at(self.seeds)
+            for setting in self._measured
+            if (setting, policy) in self.scores
         ]
         return np.asarray(np.mean(each, axis=0)) if each else np.full(self.seeds.size, np.nan)
 
@@ -163,11 +165,11 @@ class Group:
         return {k: v for k, v in self.run.setting(setting).varied.items() if k not in ("case", "knowledge")}
 
     @cached_property
-    def _told(self) -> list[str]:
+    def _measured(self) -> list[str]:
         """Settings in which freshness can be told at all: some have no answers in any counted evaluation."""
-        return [s for s in self.settings if any(self.told(s, policy) >= 0 for policy in self.policies)]
+        return [s for s in self.settings if any(self.sort_key(s, policy) >= 0 for policy in self.policies)]
 
-    def told(self, setting: str, policy: str) -> float:
+    def sort_key(self, setting: str, policy: str) -> float:
         """The headline in one setting; −1 where it cannot be told, so that it is never the best."""
         found = self.scores.get((setting, policy))
         return found.freshness.mean if found and found.freshness.seeds else -1.0

@@ -47,7 +47,7 @@ class Judgement:
 def judgement(run: Path, target: float | None = None) -> Judgement:
     """Of a run or a journal; empty with a note where nothing can be judged."""
     if found := _left(run, target):
-        return _told(found, whole=True)
+        return _judgement_of(found, whole=True)
     if find_spec("duckdb") is None:
         return Judgement(notes=["Answers were not judged one by one: pip install 'freshkeeper[analysis]'."])
     from freshkeeper.maintenance.pipeline.analysis import analyse, chosen, headline_alone
@@ -61,11 +61,11 @@ def judgement(run: Path, target: float | None = None) -> Judgement:
         try:
             engine, _ = chosen(str(run), "duckdb")
             if rows <= SMALL:
-                return _told(analyse(engine, str(run), str(Path(place) / "analysis"), target), whole=True)
+                return _judgement_of(analyse(engine, str(run), str(Path(place) / "analysis"), target), whole=True)
             found = headline_alone(engine, str(run), target)
             more = f"freshkeeper analyse {run} tells where stale ones come from"
             notes = [f"Of {rows:,} answers the freshness was judged; {more}.", *found["cannot_tell"]]
-            return _told({**found, "cannot_tell": notes}, whole=False)
+            return _judgement_of({**found, "cannot_tell": notes}, whole=False)
         except FreshkeeperError as error:
             return Judgement(notes=[f"Answers were not judged one by one: {error}"])
 
@@ -79,7 +79,7 @@ def _left(run: Path, target: float | None) -> dict[str, Any] | None:
     return found if target in (None, found["target"]) else None
 
 
-def _told(digest: Mapping[str, Any], whole: bool) -> Judgement:
+def _judgement_of(digest: Mapping[str, Any], whole: bool) -> Judgement:
     tables = {name: rows for name, rows in digest.items() if isinstance(rows, list) and name != "cannot_tell"}
     return Judgement(tables, list(digest["cannot_tell"]), whole)
 

@@ -49,7 +49,7 @@ def _of_setting(drawn: Drawn, setting: str) -> Table:
     cells = {policy: _cells(group, setting, policy, baseline) for policy in policies}
     heads = [head for head in HEADS if any(cells[p].get(head, NOTHING) != NOTHING for p in policies)]
     fair = [policy for policy in policies if policy in group.ranked]
-    best = max(fair, key=lambda p: group.told(setting, p), default=None) if len(fair) > 1 else None
+    best = max(fair, key=lambda p: group.sort_key(setting, p), default=None) if len(fair) > 1 else None
     rows = [
         Row(
             policy,
@@ -116,7 +116,9 @@ def overview(drawn: Drawn) -> Table | None:
     policies = [*group.ranked, *(p for p in shown if p not in group.ranked)]
     rows = []
     for setting in group.settings:
-        best = max(group.ranked, key=lambda p: group.told(setting, p), default=None) if len(group.ranked) > 1 else None
+        best = (
+            max(group.ranked, key=lambda p: group.sort_key(setting, p), default=None) if len(group.ranked) > 1 else None
+        )
         rows.append(Row(group.text(setting), [], [_cell(group, setting, p, p == best) for p in policies]))
     return Table(["Setting", *policies], rows)
 

@@ -37,12 +37,12 @@ def staleness(run: Run) -> Staleness:
             if not has(file, columns):
                 why = "has not all the columns" if file.exists() else "is not there"
                 hint = " (simulate with --answers to have it)" if file == answers and not file.exists() else ""
-                return _untold(f"{file.name} {why}{hint}")
+                return _unknown(f"{file.name} {why}{hint}")
         if not _one_truth(run, changes):
-            return _untold("changes.parquet does not say which setting a change is of, and settings differ in them")
+            return _unknown("changes.parquet does not say which setting a change is of, and settings differ in them")
         return _measure(run, answers, Truth.read(changes))
     except BROKEN as error:
-        return _untold(f"a table is not readable ({str(error).splitlines()[0]})")
+        return _unknown(f"a table is not readable ({str(error).splitlines()[0]})")
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,5 +135,5 @@ def _quantiles(counts: dict[int, dict[int, float]], bin_ms: float) -> dict[int, 
     return found
 
 
-def _untold(why: str) -> Staleness:
+def _unknown(why: str) -> Staleness:
     return Staleness(notes=[f"How old the copies of stale answers are cannot be told: {why}."])

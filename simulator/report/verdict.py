@@ -39,7 +39,7 @@ def verdict(group: Group) -> Verdict:
     over_budget = [_overspent(group, policy) for policy in group.overspent]
     if not group.ranked:
         return Verdict(_no_winner(group), [], over_budget)
-    told = _told(group)
+    told = _headline_group(group)
     winner = told.ranked[0]
     sentences = [
         *_which(group, told),
@@ -56,7 +56,7 @@ def verdict(group: Group) -> Verdict:
     return Verdict(_lead(told, winner, paid), _lifts(told, winner), sentences)
 
 
-def _told(group: Group) -> Group:
+def _headline_group(group: Group) -> Group:
     """What the headline is of: one budget, the least that was run and is enough for the target, else the largest."""
     parts = [part for part in group.by_budget.values() if part.ranked]
     if len(group.by_budget) < 2 or not parts:
@@ -121,7 +121,7 @@ def _runner_up(group: Group, winner: str) -> list[Markup]:
 def _where_others_win(group: Group, winner: str) -> list[Markup]:
     if len(group.settings) < 2 or len(group.ranked) < 2:
         return []
-    best = [max(group.ranked, key=lambda p: group.told(s, p)) for s in group.settings]
+    best = [max(group.ranked, key=lambda p: group.sort_key(s, p)) for s in group.settings]
     others = sorted({p for p in best if p != winner}, key=lambda p: -best.count(p))
     if not others:
         return [Markup("It is the best in every one of the {} settings.").format(len(best))]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from calls import Call, caller
 
-from freshkeeper.notebook import figure, folded, freshness, told_of
+from freshkeeper.notebook import figure, folded, freshness, judged_run
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
@@ -44,7 +44,7 @@ def test_freshness_is_printed_as_a_table(run: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_run_is_told_in_sentences_and_folded_tables_of_one_setting(run: Path) -> None:
-    told = told_of(run, 0.8, "budget=5")
+    told = judged_run(run, 0.8, "budget=5")
     assert "ibm kept" in told.lead().words
     assert "80 % or more in" in told.lead().words
     assert "<details>" in told.table("budget", "policy", "spent").html
@@ -53,13 +53,13 @@ def test_a_run_is_told_in_sentences_and_folded_tables_of_one_setting(run: Path) 
 
 
 def test_what_has_no_picture_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told_of(run).figure("calibrations")
+    judged_run(run).figure("calibrations")
     assert "nothing is known of it" in capsys.readouterr().out
 
 
 def test_a_setting_that_is_not_there_is_one_line(run: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'budget="):
-        told_of(run, setting="budget=6")
+        judged_run(run, setting="budget=6")
 
 
 def test_what_is_folded_is_escaped() -> None:

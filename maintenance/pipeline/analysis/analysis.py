@@ -33,7 +33,7 @@ def analyse(engine: DuckDB, run: str, out: str | None = None, target: float = 0.
     """
     place = located(out or f"{run}/analysis")
     with _begun(engine, run, target) as database, _unfinished(engine, place) as unfinished:
-        digest, names = _told(engine, database, run, target, top)
+        digest, names = _answers_to_all(engine, database, run, target, top)
         for name in names:
             database.write(f"told_{name}", unfinished / f"{name}.parquet")
         (unfinished / DIGEST).write_text(json.dumps(digest, indent=1), "utf-8")
@@ -43,10 +43,10 @@ def analyse(engine: DuckDB, run: str, out: str | None = None, target: float = 0.
 def headline_alone(engine: DuckDB, run: str, target: float = 0.95) -> dict[str, Any]:
     """What an analysis says of freshness, by seed as well, of audits and of what was expected; nothing is written."""
     with _begun(engine, run, target) as database:
-        return _told(engine, database, run, target)[0]
+        return _answers_to_all(engine, database, run, target)[0]
 
 
-def _told(
+def _answers_to_all(
     engine: DuckDB, database: Database, run: str, target: float, top: int | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """All that is small, and the names of all tables; without `top`, those of the headline."""

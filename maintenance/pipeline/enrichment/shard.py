@@ -101,7 +101,7 @@ class Came:
     at: Ints
 
 
-class Told(Numbered):
+class ShardModel(Numbered):
     """What a shard is told of changes: the schedules of its entries, or what the driver has learned of them."""
 
     def __init__(self, knowledge: Knowledge, entries: pa.Table) -> None:
@@ -136,7 +136,7 @@ class Shard:
     files: ShardFiles
     view: View
     """without values"""
-    told: Told
+    model: ShardModel
     values: pa.Array
     """the newest of each entry"""
     k: int | None
@@ -150,18 +150,18 @@ class Shard:
     def of(cls, number: int, plan: Plan, base: int | None) -> "Shard":
         """As of the snapshot after evaluation `base`, or as the files have it."""
         files = ShardFiles.read(plan.place / "graph" / str(number))
-        told, graph = Told(plan.knowledge, files.entries), MaintenanceGraph(Window(plan.window, LONGEST_HORIZON))
+        model, graph = ShardModel(plan.knowledge, files.entries), MaintenanceGraph(Window(plan.window, LONGEST_HORIZON))
         size, values = files.entries.num_rows, column(files.entries, "value")
         refreshed = np.full(size, plan.at)
         graph.by_sn = Rows.from_csr(files.start, files.neighbours)
-        graph.by_sr = Rows.from_csr(np.zeros(size + 1, np.int64), told.slot[:0])  # nobody asks for it
+        graph.by_sr = Rows.from_csr(np.zeros(size + 1, np.int64), model.slot[:0])  # nobody asks for it
         if base is not None:
             known = pickle.loads(plan.snapshot(number, base).read_bytes())
-            graph.window, graph.tallies, refreshed, told.slot, values = known
+            graph.window, graph.tallies, refreshed, model.slot, values = known
         graph.extend(files.keys.num_rows, size)
         srs: Any = column(files.entries, "sr").to_numpy(zero_copy_only=False)
-        view = View(graph, told, srs=Slots(srs), last_refresh=refreshed, kinds=np.zeros(size, np.int8))
-        return cls(number, plan, files, view, told, values, base)
+        view = View(graph, model, srs=Slots(srs), last_refresh=refreshed, kinds=np.zeros(size, np.int8))
+        return cls(number, plan, files, view, model, values, base)
 
     @property
     def now(self) -> int:
@@ -177,7 +177,7 @@ class Shard:
                 self._arrive(read_arrow(path))
         graph.apply(graph.window.advance(k))
         self.k, self.whole, self._kept, self._scored = k, False, np.empty(0), None
-        self.told.asked = asked
+        self.model.asked = asked
 
     def take(self) -> None:
         """The copies that its evaluation brought."""
@@ -187,7 +187,7 @@ class Shard:
         place[entry] = place.size + np.arange(mine.size)
         new = pa.array([came.values[n] for n in mine.tolist()], self.values.type)
         self.values = pa.concat_arrays([self.values, new]).take(place)
-        self.view.last_refresh[entry], self.told.slot[entry] = at, came.slot[mine]
+        self.view.last_refresh[entry], self.model.slot[entry] = at, came.slot[mine]
         self.whole, self._scored = True, None
         if self._kept.size:  # by those that were read before it
             self._kept[entry[at < self.now]] = self._fresh(entry[at < self.now])
@@ -195,10 +195,10 @@ class Shard:
     def best(self, price: float) -> Best:
         """The candidates' sums, and those that the policy would take first, of what is worth the price."""
         rows, round, score = self._score()
-        assert self.told.asked is not None
+        assert self.model.asked is not None
         tie = np.random.default_rng([self.number, (self.k or 0) % 2**32]).random(rows.size)
         kept, needed = round.fresh_if_kept[:, 0], round.demand[:, 0]
-        chosen, cut = highest(score, tie, self.told.asked.most, price)
+        chosen, cut = highest(score, tie, self.model.asked.most, price)
         entry = rows[chosen]
         best = pa.table({
             "sr": column(self.files.entries, "sr").take(entry), "value": self.values.take(entry),
@@ -220,7 +220,7 @@ class Shard:
                 self._keep(rows := np.flatnonzero(graph.tallies.total[: graph.srs]), self._fresh(rows))
             self.take()
         if save:
-            known = graph.window, graph.tallies, self.view.last_refresh, self.told.slot, self.values
+            known = graph.window, graph.tallies, self.view.last_refresh, self.model.slot, self.values
             with whole(self.plan.snapshot(self.number, self.k or 0), durable=True, mark=self.plan.life) as file:
                 file.write_bytes(pickle.dumps(known, pickle.HIGHEST_PROTOCOL))
         counts, refreshed = graph.window.counts(self.files.keys.num_rows), self.view.last_refresh
@@ -248,7 +248,7 @@ class Shard:
     def _score(self) -> tuple[Ints, Round, Floats]:
         if self._scored is None:
             plan = self.plan
-            rounds = RoundBuilder(plan.window, self.view, self.told, plan.policy, Case.BGP)
+            rounds = RoundBuilder(plan.window, self.view, self.model, plan.policy, Case.BGP)
             rows, round = rounds.build(self.now, self.k or 0, plan.price)
             self._keep(rows, round.fresh_if_kept[:, 0])
             round = replace(round, build=_no_structure)
@@ -257,7 +257,7 @@ class Shard:
 
     def _fresh(self, rows: Ints) -> Floats:
         """The probability that these copies are fresh at its evaluation."""
-        return self.told.beliefs(np.array([self.now]), self.view.last_refresh[rows], False, rows).kept[:, 0]
+        return self.model.beliefs(np.array([self.now]), self.view.last_refresh[rows], False, rows).kept[:, 0]
 
     def _keep(self, rows: Ints, kept: Floats) -> None:
         self._kept = np.zeros(self.view.graph.srs)

@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket
 from freshkeeper.maintenance.serve.door import Door, wants
 from freshkeeper.maintenance.serve.listening import Listening
 from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Parameters, Role, operation
-from freshkeeper.maintenance.serve.problems import told
+from freshkeeper.maintenance.serve.problems import problem_response
 from freshkeeper.maintenance.serve.security import PROTOCOL
 from freshkeeper.maintenance.settings.validation import validated
 
@@ -79,7 +79,7 @@ async def socket(door: Door, websocket: WebSocket) -> None:
         one = door.service.queries.named(parameters.name)
         door.check_room()
     except Exception as error:
-        await websocket.send_denial_response(await told(websocket, error))
+        await websocket.send_denial_response(await problem_response(websocket, error))
         return
     await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope["subprotocols"] else None)
     listening = Listening(door.service.queries.answers, one.name, parameters.since)

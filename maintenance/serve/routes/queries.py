@@ -68,7 +68,7 @@ class QueriesStatus(BaseModel):
 async def queries(door: Door, request: Request, parameters: Nothing) -> Response:
     """All queries that are registered."""
     del request, parameters
-    return json_response({"queries": [told(door, one) for one in list(door.service.queries.all.values())]})
+    return json_response({"queries": [query_as_json(door, one) for one in list(door.service.queries.all.values())]})
 
 
 @operation("POST", "/queries", status=HTTPStatus.CREATED, gives=QueryStatus,
@@ -82,14 +82,14 @@ async def register(door: Door, request: Request, parameters: TextOf) -> Response
     else:
         new = NewQuery(name=parameters.name, query=read_text(body), dialect=parameters.dialect)
     one = await asyncio.to_thread(door.service.register, new.name, new.query, new.dialect)
-    return json_response(told(door, one), HTTPStatus.CREATED, {"Location": f"/queries/{one.name}"})
+    return json_response(query_as_json(door, one), HTTPStatus.CREATED, {"Location": f"/queries/{one.name}"})
 
 
 @operation("GET", "/queries/{name}", gives=QueryStatus)
 async def query(door: Door, request: Request, parameters: Named) -> Response:
     """One query: its text, its state, how far it is."""
     del request
-    return json_response(told(door, door.service.queries.named(parameters.name)))
+    return json_response(query_as_json(door, door.service.queries.named(parameters.name)))
 
 
 @operation("GET", "/queries/{name}/explain")
@@ -126,7 +126,7 @@ async def _done(what: Callable[[str], None], parameters: Named) -> Response:
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
-def told(door: Door, one: Registered) -> dict[str, Any]:
+def query_as_json(door: Door, one: Registered) -> dict[str, Any]:
     """What is said of a query."""
     service, running = door.service, door.service.queries.running.get(one.name)
     failure = service.failures.get(one.name)

@@ -56,7 +56,7 @@ def _event(door: Door, text: bytes) -> bytes:
 
 
 def _text(door: Door, history: int = 0) -> bytes:
-    return bytes(json_response(door.status.told(door.service, history)).body)
+    return bytes(json_response(door.status.as_json(door.service, history)).body)
 
 
 OPERATIONS = [status]

@@ -131,7 +131,7 @@ def test_published_knowledge_is_a_model_of_its_own_per_source() -> None:
     source = load_source_of("knowledge: published\nmodified: http://purl.org/dc/terms/modified\n")
     assert source.model is not None
     assert isinstance(source.model(), Published)
-    assert source.told.modified == "http://purl.org/dc/terms/modified"
+    assert source.validity.modified == "http://purl.org/dc/terms/modified"
     source.transport.close()
 
 

@@ -18,7 +18,7 @@ from freshkeeper.maintenance.query.parser import parse as read_query
 from freshkeeper.maintenance.query.service_split import split
 from freshkeeper.maintenance.run.run_config import config_of
 from freshkeeper.maintenance.run.run_session import Session
-from freshkeeper.maintenance.service.annotations import Annotation, Told, instant_of, with_validity
+from freshkeeper.maintenance.service.annotations import Annotation, ValidityAnnotations, instant_of, with_validity
 from freshkeeper.maintenance.service.endpoint import Copy, Order, Price
 from freshkeeper.maintenance.service.http.response_status import retry_after
 from freshkeeper.maintenance.service.http.validity_headers import of_headers
@@ -99,7 +99,10 @@ class Annotated(EmbeddedSource):
 
 
 def endpoint(
-    trig: str, told: Told, pattern: str = "?topic :discussedBy ?user . ?user :followers ?n", price: Price | None = None
+    trig: str,
+    told: ValidityAnnotations,
+    pattern: str = "?topic :discussedBy ?user . ?user :followers ?n",
+    price: Price | None = None,
 ) -> tuple[PatternEndpoint, Annotated]:
     query = f"""PREFIX : <{E}> SELECT * FROM NAMED WINDOW :w ON :s [RANGE PT4S STEP PT1S]
         WHERE {{ WINDOW :w {{ ?post :about ?topic }} SERVICE :blog {{ {pattern} }} }}"""
@@ -128,7 +131,7 @@ def at(seconds: int) -> str:
 
 def test_a_date_per_key_is_asked_for_with_the_values() -> None:
     trig = f":ann :followers 1 ; dct:modified {at(7)}, {at(5)} . :bob :followers 2, 3 ."
-    source, _ = endpoint(trig, Told(modified="http://purl.org/dc/terms/modified"), price=Price(batch=2))
+    source, _ = endpoint(trig, ValidityAnnotations(modified="http://purl.org/dc/terms/modified"), price=Price(batch=2))
     ann, bob = copies(source, 9_000, "ann", "bob")
     assert (value(ann), ann.modified, ann.expires) == (["1"], 7_000, UNKNOWN)
     assert (value(bob), bob.modified) == (["2", "3"], UNKNOWN)
@@ -152,7 +155,7 @@ FORMS = {
     ],
 )
 def test_annotations_say_until_when_a_value_holds(form: Annotation, said: str, modified: int, expires: int) -> None:
-    source, _ = endpoint(FORMS[form].format(value=10, said=said), Told(annotation=form))
+    source, _ = endpoint(FORMS[form].format(value=10, said=said), ValidityAnnotations(annotation=form))
     (ann,) = copies(source, 9_000, "ann")
     assert (value(ann), ann.modified, ann.expires) == (["10"], modified, expires)
     (expanded,) = source.deliver(Order(9_000, [], [node("jazz")])).expanded
@@ -166,7 +169,7 @@ def test_of_a_history_the_values_that_hold_now_are_taken() -> None:
         f":g{n} {{ :ann :followers {n} }} :g{n} tmp:interval [ tmp:initial {at(a)} ; tmp:final {at(b)} ] . "
         for n, (a, b) in enumerate(spans)
     )
-    source, _ = endpoint(trig, Told(annotation=Annotation.GRAPH))
+    source, _ = endpoint(trig, ValidityAnnotations(annotation=Annotation.GRAPH))
     seen = [copies(source, now, "ann")[0] for now in (9_999, 10_000, 25_000, 45_000)]
     assert [value(copy) for copy in seen] == [["0"], ["1"], ["2"], ["2"]], (
         "the last one stays until there is a newer one"
@@ -185,7 +188,7 @@ SPANS = st.tuples(st.integers(0, 20), st.integers(1, 9)).map(lambda span: (span[
 
 
 def test_a_value_that_begins_beside_one_that_lasts_ends_the_copy() -> None:
-    source, _ = endpoint(history([(0, 10), (5, 20)]), Told(annotation=Annotation.GRAPH))
+    source, _ = endpoint(history([(0, 10), (5, 20)]), ValidityAnnotations(annotation=Annotation.GRAPH))
     seen = [copies(source, now, "ann")[0] for now in (0, 4_999, 5_000, 12_000)]
     assert [(value(copy), copy.modified, copy.expires) for copy in seen] == [
         (["0"], 0, 5_000), (["0"], 0, 5_000), (["0", "1"], 5_000, 10_000), (["1"], 10_000, 20_000),
@@ -195,7 +198,7 @@ def test_a_value_that_begins_beside_one_that_lasts_ends_the_copy() -> None:
 @settings(max_examples=examples(60))
 @given(st.lists(SPANS, max_size=5))
 def test_no_value_comes_or_goes_between_the_change_and_the_expiry_that_are_told(spans: list[tuple[int, int]]) -> None:
-    source, _ = endpoint(history(spans), Told(annotation=Annotation.GRAPH))
+    source, _ = endpoint(history(spans), ValidityAnnotations(annotation=Annotation.GRAPH))
     seen = {now: copies(source, now * 1000, "ann")[0] for now in range(31)}
     for now, copy in seen.items():
         holding = [str(n) for n, (a, b) in enumerate(spans) if a <= now < b]
@@ -208,13 +211,13 @@ def test_no_value_comes_or_goes_between_the_change_and_the_expiry_that_are_told(
 
 def test_one_value_without_an_annotation_makes_the_expiry_of_its_copy_unknown() -> None:
     trig = history([(0, 10)]) + ":g9 { :ann :followers 9 }"
-    (ann,) = copies(endpoint(trig, Told(annotation=Annotation.GRAPH))[0], 0, "ann")
+    (ann,) = copies(endpoint(trig, ValidityAnnotations(annotation=Annotation.GRAPH))[0], 0, "ann")
     assert (value(ann), ann.modified, ann.expires) == (["0", "9"], UNKNOWN, UNKNOWN)
 
 
 def test_a_date_of_a_change_to_come_takes_no_value_away() -> None:
     trig = f":ann :followers 1 ; dct:modified {at(9)} ."
-    (ann,) = copies(endpoint(trig, Told(modified="http://purl.org/dc/terms/modified"))[0], 5_000, "ann")
+    (ann,) = copies(endpoint(trig, ValidityAnnotations(modified="http://purl.org/dc/terms/modified"))[0], 5_000, "ann")
     assert (value(ann), ann.modified, ann.expires) == (["1"], UNKNOWN, UNKNOWN)
 
 
@@ -223,7 +226,7 @@ def test_a_row_that_an_optional_may_have_lost_is_never_told_to_last() -> None:
     trig = ":ann :likes :y, :z . :g0 { :y :followers 1 } :g1 { :z :followers 2 } " + "".join(
         f":g{n} tmp:interval [ tmp:initial {at(9 * n)} ; tmp:final {at(30)} ] . " for n in range(2)
     )
-    source, _ = endpoint(trig, Told(annotation=Annotation.GRAPH), pattern)
+    source, _ = endpoint(trig, ValidityAnnotations(annotation=Annotation.GRAPH), pattern)
     (jazz,) = source.deliver(Order(0, [], [node("jazz")])).expanded
     assert {key: copy.expires for key, copy in jazz.copies.items()} == {node("y"): 30_000, node("z"): 0}
 
@@ -231,11 +234,11 @@ def test_a_row_that_an_optional_may_have_lost_is_never_told_to_last() -> None:
 def test_a_history_where_no_time_is_seen_is_refused() -> None:
     pattern = "?topic :discussedBy ?user . ?user :followers ?n MINUS { ?user :followers 5 }"
     with pytest.raises(ConfigError, match=r"annotations: graph: MINUS .* shows no time .* behind the SERVICE block"):
-        endpoint("", Told(annotation=Annotation.GRAPH), pattern)
+        endpoint("", ValidityAnnotations(annotation=Annotation.GRAPH), pattern)
 
 
 def test_a_value_without_an_annotation_holds_for_an_unknown_time() -> None:
-    source, _ = endpoint(":g1 { :ann :followers 3 }", Told(annotation=Annotation.GRAPH))
+    source, _ = endpoint(":g1 { :ann :followers 3 }", ValidityAnnotations(annotation=Annotation.GRAPH))
     (ann,) = copies(source, 0, "ann")
     assert (value(ann), ann.expires) == (["3"], UNKNOWN)
 
@@ -243,7 +246,7 @@ def test_a_value_without_an_annotation_holds_for_an_unknown_time() -> None:
 def test_a_volatile_triple_inside_a_block_is_annotated_too() -> None:
     trig = f":g1 {{ :ann :followers 3 }} :g1 tmp:expiration {at(9)} ."
     pattern = "?topic :discussedBy ?user OPTIONAL { ?user :followers ?n FILTER(?n > 1) }"
-    source, _ = endpoint(trig, Told(annotation=Annotation.GRAPH), pattern)
+    source, _ = endpoint(trig, ValidityAnnotations(annotation=Annotation.GRAPH), pattern)
     ann, bob = copies(source, 0, "ann", "bob")
     assert (value(ann), ann.expires) == (["3"], 9_000)
     assert bob.expires == UNKNOWN
@@ -251,13 +254,15 @@ def test_a_volatile_triple_inside_a_block_is_annotated_too() -> None:
 
 def test_a_predicate_that_may_be_any_has_no_annotation() -> None:
     with pytest.raises(ConfigError, match=r"annotations: graph: name the predicate of \?user \?p \?n"):
-        endpoint("", Told(annotation=Annotation.GRAPH), "?topic :discussedBy ?user . ?user ?p ?n")
+        endpoint("", ValidityAnnotations(annotation=Annotation.GRAPH), "?topic :discussedBy ?user . ?user ?p ?n")
 
 
 def test_triples_that_cannot_be_told_apart_are_refused_with_what_to_do() -> None:
     with pytest.raises(ConfigError, match=r"annotations: graph: write .* as triples of three terms each"):
         endpoint(
-            "", Told(annotation=Annotation.GRAPH), "?topic :discussedBy ?user OPTIONAL { ?user :followers ?n ; :x ?y }"
+            "",
+            ValidityAnnotations(annotation=Annotation.GRAPH),
+            "?topic :discussedBy ?user OPTIONAL { ?user :followers ?n ; :x ?y }",
         )
 
 
@@ -268,7 +273,7 @@ def test_what_is_told_saves_the_budget_for_what_has_expired() -> None:
             f":g2 {{ :bob :followers 2 }} :g2 tmp:expiration {at(50)} ."
         )
 
-    source, data = endpoint(trig(1, 3), Told(annotation=Annotation.GRAPH))
+    source, data = endpoint(trig(1, 3), ValidityAnnotations(annotation=Annotation.GRAPH))
     manager = Manager(WindowSpec(20_000, 1000), source, make("ibm"), BudgetRule.of(1), Published())
     found = manager.evaluate(1000, [(1000, node("jazz"))])
     assert {answer.freshness for answer in found.answers} == {1.0}
