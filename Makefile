@@ -15,7 +15,7 @@ run: .venv/ready            ## the main job: policies side by side under one bud
 test: .venv/spark.jsa chromium databases peers  ## everything that is tested
 	$(BIN)/python -m pytest $(TOGETHER) $(ARGS)
 
-test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, kills, commands in processes of their own, browser or notebooks
+test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, kills, commands in processes of their own, browser, notebooks or pages
 	$(BIN)/python -m pytest $(TOGETHER) -m "not slow" $(ARGS)
 
 check: .venv/ready          ## lint, format, types (tests, benchmarks and scripts too) and import rules

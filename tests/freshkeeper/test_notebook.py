@@ -10,6 +10,8 @@ from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -27,7 +29,6 @@ def test_a_figure_is_a_picture_with_words_and_the_first_choice_unless_one_is_nam
     assert "ibm" in repr(first)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("named", "words"), [(("over-tim",), "did you mean 'over-time'"), (("stale", "budget=4"), "did you mean 'budget=")]
 )
@@ -72,7 +73,6 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return caller(monkeypatch, capsys, "notebook", "report")
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_notebook_is_run_and_kept_as_one_page_that_loads_nothing(run: Path, call: Call, tmp_path: Path) -> None:
     code, out, err = call(str(run), "--setting", "budget=5", "--out", "page.html")
@@ -85,7 +85,6 @@ def test_a_notebook_is_run_and_kept_as_one_page_that_loads_nothing(run: Path, ca
     assert "running the notebook" in err
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_notebook_that_stops_says_why_in_one_line(run: Path, call: Call, tmp_path: Path) -> None:
     code, _, err = call(str(run), "--setting", "budget=6", "--out", "page.html")

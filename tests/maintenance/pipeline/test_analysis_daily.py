@@ -18,6 +18,8 @@ from freshkeeper.maintenance.pipeline.analysis import analyse, analyse_daily
 from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
 from freshkeeper.policies.errors import FreshkeeperError
 
+pytestmark = pytest.mark.slow
+
 FIRST = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1000)
 HOUR = 3_600_000
 WHOSE = {"setting": "s", "policy": "p", "case": "bgp", "knowledge": "learned", "seed": 0}

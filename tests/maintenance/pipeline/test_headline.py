@@ -16,7 +16,7 @@ from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 SIMULATED = {
     "workload": {"sns": 12, "srs": 10, "edges": 40},
     "policies": ["lru", "gain"],

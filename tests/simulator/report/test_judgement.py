@@ -12,6 +12,8 @@ from freshkeeper.simulator.report import judgement as judging
 from freshkeeper.simulator.report.judgement import Judgement, judgement
 from freshkeeper.simulator.report.page import pictures, write_report
 
+pytestmark = pytest.mark.slow
+
 FIGURES = {"calibration", "stale-for", "by-change-rate", "by-degree", "stalest", "requests"}
 SMALL = {"workload": {"sns": 12, "srs": 10, "edges": 40, "change_interval_ms": [1000, 9000]}, "evaluations": 30,
          "seeds": 2, "budget": 2, "knowledge": "learned", "bound": "never", "answers": True}  # fmt: skip
@@ -66,7 +68,6 @@ def test_what_analyse_left_is_read_unless_it_is_of_another_target_or_older_than_
     assert judgement(run).tables["freshness"] == judged.tables["freshness"]
 
 
-@pytest.mark.slow
 def test_of_a_large_run_the_freshness_is_judged_on_the_way_and_the_page_says_so(
     run: Path, judged: Judgement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,7 +86,6 @@ def test_a_run_that_takes_long_is_not_judged_on_the_way(run: Path, monkeypatch: 
     assert "answers were not judged one by one: freshkeeper analyse" in note
 
 
-@pytest.mark.slow
 def test_the_report_of_one_policy_has_its_own_charts_and_none_that_compares_it_with_itself(tmp_path: Path) -> None:
     simulate(resolve(SMALL | {"policies": "gain"}), tmp_path / "run")
     page = write_report(tmp_path / "run", png=tmp_path / "png", table=tmp_path / "csv").read_text()

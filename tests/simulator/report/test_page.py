@@ -14,6 +14,8 @@ from freshkeeper.simulator.report.drawing import expanded
 from freshkeeper.simulator.report.figures import points_each
 from freshkeeper.simulator.report.page import write_report
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., Path]
 SCRIPT = re.compile(r"<script>.*?</script>", re.DOTALL)
 
@@ -144,7 +146,7 @@ def test_whatever_is_missing_the_rest_is_shown(make_run: Make) -> None:
 BROKEN = ("refreshes.parquet", "answers.parquet", "changes.parquet")
 
 
-@pytest.mark.parametrize("broken", ["summary.csv", *(pytest.param(name, marks=pytest.mark.slow) for name in BROKEN)])
+@pytest.mark.parametrize("broken", ["summary.csv", *BROKEN])
 def test_a_broken_table_is_a_note(make_run: Make, broken: str) -> None:
     path = make_run({"ibm": [0.4]})
     (path / broken).write_bytes(b"\xff\xfe not this")
@@ -167,7 +169,6 @@ def test_what_is_no_run_is_an_error_and_no_page(tmp_path: Path) -> None:
 FIGURES = ("calibration", "freshness", "over-time", "spent", "stale")
 
 
-@pytest.mark.slow
 def test_pngs_are_those_plots_one_file_per_choice(make_run: Make, tmp_path: Path) -> None:
     fresh = {name: {"ibm": [0.4, 0.5], "lru": [0.2, 0.3]} for name in ("budget=5", "budget=9")}
     settings = {name: {"varied": {"budget": int(name[7:])}} for name in fresh}
