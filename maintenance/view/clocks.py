@@ -17,6 +17,7 @@ Loops go six phases at a time, over slices: compilers make vectors of such, and 
 
 from collections.abc import Mapping
 from math import exp
+from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,8 +42,8 @@ NOTHING = 1e-18
 """Chances that are less make no difference."""
 TOGETHER = 6
 """Phases that are computed at a time: enough for a sum to be worth a load and a store."""
-AGES = 64
-"""Ages of which is kept what clocks say."""
+AGES, LARGEST = 64, 1 << 24
+"""Ages of which is kept what clocks say, and bytes that this may take; for longer horizons it is fewer ages."""
 LOST = 1e-12
 """Hypotheses that are less likely are left where they are: they cost nothing, and come back if the others do worse."""
 SMALL = 1e-3
@@ -71,17 +72,18 @@ class Clocks(Dumped):
         self._prior = FLAT
         self._evidence = np.full(2, AT_FIRST)
         self._checks = self._fitted = 0
-        self._outlooks: Outlooks | None = None
+        self._outlooks: dict[tuple[bool, int], Outlooks] = {}
+        self._one_by_one = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what can be made again, and without room that nothing is in yet."""
         used = int(self._row.max(initial=NOBODY)) + 1
         rows = {name: self.__dict__[name][:used] for name in ("_phases", "_chance", "_period")}
-        return self.__dict__ | rows | {"_mass": None, "_outlooks": None}
+        return self.__dict__ | rows | {"_mass": None, "_outlooks": {}, "_one_by_one": None}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """With the sums over phases."""
-        self.__dict__.update(state)
+        self.__dict__.update(state, _one_by_one=Lock())
         self._weigh_phases()
 
     @property
@@ -126,19 +128,20 @@ class Clocks(Dumped):
     def beliefs(self, slots: Ints, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
         """Probabilities of entries that work by a clock, an average over its phases."""
         ahead = (instants - instants[0]).astype(np.float64)
-        if self._outlooks is None or not self._outlooks.of(ahead, look_ahead):
-            self._outlooks = Outlooks(ahead, look_ahead)
         ages, age = np.unique(np.maximum(instants[0] - last_refresh, 0).astype(np.float64), return_inverse=True)
-        told = np.zeros((slots.size, self._outlooks.columns), np.float32)
-        for few in range(0, ages.size, AGES):
-            own = np.flatnonzero((age >= few) & (age < few + AGES))
-            own = own[np.argsort(age[own], kind="stable")]
-            place = self._outlooks.place(ages[few : few + AGES])[age[own] - few]
-            rows, (parts, known) = self._rows(slots[own]), self._outlooks.tables
-            believe(
-                self._phases, self._mass, rows, own, place, self._outlooks.ages, ahead, self._prior, INTERVALS, SHAPES,
-                FIRST, look_ahead, parts, known, told,
-            )  # fmt: skip
+        with self._one_by_one:  # what is kept is written while it is read
+            known = self._outlooks.get((look_ahead, ahead.size))
+            if known is None or not np.array_equal(known.ahead, ahead):
+                known = self._outlooks[look_ahead, ahead.size] = Outlooks(ahead, look_ahead)
+            told, most = np.zeros((slots.size, known.columns), np.float32), known.ages.size
+            for few in range(0, ages.size, most):
+                own = np.flatnonzero((age >= few) & (age < few + most))
+                own = own[np.argsort(age[own], kind="stable")]
+                place = known.place(ages[few : few + most])[age[own] - few]
+                believe(
+                    self._phases, self._mass, self._rows(slots[own]), own, place, known.ages, ahead, self._prior,
+                    INTERVALS, SHAPES, FIRST, look_ahead, *known.tables, told,
+                )  # fmt: skip
         refreshed, kept, *change = np.split(np.clip(told.astype(np.float64), 0.0, 1.0), 3 if look_ahead else 2, axis=1)
         return Beliefs(refreshed, kept, change[0] if look_ahead else None)
 
@@ -201,18 +204,14 @@ class Outlooks:
 
     def __init__(self, ahead: Floats, look_ahead: bool) -> None:
         """For evaluations so far ahead."""
-        self._ahead, self._look_ahead = ahead, look_ahead
-        self.columns = ahead.size * (3 if look_ahead else 2)
-        self.ages = np.full(AGES, -1.0)
+        self.ahead, self.columns = ahead, ahead.size * (3 if look_ahead else 2)
         states = INTERVALS.size * int(FIRST[-1])
-        self.tables = np.zeros((AGES, states, self.columns), np.float32), np.zeros((AGES, *FLAT.shape), np.bool_)
-
-    def of(self, ahead: Floats, look_ahead: bool) -> bool:
-        """Whether these are for the same evaluations."""
-        return look_ahead == self._look_ahead and np.array_equal(ahead, self._ahead)
+        most = max(1, min(AGES, LARGEST // (4 * states * self.columns)))
+        self.ages = np.full(most, -1.0)
+        self.tables = np.zeros((most, states, self.columns), np.float32), np.zeros((most, *FLAT.shape), np.bool_)
 
     def place(self, ages: Floats) -> Ints:
-        """Where these ages are, of which there are `AGES` at most; others make room for those that are new."""
+        """Where these ages are, no more than there is room for; others make room for those that are new."""
         new = np.setdiff1d(ages, self.ages)
         free = np.flatnonzero(~np.isin(self.ages, ages))[: new.size]
         self.ages[free] = new

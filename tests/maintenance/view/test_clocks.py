@@ -1,6 +1,8 @@
 """Entries that work by a clock: as matrix exponentials have it, found where there are any, else rates are believed."""
 
+import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -210,3 +212,38 @@ def test_an_entry_whose_clock_stops_is_believed_to_go_on_as_it_is_now() -> None:
     found = clocks.beliefs(slot.astype(np.int64), day, np.zeros(1, np.int64), True)
     assert all(np.isfinite(matrix).all() for matrix in found.matrices)
     assert found.kept[0, 1] > 0.3
+
+
+def some_clocks() -> tuple[Clocks, Ints, Ints]:
+    """Six entries that change every 20 s, with copies of six ages."""
+    clocks, slots = Clocks(), np.arange(6, dtype=np.int32)
+    for n in range(1, 40):
+        told = np.full(6, -1)
+        clocks.observe(Checks(slots, np.full(6, 5000), np.full(6, n % 4 == 0), told), np.full(6, 5e-5))
+    return clocks, slots.astype(np.int64), 1000 * np.arange(6)
+
+
+def test_what_is_kept_of_ages_is_what_would_be_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks, slots, fetched = some_clocks()
+    copied, roomless = pickle.loads(pickle.dumps(clocks)), pickle.loads(pickle.dumps(clocks))
+    for now in (6000, 7000, 8000):
+        for look_ahead, horizon in ((False, 4), (True, 4), (False, 1)):
+            instants = now + 1000 * np.arange(horizon)
+            found = clocks.beliefs(slots, instants, fetched, look_ahead)
+            with monkeypatch.context() as little:
+                little.setattr(code, "LARGEST", 1)  # one age at a time
+                again = roomless.beliefs(slots, instants, fetched, look_ahead)
+            copied._outlooks.clear()
+            alone = copied.beliefs(slots, instants, fetched, look_ahead)
+            for one, two, three in zip(found.matrices, again.matrices, alone.matrices, strict=True):
+                assert one.tolist() == two.tolist() == three.tolist()
+
+
+def test_threads_may_ask_for_other_ages_at_once() -> None:
+    clocks, slots, fetched = some_clocks()
+    instants = [now + 1000 * np.arange(4) for now in range(6000, 206_000, 1000)]
+    expected = [clocks.beliefs(slots, each, fetched, False).kept.tolist() for each in instants]
+    clocks._outlooks.clear()
+    with ThreadPoolExecutor(4) as threads:
+        found = threads.map(lambda each: clocks.beliefs(slots, each, fetched, False).kept.tolist(), instants)
+    assert list(found) == expected
