@@ -156,7 +156,8 @@ class _Unpickler(pickle.Unpickler):
         self._outside = outside
 
     def find_class(self, module: str, name: str) -> Any:
-        return self._outside.__getitem__ if name == _named.__name__ else super().find_class(module, name)
+        ours = (module, name) == (_named.__module__, _named.__name__)
+        return self._outside.__getitem__ if ours else super().find_class(module, name)
 
 
 def _to_disk(file: BinaryIO) -> None:

@@ -96,7 +96,7 @@ class Evaluator(Protocol[Given]):
 
     @property
     def replayed(self) -> int:
-        """How many evaluations may be made again after a restart; with 0 every micro-batch ends with a snapshot."""
+        """Evaluations that a restart may have to make again, or micro-batches without one; 0: a snapshot ends each."""
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
         """The elements of a micro-batch, counted."""
@@ -139,7 +139,7 @@ class Batches(Generic[Answered]):
     """told of every step that is done, for logs and for tests that kill"""
     _now: tuple[int, State[Answered]] | None = None
     _since: int = 0
-    """evaluations since the last snapshot"""
+    """evaluations since the last snapshot, and micro-batches that had none"""
 
     def process(self, batch: int, counts: Tabular) -> None:
         """One micro-batch; nothing where it was committed before."""
@@ -160,7 +160,7 @@ class Batches(Generic[Answered]):
             self.write(steps, batch)
         self.reached("written")
         afterwards = state.evaluator.settle()
-        self._since += len(steps)
+        self._since += max(1, len(steps))
         if last < 0 or self._since >= state.evaluator.replayed:
             self.store.save(batch, state)
             self._since = 0
@@ -182,5 +182,5 @@ class Batches(Generic[Answered]):
         while (done := self.store.committed(last + 1)) is not None:
             last += 1
             self.source.begin(self.store.log(last), replay=True)
-            self._since += len(state.go_on(done.arrivals))
+            self._since += max(1, len(state.go_on(done.arrivals)))
         return last, state

@@ -197,7 +197,7 @@ class Keys:
 
 
 REPLAYED = 64
-"""Evaluations behind the last snapshot that a restart may have to make again."""
+"""Evaluations behind the last snapshot that a restart may have to make again, or micro-batches that had none."""
 
 
 @dataclass(eq=False)

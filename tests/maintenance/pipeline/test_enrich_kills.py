@@ -175,6 +175,18 @@ def test_started_anew_for_every_micro_batch_it_is_the_same_query(
     assert logs == {*range(query.store.batches()[-1] + 1, enriched.FILES)}
 
 
+def test_micro_batches_between_two_evaluations_do_not_leave_more_and_more_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OnDriver, "replayed", 3)
+    for number in range(8):
+        query = enriched.batches(tmp_path)
+        query.process(number, enriched.counts_of([(number + 1, "t0")]))
+    assert query.store.batches() == [3, 6]
+    assert [path.name for path in (tmp_path / "state").glob("*.log")] == ["7.log"]
+    assert query.committed()[1].due.elements == 8
+
+
 def test_a_version_that_chooses_otherwise_makes_again_what_was_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
