@@ -35,6 +35,7 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_two_columns_and_a_history_of_prices_are_enough(call: Call, shop: Path) -> None:
     options = ["--changes", "prices.csv", "--target", ".8", "--policy", "lru", "--jobs", "1", "--out", "answer"]
     options[1] += ":seen,item,price"

@@ -237,6 +237,7 @@ def test_so_is_whatever_is_wrong_with_a_trace(freshkeeper: Call, tmp_path: Path,
     assert [path.name for path in tmp_path.iterdir()] == ["trace"]
 
 
+@pytest.mark.slow
 def test_an_error_in_a_process_of_its_own_is_one_line_too(tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text("polices: lru\n")
     said = process(tmp_path, "simulate", "wrong.yaml")
@@ -376,6 +377,7 @@ def test_report_writes_a_page_and_its_plots(freshkeeper: Call, run: Path, tmp_pa
     assert (lost.code, lost.complaint) == (2, "nowhere is not a run directory: it does not exist")
 
 
+@pytest.mark.slow
 def test_a_place_that_cannot_be_written_is_one_clear_line(freshkeeper: Call, run: Path, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "file").write_text("")

@@ -78,6 +78,7 @@ def _whose(row: dict[str, object]) -> list[str]:
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "spark"], indirect=True)
+@pytest.mark.slow
 def test_evaluations_that_lie_in_many_pieces_are_judged_as_a_whole(
     engine: MadeEngine, simulated: Path, digest: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

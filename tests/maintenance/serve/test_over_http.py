@@ -127,6 +127,7 @@ def test_a_service_that_begins_again_goes_on(tmp_path: Path) -> None:
         assert [(x["t"], len(x["answers"])) for x in lines(client, "reach", 3)] == [(1000, 1), (2000, 2), (3000, 3)]
 
 
+@pytest.mark.slow
 def test_segments_that_no_window_needs_go_and_answers_stay_the_same(tmp_path: Path) -> None:
     whole, cut = configured(tmp_path), configured(tmp_path, state=str(tmp_path / "cut"))
     for config, segment in ((whole, None), (cut, 1)):
