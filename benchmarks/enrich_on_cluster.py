@@ -125,6 +125,6 @@ if __name__ == "__main__":
     parser.add_argument("--policy", default="gain")
     parser.add_argument("--expect", action="store_true", help="three windows ahead, with arrivals to come")
     parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--candidates", type=int, default=100_000, help="1: with one price for all shards")
+    parser.add_argument("--candidates", type=int, default=100_000, help="64: with one price for all shards")
     asked = parser.parse_args()
     report(asked.edges, asked.policy, asked.expect, asked.master, asked.candidates)

@@ -23,7 +23,7 @@ from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.files import whole_directory
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import check_columns, counted
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import JOURNAL, Settings, Warm, on_the_driver, shape_of
 from freshkeeper.maintenance.service.function_source import SourceLike, source_of
 from freshkeeper.maintenance.settings.durations import to_delay
@@ -133,14 +133,13 @@ def enrich(
     shape, to = shape_of(events.schema, columns, value), sink if callable(sink) else Files(str(sink))
     spark, here = events.sparkSession, to.here if isinstance(to, Files) else None
     known = settings, source_of(source), Path(state), shape
-    query: Batches[pa.Table] | Batches[Path]
     if graph is None:
         query = on_the_driver(*known, partial(_from_driver, spark, to, here), reached)
     else:
         from freshkeeper.maintenance.pipeline.enrichment.on_executors import on_the_cluster
 
         staging = here or Path(graph.shared).absolute() / "answers"
-        write = partial(_from_shards, spark, to, here, shape.schema)
+        write = partial(_from_shards, spark, to, here, staging, shape.schema)
         query = on_the_cluster(*known, write, reached, spark, graph, staging)
 
     def micro_batch(frame: "DataFrame", number: int) -> None:
@@ -155,10 +154,8 @@ def read_journal(state: Path | str, name: str) -> pa.Table:
     return journal.table(name, {}) if found is None else found
 
 
-def _from_driver(
-    spark: "SparkSession", sink: Sink, here: Path | None, steps: Sequence[Step[pa.Table]], batch: int
-) -> None:
-    answers = pa.concat_tables([step.answers for step in steps])
+def _from_driver(spark: "SparkSession", sink: Sink, here: Path | None, steps: Sequence[Step], batch: int) -> None:
+    answers = pa.concat_tables([step.answers for step in steps if step.answers is not None])
     if answers.num_rows and here is None:
         sink(spark.createDataFrame(answers), batch)
     elif answers.num_rows and here is not None:
@@ -167,12 +164,12 @@ def _from_driver(
 
 
 def _from_shards(
-    spark: "SparkSession", sink: Sink, here: Path | None, schema: pa.Schema, steps: Sequence[Step[Path]], batch: int
+    spark: "SparkSession", sink: Sink, here: Path | None, staging: Path, schema: pa.Schema, _: object, batch: int
 ) -> None:
     """What they wrote is moved into its place, or read by Spark."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    written = steps[-1].answers
+    written = staging / f"_{batch}"
     if written.exists() and here is None:
         sink(spark.read.schema(from_arrow_schema(schema)).parquet(str(written)), batch)
     elif written.exists() and here is not None:

@@ -223,11 +223,11 @@ def delivering(endpoint: Endpoint | Remote, order: Order) -> Waiting[Delivery]:
     except NO_FAILURE:
         raise
     except Exception as error:
-        return _lost(endpoint, order, failure(error))
+        return lost(endpoint, order, failure(error))
     given, wanted = (len(delivery.copies), len(delivery.expanded)), (len(order.keys), len(order.sns))
     if given != wanted:
         said = f"{given[0]} copies for {wanted[0]} keys and {given[1]} expansions for {wanted[1]} lookup keys"
-        return replace(_lost(endpoint, order, f"malformed: {said}"), spent=delivery.spent, requests=delivery.requests)
+        return replace(lost(endpoint, order, f"malformed: {said}"), spent=delivery.spent, requests=delivery.requests)
     return delivery
 
 
@@ -251,7 +251,8 @@ def miss_price(endpoint: Endpoint | Remote) -> Price:
     return endpoint.price if isinstance(endpoint, Remote) else replace(endpoint.price, batch=1)
 
 
-def _lost(endpoint: Endpoint | Remote, order: Order, error: str) -> Delivery:
+def lost(endpoint: Endpoint | Remote, order: Order, error: str) -> Delivery:
+    """An order of which nothing came: it is paid as far as the allowance goes."""
     cost = endpoint.price.of(len(order.keys)) + miss_price(endpoint).of(len(order.sns))
     copies, expanded = [Copy(error=error) for _ in order.keys], [Expanded(error=error) for _ in order.sns]
     return Delivery(copies, expanded, min(cost, order.allowance), 0, edges=[Copy(error=error) for _ in order.edges])

@@ -53,6 +53,14 @@ class View:
             if key in self.srs.numbers:
                 self.values[self.srs.numbers[key]] = value
 
+    def hold(self, values: Mapping[Hashable, object], at: Ints) -> None:
+        """Copies of SRs that are new here, each with the instant when it was fetched; no SN needs them yet."""
+        slots = [self._slot(sr) for sr in values]
+        for slot, value in zip(slots, values.values(), strict=True):
+            self.values[slot] = value
+        self.last_refresh[slots] = at
+        self.graph.extend(self.sns.width, self.srs.width)
+
     def fill_numbered(self, sn: Ids, sr: Ids, sns: int, srs: int, now: int) -> None:
         """Start warm with keys that are the numbers themselves, without a loop over edges."""
         self.sns, self.srs = _numbered(sns), _numbered(srs)

@@ -194,14 +194,17 @@ def kill_at(step: str, number: int) -> Reached:
     return reached
 
 
-def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str = "gain") -> Batches[pa.Table]:
+def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str = "gain") -> Batches:
     """The query without Spark: answers go to one Parquet file per micro-batch."""
 
-    def write(steps: Sequence[Step[pa.Table]], batch: int) -> None:
-        parquet.write_table(pa.concat_tables([step.answers for step in steps]), place / "answers" / f"{batch}.parquet")
+    def write(steps: Sequence[Step], batch: int) -> None:
+        parquet.write_table(
+            pa.concat_tables([step.answers for step in steps if step.answers is not None]),
+            place / "answers" / f"{batch}.parquet",
+        )
 
     (place / "answers").mkdir(parents=True, exist_ok=True)
-    shape = Shape(["topic"], [pa.string()], pa.string())
+    shape = Shape.of({"topic": pa.string()}, pa.string())
     return on_the_driver(settings(policy), Counted(place / "requests"), place / "state", shape, write, reached)
 
 

@@ -1,10 +1,22 @@
-"""A policy as somebody outside the project would write one."""
+"""Policies as somebody outside the project would write them."""
+
+import zlib
 
 import numpy as np
 
 from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import Round
+from freshkeeper.policies.gain import Gain
+from freshkeeper.policies.lru import Lru
+from freshkeeper.policies.plan import Plan
+from freshkeeper.policies.random import Random
 from freshkeeper.policies.ranked import Ranked
+from freshkeeper.policies.sbm import Sbm
+
+
+def apart(scores: Floats, round: Round) -> Floats:
+    """Of those that are alike one comes first, wherever they are."""
+    return scores + [zlib.crc32(str(key).encode()) / 2**40 for key in round.keys]
 
 
 class Dearest(Ranked):
@@ -13,4 +25,34 @@ class Dearest(Ranked):
     name = "dearest"
 
     def score(self, round: Round) -> Floats:
-        return np.where(round.stale_candidates, round.demand[:, 0] * np.sqrt(round.staleness), -np.inf)
+        worth = np.where(round.stale_candidates, round.demand[:, 0] * np.sqrt(round.staleness), -np.inf)
+        return apart(worth, round)
+
+
+class ApartSbm(Sbm):
+    def score(self, round: Round) -> Floats:
+        return apart(super().score(round), round)
+
+
+class ApartLru(Lru):
+    def score(self, round: Round) -> Floats:
+        return apart(super().score(round), round)
+
+
+class ApartGain(Gain):
+    def score(self, round: Round) -> Floats:
+        return apart(super().score(round), round)
+
+
+class ApartPlan(Plan):
+    """By its score alone, as shards have it."""
+
+    select = Ranked.select
+
+    def score(self, round: Round) -> Floats:
+        return apart(super().score(round), round)
+
+
+class ApartRandom(Random):
+    def score(self, round: Round) -> Floats:
+        return apart(super().score(round), round)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import enriched
 import pyspark
+from own_policies import ApartGain
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from quick_java import QUICK
@@ -30,7 +31,6 @@ from freshkeeper.maintenance.pipeline.analysis import analyse, judging
 from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
 from freshkeeper.maintenance.pipeline.enrich import OnCluster
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
-from freshkeeper.policies.gain import Gain
 from freshkeeper.simulator.experiment.experiment import Progress, simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.run_parts import Part
@@ -50,7 +50,7 @@ EXPERIMENT = {
     "workload": {"sns": 12, "srs": 10, "edges": 40}, "policies": "random,gain", "budget": [2, 3], "evaluations": 12,
     "seeds": 6, "answers": True, "bound": "never",
 }  # fmt: skip
-POLICY = Gain(expect=False, windows=1)
+POLICY = ApartGain(expect=False, windows=1)
 KEPT = 2
 """Runs of a simulation that are finished before the driver is killed."""
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "03-spark-enrichment.py"

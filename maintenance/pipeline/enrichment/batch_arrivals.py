@@ -40,7 +40,8 @@ class Arrivals:
     codes: Ints
     """by row: the number of its key"""
     first: Ints
-    """the first evaluation whose window holds them"""
+    """the first and the last evaluation whose window holds them"""
+    last: Ints
     earliest: Ints
     latest: Ints
     count: Ints
@@ -55,7 +56,7 @@ class Arrivals:
         cuts = [0, *(np.flatnonzero(np.diff(self.first)) + 1).tolist(), self.first.size]
         for start, stop in pairwise(cuts):
             if start < stop:
-                columns = (self.codes, self.first, self.earliest, self.latest, self.count)
+                columns = (self.codes, self.first, self.last, self.earliest, self.latest, self.count)
                 yield int(self.first[start]), Arrivals(self.names, *(each[start:stop] for each in columns))
 
 
@@ -87,7 +88,7 @@ def here(table: Tabular) -> pa.Table:
 def collected(counts: Tabular, on: Sequence[str]) -> Arrivals:
     """The counts on the driver."""
     table = here(counts).sort_by([(name, "ascending") for name in (FIRST, EARLIEST, *on)]).combine_chunks()
-    numbers = (np.asarray(table[name].to_numpy(), np.int64) for name in (FIRST, EARLIEST, LATEST, COUNT))
+    numbers = (np.asarray(table[name].to_numpy(), np.int64) for name in (FIRST, LAST, EARLIEST, LATEST, COUNT))
     return Arrivals(*_coded(table, on), *numbers)
 
 
@@ -96,12 +97,6 @@ def summed(counts: pa.Table) -> pa.Table:
     how = [(EARLIEST, "min"), (LATEST, "max"), (COUNT, "sum")]
     names = [FIRST, LAST, *("_".join(each) for each in how)]
     return counts.group_by([FIRST, LAST]).aggregate(how).select(names).rename_columns(SUMS)
-
-
-def mappings(sums: pa.Table, k: int) -> int:
-    """How many of them are in the window at evaluation k."""
-    first, last, count = (sums[name].to_numpy() for name in (FIRST, LAST, COUNT))
-    return int(count[(first <= k) & (k <= last)].sum())
 
 
 def _coded(table: pa.Table, on: Sequence[str]) -> tuple[list[Hashable], Ints]:

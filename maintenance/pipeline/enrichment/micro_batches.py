@@ -12,14 +12,18 @@ evaluation is due when the watermark has passed its instant: at the instant itse
 Spark's own watermark is not used: it moves one micro-batch later, and `foreachBatch` is not told of it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, NamedTuple, TypeAlias
+
+import pyarrow as pa
 
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Record, Refreshes
+from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular
-from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import Committed, Store
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -78,72 +82,64 @@ class Due:
             yield k, self._waiting.pop(k, [])
 
 
-Answered = TypeVar("Answered")
-Given = TypeVar("Given", covariant=True)
-
-
-@dataclass(frozen=True, eq=False)
-class Step(Generic[Given]):
+class Step(NamedTuple):
     """What one evaluation did and answered."""
 
     record: Record
     refreshes: Refreshes
-    answers: Given
+    answers: pa.Table | None
+    """None where shards have written them"""
 
 
-class Evaluator(Protocol[Given]):
-    """Evaluates, with a view of its own; all its state is pickled with it."""
-
-    @property
-    def replayed(self) -> int:
-        """Evaluations that a restart may have to make again, or micro-batches without one; 0: a snapshot ends each."""
-
-    def arrive(self, counts: Tabular, batch: int) -> Arrivals:
-        """The elements of a micro-batch, counted."""
-
-    def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step[Given]:
-        """One evaluation, with the elements that are new in it."""
-
-    def settle(self) -> Callable[[], None]:
-        """The end of a micro-batch: what is left to do once it is committed."""
-
-
-Write: TypeAlias = Callable[[Sequence[Step[Answered]], int], None]
+Write: TypeAlias = Callable[[Sequence[Step], int], None]
 """Writes the steps of a micro-batch under its number, in place of what is there: after a kill it is called again."""
 
 
 @dataclass(eq=False)
-class State(Generic[Answered]):
-    """What is known after a micro-batch."""
+class Evaluator(ABC):
+    """Evaluates what is due; a snapshot has all of it."""
 
+    manager: Manager
     due: Due
-    evaluator: Evaluator[Answered]
+    source: Once = field(init=False)
+    replayed: ClassVar[int] = 0
+    """Evaluations that a restart may have to make again, or micro-batches without one; 0: a snapshot ends each."""
 
-    def go_on(self, arrivals: Arrivals, reached: Callable[[str], None] = lambda _: None) -> list[Step[Answered]]:
+    @abstractmethod
+    def arrive(self, counts: Tabular, batch: int) -> Arrivals:
+        """The elements of a micro-batch, counted."""
+
+    @abstractmethod
+    def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step:
+        """One evaluation, with the elements that are new in it."""
+
+    def go_on(self, arrivals: Arrivals, reached: Callable[[str], None] = lambda _: None) -> list[Step]:
         """The evaluations that are due with what arrived."""
         self.due.take(arrivals)
         reached("read")
-        return [self.evaluator.evaluate(k, own) for k, own in self.due.evaluations()]
+        return [self.evaluate(k, own) for k, own in self.due.evaluations()]
+
+    def tidy(self) -> None:
+        """A micro-batch is committed: what no restart needs any more may go."""
+        return
 
 
 @dataclass(eq=False)
-class Batches(Generic[Answered]):
+class Batches:
     """The query's state between micro-batches, in memory and on the disk."""
 
     store: Store
     source: Once
-    make: Callable[[], State[Answered]]
-    """the state before the first micro-batch"""
-    write: Write[Answered]
-    reached: Callable[[str], None]
-    """told of every step that is done, for logs and for tests that kill"""
-    _now: tuple[int, State[Answered]] | None = None
+    begin: Callable[[Evaluator | None], Evaluator]
+    """before the first micro-batch, or with the one of a snapshot, which holds nothing of the world outside"""
+    write: Write
+    _now: tuple[int, Evaluator] | None = None
     _since: int = 0
     """evaluations since the last snapshot, and micro-batches that had none"""
 
     def process(self, batch: int, counts: Tabular) -> None:
         """One micro-batch; nothing where it was committed before."""
-        last, state = self.committed()
+        (last, evaluator), reached = self.committed(), self.source.reached
         if batch == last:
             return
         if batch != last + 1:
@@ -153,34 +149,35 @@ class Batches(Generic[Answered]):
             )
         self._now = None  # until it is committed, what is in memory is of no use after an error
         self.source.begin(self.store.log(batch))
-        arrivals = state.evaluator.arrive(counts, batch)
-        steps = state.go_on(arrivals, self.reached)
-        self.reached("answered")
+        arrivals = evaluator.arrive(counts, batch)
+        steps = evaluator.go_on(arrivals, reached)
+        reached("answered")
         if steps:
             self.write(steps, batch)
-        self.reached("written")
-        afterwards = state.evaluator.settle()
+        reached("written")
         self._since += max(1, len(steps))
-        if last < 0 or self._since >= state.evaluator.replayed:
-            self.store.save(batch, state)
+        if last < 0 or self._since >= evaluator.replayed:
+            self.store.save(batch, evaluator)
             self._since = 0
         else:
-            self.store.commit(batch, arrivals)
-        self._now = batch, state
-        self.store.tell({"batch": batch, **state.due.progress()})
-        self.reached("committed")
-        afterwards()
+            self.store.log(batch).append(Committed(arrivals))
+        self._now = batch, evaluator
+        self.store.tell({"batch": batch, **evaluator.due.progress()})
+        reached("committed")
+        evaluator.tidy()
 
-    def committed(self) -> tuple[int, State[Answered]]:
+    def committed(self) -> tuple[int, Evaluator]:
         """The last micro-batch that was, −1 at the very beginning, and what is known after it.
 
         As it is in memory, or else as snapshot and logs have it.
         """
         if self._now is not None:
             return self._now
-        (last, state), self._since = self.store.load() or (-1, self.make()), 0
-        while (done := self.store.committed(last + 1)) is not None:
+        last, known = self.store.load() or (-1, None)
+        evaluator, self._since = self.begin(known), 0
+        evaluator.source = evaluator.manager.endpoint = self.source
+        while isinstance(done := [None, *self.store.log(last + 1).read()][-1], Committed):
             last += 1
             self.source.begin(self.store.log(last), replay=True)
-            self._since += max(1, len(state.go_on(done.arrivals)))
-        return last, state
+            self._since += max(1, len(evaluator.go_on(done.arrivals)))
+        return last, evaluator

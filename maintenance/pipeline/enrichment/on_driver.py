@@ -1,7 +1,7 @@
 """Evaluations on the driver: the window's counts come from Spark, and the same Manager decides as everywhere."""
 
 import copy
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,11 +18,9 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected, here, key_columns
 from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import (
-    Answered,
     Batches,
     Due,
     Evaluator,
-    State,
     Step,
     Write,
 )
@@ -94,13 +92,12 @@ class Settings:
         return Manager(self.window, source, policy, self.budget, model, self.case, seed=self.seed, answers=False)
 
     def batches(
-        self, source: Once, place: Path, begin: Callable[[], Evaluator[Answered]], write: Write[Answered],
-        **outside: object,
-    ) -> Batches[Answered]:  # fmt: skip
+        self, source: Once, place: Path, begin: Callable[[Evaluator | None], Evaluator], write: Write
+    ) -> Batches:
         """What processes micro-batches by such an evaluator: its state in `place`, with a journal of what it did."""
         rows = Rows("", self.policy.name, 0, self.case.value, self.model.knowledge.value)
 
-        def both(steps: Sequence[Step[Answered]], batch: int) -> None:
+        def both(steps: Sequence[Step], batch: int) -> None:
             evaluations = journal.Buffer("evaluations")
             for step in steps:
                 evaluations.add(rows.evaluation(step.record))
@@ -109,10 +106,7 @@ class Settings:
             journal.write_part(place / JOURNAL, "refreshes", batch, pa.concat_tables(refreshes))
             write(steps, batch)
 
-        def first() -> State[Answered]:
-            return State(Due(self.window, self.delay), begin())
-
-        return Batches(Store(place, {"source": source, **outside}), source, first, both, source.reached)
+        return Batches(Store(place), source, begin, both)
 
 
 VALUES = {"string": pa.string(), "double": pa.float64(), "bigint": pa.int64(), "boolean": pa.bool_()}
@@ -124,32 +118,30 @@ class Shape:
     """The columns of answers: k, t_ms, the keys, sr, value, weight, refreshed_ms, fresh."""
 
     on: Sequence[str]
-    keys: Sequence[pa.DataType]
-    value: pa.DataType
+    schema: pa.Schema
 
-    @property
-    def schema(self) -> pa.Schema:
-        """As Arrow has it."""
-        keys = list(zip(self.on, self.keys, strict=True))
-        instant = [("k", pa.int64()), ("t_ms", pa.int64())]
-        age = [("weight", pa.int64()), ("refreshed_ms", pa.int64()), ("fresh", pa.float64())]
-        return pa.schema([*instant, *keys, ("sr", pa.string()), ("value", self.value), *age])
+    @classmethod
+    def of(cls, keys: Mapping[str, pa.DataType], value: pa.DataType) -> "Shape":
+        """With these key columns, and values of this type."""
+        count, more = dict.fromkeys(("k", "t_ms"), pa.int64()), dict.fromkeys(("weight", "refreshed_ms"), pa.int64())
+        columns = {**count, **keys, "sr": pa.string(), "value": value, **more, "fresh": pa.float64()}
+        return cls(list(keys), pa.schema(columns))
 
     def table(self, k: int, join: Join, values: list[object], keys: "Keys", entries: "Keys") -> pa.Table:
         """The answers of one evaluation; a value is written as it is, or as text where text is asked for."""
         sn, sr = join.rows
         held = join.refreshed[sr] != NEVER
         weight, sn, sr = np.repeat(join.counts, join.degrees)[held], sn[held], sr[held]
-        needed = np.bincount(sr, minlength=entries.slots.width) > 0
-        used, rows, schema = np.flatnonzero(needed).tolist(), sr.size, self.schema
+        needed, rows = np.bincount(sr, minlength=entries.slots.width) > 0, sr.size
+        held_by = self._values(join.values(np.flatnonzero(needed).tolist(), values))
         columns: dict[str, Any] = {
             "k": np.full(rows, k), "t_ms": np.full(rows, join.now),
             "sr": entries.columns(self.texts)["sr"].take(sr),
-            "value": pa.array(self._written(join.values(used, values)), self.value).take((np.cumsum(needed) - 1)[sr]),
+            "value": held_by.take((np.cumsum(needed) - 1)[sr]),
             "weight": weight, "refreshed_ms": join.refreshed[sr], "fresh": join.fresh[held],
         }  # fmt: skip
         columns |= {name: column.take(sn) for name, column in keys.columns(self.parts).items()}
-        return pa.table([columns[name] for name in schema.names], schema=schema)
+        return pa.table(columns).select(self.schema.names)
 
     def texts(self, entries: Sequence[Hashable]) -> dict[str, pa.Array]:
         """Cached entries as answers have them."""
@@ -157,13 +149,15 @@ class Shape:
 
     def parts(self, keys: Sequence[Hashable]) -> dict[str, pa.Array]:
         """Lookup keys as the columns that they came from."""
-        kinds = dict(zip(self.on, self.keys, strict=True))
-        return {name: pa.array(column, kinds[name]) for name, column in key_columns(keys, self.on).items()}
+        return {
+            name: pa.array(column, self.schema.field(name).type) for name, column in key_columns(keys, self.on).items()
+        }
 
-    def _written(self, values: list[object]) -> list[object]:
-        if self.value != pa.string():
-            return values
-        return [value if value is None or isinstance(value, str) else str(value) for value in values]
+    def _values(self, held: list[object]) -> pa.Array:
+        kind = self.schema.field("value").type
+        if kind == pa.string():
+            held = [value if value is None else str(value) for value in held]
+        return pa.array(held, kind)
 
 
 def shape_of(events: "StructType", on: Sequence[str], value: str) -> Shape:
@@ -172,7 +166,7 @@ def shape_of(events: "StructType", on: Sequence[str], value: str) -> Shape:
 
     if value not in VALUES:
         raise ConfigError(f"values cannot be written as {value!r}: {nearest(value, list(VALUES))}")
-    return Shape(on, [to_arrow_type(events[name].dataType) for name in on], VALUES[value])
+    return Shape.of({name: to_arrow_type(events[name].dataType) for name in on}, VALUES[value])
 
 
 @dataclass(eq=False)
@@ -189,38 +183,27 @@ class Keys:
 
     def columns(self, make: Callable[[Sequence[Hashable]], dict[str, pa.Array]]) -> dict[str, pa.Array]:
         """As `make` has them."""
-        keys, known, changed = self.slots.keys, self._known, self.slots.changed
-        if changed is None or len(known) < len(keys) or any(known[slot] is not keys[slot] for slot in changed):
-            self._known, self._made = list(keys), make(keys)
-        self.slots.changed = {}
+        if self._known != self.slots.keys:
+            self._known = list(self.slots.keys)
+            self._made = make(self._known)
         return self._made
 
 
-REPLAYED = 64
-"""Evaluations behind the last snapshot that a restart may have to make again, or micro-batches that had none."""
-
-
 @dataclass(eq=False)
-class OnDriver:
+class OnDriver(Evaluator):
     """A manager that is handed counts instead of elements."""
 
-    manager: Manager
-    source: Once
     shape: Shape
     keys: Keys
     entries: Keys
-    replayed: ClassVar[int] = REPLAYED
+    replayed: ClassVar[int] = 64
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
         """Here they are wanted one by one."""
         del batch
         return collected(counts, self.shape.on)
 
-    def settle(self) -> Callable[[], None]:
-        """Nothing is kept elsewhere."""
-        return lambda: None
-
-    def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step[pa.Table]:
+    def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step:
         """Elements of one key and one pair of evaluations are alike, so any of their times stands for all."""
         at = np.concatenate([NO_INTS, *(np.repeat(part.earliest, part.count) for part in arrivals)])
         sns = np.concatenate([NO_INTS, *(np.repeat(self._slots(part), part.count) for part in arrivals)])
@@ -240,19 +223,23 @@ def on_the_driver(
     source: Endpoint | Remote,
     place: Path,
     shape: Shape,
-    write: Write[pa.Table],
+    write: Write,
     reached: Callable[[str], None],
-) -> Batches[pa.Table]:
+) -> Batches:
     """Evaluations by a Manager, its state in `place`."""
     once = Once(source, reached)
 
-    def begin() -> OnDriver:
+    def begin(known: Evaluator | None) -> Evaluator:
+        if known is not None:
+            return known
         manager, warm = settings.manager(once), settings.warm
         if warm is not None:
             manager.view.fill(warm.pairs(shape.on), warm.values(), warm.at)
-        return OnDriver(manager, once, shape, Keys(manager.view.sns), Keys(manager.view.srs))
+        return OnDriver(
+            manager, Due(settings.window, settings.delay), shape, Keys(manager.view.sns), Keys(manager.view.srs)
+        )
 
-    begin()  # what is wrong with the settings is said now, not in the first micro-batch
+    begin(None)  # what is wrong with the settings is said now, not in the first micro-batch
     return settings.batches(once, place, begin, write)
 
 

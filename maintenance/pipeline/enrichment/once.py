@@ -11,17 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from freshkeeper.maintenance.pipeline.enrichment.batch_store import Log
-from freshkeeper.maintenance.service.endpoint import (
-    Copy,
-    Delivery,
-    Endpoint,
-    Expanded,
-    Order,
-    Price,
-    Remote,
-    deliver,
-    miss_price,
-)
+from freshkeeper.maintenance.service.endpoint import Delivery, Endpoint, Order, Price, Remote, deliver, lost, miss_price
 from freshkeeper.policies.base import Selection
 from freshkeeper.policies.errors import InputError
 
@@ -55,6 +45,10 @@ class Once:
     def __post_init__(self) -> None:
         self.price = self.source.price
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """Snapshots hold nothing of the world outside."""
+        return type(None), ()
+
     @property
     def miss_price(self) -> Price:
         """Of lookup keys, where those have entries of their own."""
@@ -87,6 +81,7 @@ class Once:
 
     def deliver(self, order: Order) -> Delivery:
         """Ask the source, or answer from the log."""
+        order = replace(order, keys=list(order.keys), sns=list(order.sns))
         if order.now in self._intents:
             return self._repeated(self._intents[order.now].order, order)
         assert self._log is not None
@@ -101,9 +96,7 @@ class Once:
         return delivery
 
     def _repeated(self, recorded: Order, order: Order) -> Delivery:
-        if replace(recorded, keys=list(recorded.keys), sns=list(recorded.sns)) != replace(
-            order, keys=list(order.keys), sns=list(order.sns)
-        ):
+        if recorded != order:
             raise InputError(
                 f"the evaluation at {order.now} wants other entries than before the restart: a source of events must "
                 "give the same micro-batch again"
@@ -111,11 +104,5 @@ class Once:
         if order.now in self._deliveries:
             return self._deliveries[order.now]
         # A remote source may have been asked again, up to the allowance; a simple one costs what was asked for.
-        tried_again = isinstance(self.source, Remote) and math.isfinite(order.allowance)
-        spent = (
-            order.allowance
-            if tried_again
-            else self.price.of(len(order.keys)) + sum(self.price.of(1) for _ in order.sns)
-        )
-        copies = [Copy(error=LOST) for _ in order.keys]
-        return Delivery(copies, [Expanded(error=LOST) for _ in order.sns], spent, 0)
+        delivery, tried_again = lost(self.source, order, LOST), isinstance(self.source, Remote)
+        return replace(delivery, spent=order.allowance) if tried_again and math.isfinite(order.allowance) else delivery

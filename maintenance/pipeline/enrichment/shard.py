@@ -7,7 +7,7 @@ worker's memory, in several, or in none, and a worker that dies is missed by nob
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +21,7 @@ from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundB
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, HASH
-from freshkeeper.maintenance.pipeline.enrichment.candidates import Best, Worth, highest
+from freshkeeper.maintenance.pipeline.enrichment.candidates import Best, highest, offers
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import ShardFiles, column, numbers, read_arrow
 from freshkeeper.maintenance.pipeline.ship import settled
 from freshkeeper.maintenance.service.endpoint import Price
@@ -56,6 +56,7 @@ class Plan:
     policy: Ranked
     knowledge: Knowledge
     price: Price
+    seed: int
     at: int
     """when the copies of the files were fetched"""
     on: Sequence[str]
@@ -84,7 +85,7 @@ class Asked:
     most: int
     """how many entries may be chosen"""
     rates: Floats | None
-    """and behind them that of all that were never asked for again, which have the slot −1; None for schedules"""
+    """and behind them that of all that were never asked for before, which have the slot −1; None for schedules"""
     regular: Ints
     """slots of entries that are believed to change by a clock, ascending"""
     by_the_clock: Beliefs | None
@@ -118,7 +119,8 @@ class ShardModel(Numbered):
             schedule, those = FixedSchedule(interval, phase), np.arange(rows.size)
             schedule.admit(those.astype(np.int32), those.tolist())
             return schedule.beliefs(instants, last_refresh, look_ahead)
-        plain = exponential(asked.rates[self.slot[rows]], instants, last_refresh, look_ahead)
+        rates = asked.rates[np.minimum(self.slot[rows], asked.rates.size - 1)]
+        plain = exponential(rates, instants, last_refresh, look_ahead)
         if asked.by_the_clock is not None:
             place = np.minimum(np.searchsorted(asked.regular, self.slot[rows]), asked.regular.size - 1)
             here = np.flatnonzero(asked.regular[place] == self.slot[rows])
@@ -139,16 +141,14 @@ class Shard:
     model: ShardModel
     values: pa.Array
     """the newest of each entry"""
-    k: int | None
+    k: int
     whole: bool = True
     _scored: tuple[Ints, Round, Floats] | None = None
     """the entries of a round, the round, and what the policy makes of it"""
-    _kept: Floats = field(default_factory=lambda: np.empty(0))
-    """by entry: the probability that its copy was fresh before any was fetched; empty until somebody looks"""
 
     @classmethod
-    def of(cls, number: int, plan: Plan, base: int | None) -> "Shard":
-        """As of the snapshot after evaluation `base`, or as the files have it."""
+    def of(cls, number: int, plan: Plan, since: int, base: int | None) -> "Shard":
+        """As of the snapshot after evaluation `base`, or as the files have it: before evaluation `since`."""
         files = ShardFiles.read(plan.place / "graph" / str(number))
         model, graph = ShardModel(plan.knowledge, files.entries), MaintenanceGraph(Window(plan.window, LONGEST_HORIZON))
         size, values = files.entries.num_rows, column(files.entries, "value")
@@ -161,27 +161,29 @@ class Shard:
         graph.extend(files.keys.num_rows, size)
         srs: Any = column(files.entries, "sr").to_numpy(zero_copy_only=False)
         view = View(graph, model, srs=Slots(srs), last_refresh=refreshed, kinds=np.zeros(size, np.int8))
-        return cls(number, plan, files, view, model, values, base)
+        return cls(number, plan, files, view, model, values, since - 1)
 
     @property
     def now(self) -> int:
         """The instant that it is at."""
-        return self.plan.window.instant(self.k or 0)
+        return self.plan.window.instant(self.k)
 
-    def move(self, k: int) -> None:
-        """The window as it is at an evaluation."""
-        asked: Asked = pickle.loads(self.plan.log(k, "asked").read_bytes())
+    def move(self) -> None:
+        """To the next evaluation, with all copies that came at this one."""
+        if not self.whole:
+            self.take()
+        self.k, self.whole, self._scored = self.k + 1, False, None
+        asked: Asked = pickle.loads(self.plan.log(self.k, "asked").read_bytes())
         graph = self.view.graph
         for batch in asked.batches:
             for path in sorted(self.plan.counts(batch).glob("*.arrow")):
                 self._arrive(read_arrow(path))
-        graph.apply(graph.window.advance(k))
-        self.k, self.whole, self._kept, self._scored = k, False, np.empty(0), None
+        graph.apply(graph.window.advance(self.k))
         self.model.asked = asked
 
     def take(self) -> None:
         """The copies that its evaluation brought."""
-        came: Came = pickle.loads(self.plan.log(self.k or 0, "came").read_bytes())
+        came: Came = pickle.loads(self.plan.log(self.k, "came").read_bytes())
         mine = np.flatnonzero(came.where[0] == self.number)
         entry, at, place = came.where[1][mine], came.at[mine], np.arange(len(self.values))
         place[entry] = place.size + np.arange(mine.size)
@@ -189,54 +191,55 @@ class Shard:
         self.values = pa.concat_arrays([self.values, new]).take(place)
         self.view.last_refresh[entry], self.model.slot[entry] = at, came.slot[mine]
         self.whole, self._scored = True, None
-        if self._kept.size:  # by those that were read before it
-            self._kept[entry[at < self.now]] = self._fresh(entry[at < self.now])
 
     def best(self, price: float) -> Best:
-        """The candidates' sums, and those that the policy would take first, of what is worth the price."""
+        """What the policy would take first, of what is worth the price."""
         rows, round, score = self._score()
         assert self.model.asked is not None
-        tie = np.random.default_rng([self.number, (self.k or 0) % 2**32]).random(rows.size)
-        kept, needed = round.fresh_if_kept[:, 0], round.demand[:, 0]
-        chosen, cut = highest(score, tie, self.model.asked.most, price)
+        tie = np.random.default_rng([self.plan.seed, self.number, self.k % 2**32]).random(rows.size)
+        chosen = highest(score, tie, self.model.asked.most, price)
         entry = rows[chosen]
         best = pa.table({
             "sr": column(self.files.entries, "sr").take(entry), "value": self.values.take(entry),
             "refreshed_ms": self.view.last_refresh[entry], "shard": np.full(entry.size, self.number), "entry": entry,
-            "w0": needed[chosen], "kept": kept[chosen], "score": score[chosen], "tie": tie[chosen],
+            "score": score[chosen], "tie": tie[chosen],
         })  # fmt: skip
-        sums = round.candidates.sum(), round.stale_candidates.sum(), needed.sum(), needed @ kept
-        return Best(best, np.array(sums, np.float64), cut)
+        return Best(best, np.array([round.candidates.sum(), round.stale_candidates.sum()]))
 
-    def worth(self, prices: Floats) -> Worth:
-        """How many are worth some prices."""
-        return Worth.of(self._score()[2], prices)
+    def offers(self, every: int) -> Floats:
+        """What it has for a price that all shards have in common."""
+        assert self.model.asked is not None
+        return offers(self._score()[2], self.model.asked.most, every)
 
-    def answer(self, place: Path, save: bool) -> int:
-        """Window ⋈ copies at this evaluation, as a file in `place`, and a snapshot if it is due; how many rows."""
+    def answer(self, place: Path, save: bool) -> Floats:
+        """Window ⋈ copies at this evaluation, as a file in `place`, and a snapshot if it is due.
+
+        How many answers there are, and how many of them are expected to be fresh.
+        """
         graph = self.view.graph
         if not self.whole:
-            if not self._kept.size:
-                self._keep(rows := np.flatnonzero(graph.tallies.total[: graph.srs]), self._fresh(rows))
             self.take()
         if save:
             known = graph.window, graph.tallies, self.view.last_refresh, self.model.slot, self.values
-            with whole(self.plan.snapshot(self.number, self.k or 0), durable=True, mark=self.plan.life) as file:
+            with whole(self.plan.snapshot(self.number, self.k), durable=True, mark=self.plan.life) as file:
                 file.write_bytes(pickle.dumps(known, pickle.HIGHEST_PROTOCOL))
         counts, refreshed = graph.window.counts(self.files.keys.num_rows), self.view.last_refresh
         sn, sr = graph.edges_of(np.flatnonzero(counts))
         if not sr.size:
-            return 0
+            return np.zeros(2)
+        needed, fresh = np.flatnonzero(graph.tallies.total[: graph.srs]), np.zeros(graph.srs)
+        fresh[needed] = self.model.beliefs(np.array([self.now]), refreshed[needed], False, needed).kept[:, 0]
+        fresh[refreshed >= self.now] = 1.0
         columns: dict[str, Any] = {
             "k": np.full(sr.size, self.k), "t_ms": np.full(sr.size, self.now), "sr": self.files.names.take(sr),
             "value": self.values.take(sr), "weight": counts[sn].astype(np.int64), "refreshed_ms": refreshed[sr],
-            "fresh": np.where(refreshed >= self.now, 1.0, self._kept)[sr],
+            "fresh": fresh[sr],
         }  # fmt: skip
         columns |= {name: column(self.files.keys, name).take(sn) for name in self.plan.on}
         table = pa.table([columns[name] for name in self.plan.schema.names], schema=self.plan.schema)
         with whole(place / f"{self.k}-{self.number}.parquet", mark=self.plan.life) as file:
             parquet.write_table(table, file, use_dictionary=["k", "t_ms", "weight", "refreshed_ms"])
-        return sr.size
+        return np.array([columns["weight"].sum(), columns["weight"] @ columns["fresh"]])
 
     def _arrive(self, counts: pa.Table) -> None:
         """Elements of keys that are here; any of their times stands for all of one key and pair of evaluations."""
@@ -249,19 +252,10 @@ class Shard:
         if self._scored is None:
             plan = self.plan
             rounds = RoundBuilder(plan.window, self.view, self.model, plan.policy, Case.BGP)
-            rows, round = rounds.build(self.now, self.k or 0, plan.price)
-            self._keep(rows, round.fresh_if_kept[:, 0])
+            rows, round = rounds.build(self.now, self.k, plan.price)
             round = replace(round, build=_no_structure)
             self._scored = rows, round, plan.policy.score(round)
         return self._scored
-
-    def _fresh(self, rows: Ints) -> Floats:
-        """The probability that these copies are fresh at its evaluation."""
-        return self.model.beliefs(np.array([self.now]), self.view.last_refresh[rows], False, rows).kept[:, 0]
-
-    def _keep(self, rows: Ints, kept: Floats) -> None:
-        self._kept = np.zeros(self.view.graph.srs)
-        self._kept[rows] = kept
 
 
 _held: dict[tuple[Path, int], Shard] = {}
@@ -287,13 +281,10 @@ class ShardJob(Generic[Given]):
     def _shard(self, number: int) -> Shard:
         """With its window at evaluation k."""
         shard = _held.pop((self.plan.place, number), None)
-        if shard is None or shard.plan.life != self.plan.life or (shard.k or self.since) > self.k:
-            shard = Shard.of(number, self.plan, self.base)
-        for k in range(self.since if shard.k is None else shard.k, self.k + 1):
-            if shard.k != k:
-                shard.move(k)
-            if k < self.k and not shard.whole:
-                shard.take()
+        if shard is None or shard.plan.life != self.plan.life or shard.k > self.k:
+            shard = Shard.of(number, self.plan, self.since, self.base)
+        while shard.k < self.k:
+            shard.move()
         _held[self.plan.place, number] = shard
         settled()
         return shard
