@@ -118,6 +118,13 @@ def nearest(name: str, known: list[str]) -> str:
     return f"did you mean {match[0]!r}?" if match else f"there are: {', '.join(sorted(known))}"
 
 
+def check_name(kind: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a name that there is not."""
+    there = [str(each) for each in known]
+    if name not in there:
+        raise UnknownNameError(kind, name, there)
+
+
 EXTRAS = {
     "altair": "report",
     "duckdb": "analysis",

@@ -25,12 +25,13 @@ from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import check_columns, counted
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import JOURNAL, Settings, Warm, on_the_driver, shape_of
+from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.service.function_source import SourceLike, source_of
 from freshkeeper.maintenance.settings.durations import to_delay
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.base import Case, Policy
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.policies.errors import ConfigError, check_name
 from freshkeeper.policies.registry import make
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ class Files:
     format: str = "parquet"
 
     def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            raise ConfigError(f"answers cannot be written as {self.format!r}: {nearest(self.format, FORMATS)}")
+        check_name("format of answers", self.format, FORMATS)
 
     def __call__(self, answers: "DataFrame", batch: int) -> None:
         """Write one micro-batch; after a kill the same number may come again."""
@@ -120,27 +120,32 @@ def enrich(
         raise ConfigError("enrich takes a streaming DataFrame: read the events with spark.readStream")
     columns = [on] if isinstance(on, str) else list(on)
     check_columns(events, columns, at)
+    check_name("case", case, Case)
     settings = Settings(
         policy=make(policy) if isinstance(policy, str) else policy,
         budget=budget if isinstance(budget, BudgetRule) else BudgetRule.of(budget),
         window=WindowSpec(window, step, start),
         delay=_delay(delay),
         model=model or Learned(),
-        case=_case(case),
+        case=Case(case),
         seed=seed,
         warm=warm,
     )
     shape, to = shape_of(events.schema, columns, value), sink if callable(sink) else Files(str(sink))
-    spark, here = events.sparkSession, to.here if isinstance(to, Files) else None
-    known = settings, source_of(source), Path(state), shape
+    once, spark, here = (
+        Once(source_of(source), reached),
+        events.sparkSession,
+        to.here if isinstance(to, Files) else None,
+    )
     if graph is None:
-        query = on_the_driver(*known, partial(_from_driver, spark, to, here), reached)
+        begin, write = on_the_driver(settings, once, shape), partial(_from_driver, spark, to, here)
     else:
         from freshkeeper.maintenance.pipeline.enrichment.on_executors import on_the_cluster
 
         staging = here or Path(graph.shared).absolute() / "answers"
+        begin = on_the_cluster(settings, once, shape, spark, graph, staging)
         write = partial(_from_shards, spark, to, here, staging, shape.schema)
-        query = on_the_cluster(*known, write, reached, spark, graph, staging)
+    query = settings.batches(once, Path(state), begin, write)
 
     def micro_batch(frame: "DataFrame", number: int) -> None:
         query.process(number, counted(frame, columns, at, settings.window, hashed=graph is not None))
@@ -182,10 +187,3 @@ def _delay(written: Duration) -> int:
         return to_delay(written) if isinstance(written, str) else written
     except ValueError as error:
         raise ConfigError(f"delay: {error}") from None
-
-
-def _case(written: Case | str) -> Case:
-    cases = [case.value for case in Case]
-    if written not in cases:
-        raise ConfigError(f"there is no case {written!r}: {nearest(written, cases)}")
-    return Case(written)

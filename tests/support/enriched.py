@@ -28,6 +28,7 @@ from freshkeeper.maintenance.pipeline.enrich import Files, Warm, enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver
+from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.spark_session import SETTINGS as USUAL
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
 from freshkeeper.maintenance.service.endpoint import PENDING, Copy, Delivery, Expanded, Fetched, Key, Late, Order, Price
@@ -205,7 +206,8 @@ def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str
 
     (place / "answers").mkdir(parents=True, exist_ok=True)
     shape = Shape.of({"topic": pa.string()}, pa.string())
-    return on_the_driver(settings(policy), Counted(place / "requests"), place / "state", shape, write, reached)
+    known, source = settings(policy), Once(Counted(place / "requests"), reached)
+    return known.batches(source, place / "state", on_the_driver(known, source, shape), write)
 
 
 def run(place: Path, reached: Reached = lambda _: None) -> None:

@@ -106,8 +106,13 @@ def _coded(table: pa.Table, on: Sequence[str]) -> tuple[list[Hashable], Ints]:
         column = table[name].combine_chunks().dictionary_encode()
         codes = codes * max(1, len(column.dictionary)) + column.indices.to_numpy(zero_copy_only=False)
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    parts = [table[name].take(first).to_pylist() for name in on]
-    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True)), codes
+    return keys_of(table.take(first), on), codes
+
+
+def keys_of(table: pa.Table, on: Sequence[str]) -> list[Hashable]:
+    """The SN key of each row."""
+    parts = [table[name].to_pylist() for name in on]
+    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
 
 def key_columns(keys: Sequence[Hashable], on: Sequence[str]) -> dict[str, list[object]]:

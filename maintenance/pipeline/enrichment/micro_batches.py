@@ -124,14 +124,17 @@ class Evaluator(ABC):
         return
 
 
+Begin: TypeAlias = Callable[[Evaluator | None], Evaluator]
+"""Before the first micro-batch, or with the one of a snapshot, which holds nothing of the world outside."""
+
+
 @dataclass(eq=False)
 class Batches:
     """The query's state between micro-batches, in memory and on the disk."""
 
     store: Store
     source: Once
-    begin: Callable[[Evaluator | None], Evaluator]
-    """before the first micro-batch, or with the one of a snapshot, which holds nothing of the world outside"""
+    begin: Begin
     write: Write
     _now: tuple[int, Evaluator] | None = None
     _since: int = 0

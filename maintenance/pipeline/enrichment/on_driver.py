@@ -15,23 +15,23 @@ from freshkeeper.maintenance.evaluation import Join
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.rows import Rows
 from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected, here, key_columns
-from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import (
-    Batches,
-    Due,
-    Evaluator,
-    Step,
-    Write,
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
+    Arrivals,
+    Tabular,
+    collected,
+    here,
+    key_columns,
+    keys_of,
 )
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Begin, Due, Evaluator, Step, Write
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
-from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.slots import Slots
 from freshkeeper.policies.arrays import NO_INTS, Ints
 from freshkeeper.policies.base import NEVER, Case, Policy
-from freshkeeper.policies.errors import ConfigError, InputError, nearest
+from freshkeeper.policies.errors import InputError, check_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,9 +54,7 @@ class Warm:
         """The edges on the driver, in the order of the table."""
         table = here(self.edges)
         _check(table.column_names, "edges", [*on, "sr"])
-        columns = [table[name].to_pylist() for name in on]
-        sns: list[Hashable] = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-        return list(zip(sns, table["sr"].to_pylist(), strict=True))
+        return list(zip(keys_of(table, on), table["sr"].to_pylist(), strict=True))
 
     def values(self) -> dict[Hashable, object]:
         """The copies on the driver."""
@@ -91,9 +89,7 @@ class Settings:
         policy, model = copy.deepcopy((self.policy, self.model))
         return Manager(self.window, source, policy, self.budget, model, self.case, seed=self.seed, answers=False)
 
-    def batches(
-        self, source: Once, place: Path, begin: Callable[[Evaluator | None], Evaluator], write: Write
-    ) -> Batches:
+    def batches(self, source: Once, place: Path, begin: Begin, write: Write) -> Batches:
         """What processes micro-batches by such an evaluator: its state in `place`, with a journal of what it did."""
         rows = Rows("", self.policy.name, 0, self.case.value, self.model.knowledge.value)
 
@@ -136,16 +132,16 @@ class Shape:
         held_by = self._values(join.values(np.flatnonzero(needed).tolist(), values))
         columns: dict[str, Any] = {
             "k": np.full(rows, k), "t_ms": np.full(rows, join.now),
-            "sr": entries.columns(self.texts)["sr"].take(sr),
+            "sr": entries.columns["sr"].take(sr),
             "value": held_by.take((np.cumsum(needed) - 1)[sr]),
             "weight": weight, "refreshed_ms": join.refreshed[sr], "fresh": join.fresh[held],
         }  # fmt: skip
-        columns |= {name: column.take(sn) for name, column in keys.columns(self.parts).items()}
+        columns |= {name: column.take(sn) for name, column in keys.columns.items()}
         return pa.table(columns).select(self.schema.names)
 
     def texts(self, entries: Sequence[Hashable]) -> dict[str, pa.Array]:
         """Cached entries as answers have them."""
-        return {"sr": pa.array([None if key is None else str(key) for key in entries], pa.string())}
+        return {"sr": pa.array(_texts(entries), pa.string())}
 
     def parts(self, keys: Sequence[Hashable]) -> dict[str, pa.Array]:
         """Lookup keys as the columns that they came from."""
@@ -155,17 +151,14 @@ class Shape:
 
     def _values(self, held: list[object]) -> pa.Array:
         kind = self.schema.field("value").type
-        if kind == pa.string():
-            held = [value if value is None else str(value) for value in held]
-        return pa.array(held, kind)
+        return pa.array(_texts(held) if kind == pa.string() else held, kind)
 
 
 def shape_of(events: "StructType", on: Sequence[str], value: str) -> Shape:
     """The columns of answers to events of this schema."""
     from pyspark.sql.pandas.types import to_arrow_type
 
-    if value not in VALUES:
-        raise ConfigError(f"values cannot be written as {value!r}: {nearest(value, list(VALUES))}")
+    check_name("type of values", value, VALUES)
     return Shape.of({name: to_arrow_type(events[name].dataType) for name in on}, VALUES[value])
 
 
@@ -174,18 +167,20 @@ class Keys:
     """The keys of a view in columns, by slot; they are made anew where some have changed."""
 
     slots: Slots
+    make: Callable[[Sequence[Hashable]], dict[str, pa.Array]]
     _known: Sequence[Hashable] = ()
     _made: dict[str, pa.Array] = field(default_factory=dict)
 
-    def __reduce__(self) -> "tuple[type[Keys], tuple[Slots]]":
+    def __reduce__(self) -> tuple[type["Keys"], tuple[object, object]]:
         """Without what can be made again."""
-        return Keys, (self.slots,)
+        return Keys, (self.slots, self.make)
 
-    def columns(self, make: Callable[[Sequence[Hashable]], dict[str, pa.Array]]) -> dict[str, pa.Array]:
+    @property
+    def columns(self) -> dict[str, pa.Array]:
         """As `make` has them."""
         if self._known != self.slots.keys:
             self._known = list(self.slots.keys)
-            self._made = make(self._known)
+            self._made = self.make(self._known)
         return self._made
 
 
@@ -218,29 +213,23 @@ class OnDriver(Evaluator):
         return self.manager.view.sn_slots([part.names[code] for code in codes.tolist()])[place]
 
 
-def on_the_driver(
-    settings: Settings,
-    source: Endpoint | Remote,
-    place: Path,
-    shape: Shape,
-    write: Write,
-    reached: Callable[[str], None],
-) -> Batches:
-    """Evaluations by a Manager, its state in `place`."""
-    once = Once(source, reached)
+def on_the_driver(settings: Settings, source: Once, shape: Shape) -> Begin:
+    """Evaluations by a Manager."""
 
     def begin(known: Evaluator | None) -> Evaluator:
         if known is not None:
             return known
-        manager, warm = settings.manager(once), settings.warm
+        manager, warm, due = settings.manager(source), settings.warm, Due(settings.window, settings.delay)
         if warm is not None:
             manager.view.fill(warm.pairs(shape.on), warm.values(), warm.at)
-        return OnDriver(
-            manager, Due(settings.window, settings.delay), shape, Keys(manager.view.sns), Keys(manager.view.srs)
-        )
+        return OnDriver(manager, due, shape, Keys(manager.view.sns, shape.parts), Keys(manager.view.srs, shape.texts))
 
     begin(None)  # what is wrong with the settings is said now, not in the first micro-batch
-    return settings.batches(once, place, begin, write)
+    return begin
+
+
+def _texts(values: Sequence[object]) -> list[str | None]:
+    return [None if value is None else str(value) for value in values]
 
 
 def _check(there: Sequence[str], name: str, columns: Sequence[str]) -> None:

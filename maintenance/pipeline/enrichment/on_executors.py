@@ -29,13 +29,12 @@ from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment import batch_arrivals, shard
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected
 from freshkeeper.maintenance.pipeline.enrichment.candidates import Best, clearing_price
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Due, Evaluator, Step, Write
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Begin, Due, Evaluator, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, Warm
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.enrichment.shard import Given, Plan, Shard
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import lay, numbers, write_arrow
 from freshkeeper.maintenance.pipeline.ship import ship
-from freshkeeper.maintenance.service.endpoint import Endpoint, Remote
 from freshkeeper.maintenance.view.changes import Beliefs
 from freshkeeper.maintenance.view.learned import REGULAR, Learned
 from freshkeeper.policies import choose
@@ -133,8 +132,10 @@ class OnSpark(Evaluator):
     def _run(self, work: Callable[[Shard], Given]) -> list[Given]:
         """One job, with a task for each shard."""
         assert self.since is not None
-        job, shards = shard.ShardJob(self.plan, self.manager.demand.k, self.since, self.base, work), self.plan.shards
-        return self.spark.sparkContext.parallelize(range(shards), shards).mapPartitions(job).collect()
+        job = partial(shard.work_on, self.plan, self.manager.demand.k, self.since, self.base, work)
+        return (
+            self.spark.sparkContext.parallelize(range(self.plan.shards), self.plan.shards).mapPartitions(job).collect()
+        )
 
     def _price(self, most: int) -> float:
         """From which score on entries leave their shards."""
@@ -181,25 +182,17 @@ def staged(staging: Path, batch: int) -> Path:
 
 
 def on_the_cluster(
-    settings: Settings,
-    source: Endpoint | Remote,
-    place: Path,
-    shape: Shape,
-    write: Write,
-    reached: Callable[[str], None],
-    spark: SparkSession,
-    graph: "OnCluster",
-    staging: Path,
-) -> Batches:
-    """Evaluations as jobs over shards; the driver's state in `place`, the shards where `graph` has them."""
-    (ranked, warm), once, shared = _ranked(settings), Once(source, reached), Path(graph.shared).absolute()
+    settings: Settings, source: Once, shape: Shape, spark: SparkSession, graph: "OnCluster", staging: Path
+) -> Begin:
+    """Evaluations as jobs over shards, which are where `graph` has them."""
+    (ranked, warm), shared = _ranked(settings), Path(graph.shared).absolute()
     needs = () if isinstance(settings.model, Learned) else shard.SCHEDULE
     edges, copies = warm.frames(spark, shape.on, needs)
     copies = copies.withColumn("value", copies["value"].cast(from_arrow_type(shape.schema.field("value").type)))
     ship(spark, {"freshkeeper", type(ranked).__module__.partition(".")[0]})
     plan = Plan(
         shared, graph.shards or spark.sparkContext.defaultParallelism, uuid4().hex, settings.window, ranked,
-        settings.model.knowledge, once.price, settings.seed, warm.at, shape.on, shape.schema,
+        settings.model.knowledge, source.price, settings.seed, warm.at, shape.on, shape.schema,
     )  # fmt: skip
 
     def begin(known: Evaluator | None) -> Evaluator:
@@ -207,7 +200,7 @@ def on_the_cluster(
             for name in ("graph", "log", "counts", "snapshots"):
                 shutil.rmtree(shared / name, ignore_errors=True)
             lay(edges, copies, shape.on, plan.shards, shared / "graph")
-            known = OnSpark(settings.manager(once), Due(settings.window, settings.delay), plan, graph.candidates)
+            known = OnSpark(settings.manager(source), Due(settings.window, settings.delay), plan, graph.candidates)
         assert isinstance(known, OnSpark)
         known.spark, known.staging = spark, staging
         known.plan = replace(
@@ -215,7 +208,7 @@ def on_the_cluster(
         )  # what others in memory made of the log may not be what comes now
         return known
 
-    return settings.batches(once, place, begin, write)
+    return begin
 
 
 def _ranked(settings: Settings) -> tuple[Ranked, Warm]:

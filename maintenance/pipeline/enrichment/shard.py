@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -262,32 +262,19 @@ _held: dict[tuple[Path, int], Shard] = {}
 """The shards in this worker's memory: what a task may find there from the one before, and can do without."""
 
 
-@dataclass(frozen=True)
-class ShardJob(Generic[Given]):
+def work_on(
+    plan: Plan, k: int, since: int, base: int | None, work: Callable[[Shard], Given], numbers: Iterable[int]
+) -> Iterator[Given]:
     """Work on shards as of evaluation k; those in nobody's memory are folded from `since` on, behind `base`."""
-
-    plan: Plan
-    k: int
-    since: int
-    base: int | None
-    """the evaluation of their last snapshot"""
-    work: Callable[[Shard], Given]
-
-    def __call__(self, numbers: Iterable[int]) -> Iterator[Given]:
-        """As `mapPartitions` wants it."""
-        for number in numbers:
-            yield self.work(self._shard(number))
-
-    def _shard(self, number: int) -> Shard:
-        """With its window at evaluation k."""
-        shard = _held.pop((self.plan.place, number), None)
-        if shard is None or shard.plan.life != self.plan.life or shard.k > self.k:
-            shard = Shard.of(number, self.plan, self.since, self.base)
-        while shard.k < self.k:
+    for number in numbers:
+        shard = _held.pop((plan.place, number), None)
+        if shard is None or shard.plan.life != plan.life or shard.k > k:
+            shard = Shard.of(number, plan, since, base)
+        while shard.k < k:
             shard.move()
-        _held[self.plan.place, number] = shard
+        _held[plan.place, number] = shard
         settled()
-        return shard
+        yield work(shard)
 
 
 def _no_structure() -> Structure:

@@ -22,6 +22,7 @@ from freshkeeper.maintenance.pipeline.enrichment import candidates, on_executors
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
+from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.maintenance.view.schedule import FixedSchedule
 from freshkeeper.policies.errors import ConfigError
@@ -60,11 +61,10 @@ class Lives:
     def process(self, number: int, events: Sequence[tuple[int, str]]) -> None:
         """One micro-batch."""
         graph = OnCluster(str(self.place / "shared"), 2 + number, self.candidates)
-        self.query = on_executors.on_the_cluster(
-            self.settings, self.source or enriched.Counted(self.place / "requests"), self.place / "state",
-            Shape.of({"topic": pa.string()}, pa.string()), self.write, lambda _: None, self.spark, graph,
-            self.place / "answers",
-        )  # fmt: skip
+        source = Once(self.source or enriched.Counted(self.place / "requests"), lambda _: None)
+        shape = Shape.of({"topic": pa.string()}, pa.string())
+        begin = on_executors.on_the_cluster(self.settings, source, shape, self.spark, graph, self.place / "answers")
+        self.query = self.settings.batches(source, self.place / "state", begin, self.write)
         counts = self.spark.createDataFrame(enriched.counts_of(events))
         self.query.process(number, counts.withColumn(HASH, F.xxhash64("topic")).drop("topic"))
 
