@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,7 +30,7 @@ from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.slots import Slots
-from freshkeeper.policies.arrays import NO_INTS, Ints
+from freshkeeper.policies.arrays import NO_INTS, Ids, Ints
 from freshkeeper.policies.base import NEVER, Case, Policy
 from freshkeeper.policies.errors import InputError, check_name
 
@@ -123,21 +124,23 @@ class Shape:
         columns = {**count, **keys, "sr": pa.string(), "value": value, **more, "fresh": pa.float64()}
         return cls(list(keys), pa.schema(columns))
 
-    def table(self, k: int, join: Join, values: list[object], keys: "Keys", entries: "Keys") -> pa.Table:
-        """The answers of one evaluation; a value is written as it is, or as text where text is asked for."""
+    def table(self, k: int, join: Join, values: Callable[[Ids], pa.Array], named: Mapping[str, pa.Array]) -> pa.Table:
+        """The answers of one evaluation; `named` has columns of keys and entries by slot, `values` those of rows."""
         sn, sr = join.rows
-        held = join.refreshed[sr] != NEVER
-        weight, sn, sr = np.repeat(join.counts, join.degrees)[held], sn[held], sr[held]
-        needed, rows = np.bincount(sr, minlength=entries.slots.width) > 0, sr.size
-        held_by = self._values(join.values(np.flatnonzero(needed).tolist(), values))
+        held, weight, fresh = join.refreshed[sr] != NEVER, join.weight, join.fresh
+        if not held.all():
+            sn, sr, weight, fresh = sn[held], sr[held], weight[held], fresh[held]
         columns: dict[str, Any] = {
-            "k": np.full(rows, k), "t_ms": np.full(rows, join.now),
-            "sr": entries.columns["sr"].take(sr),
-            "value": held_by.take((np.cumsum(needed) - 1)[sr]),
-            "weight": weight, "refreshed_ms": join.refreshed[sr], "fresh": join.fresh[held],
+            "k": np.full(sr.size, k), "t_ms": np.full(sr.size, join.now), "value": values(sr), "weight": weight,
+            "refreshed_ms": join.refreshed[sr], "fresh": fresh,
         }  # fmt: skip
-        columns |= {name: column.take(sn) for name, column in keys.columns.items()}
+        columns |= {name: column.take(sr if name == "sr" else sn) for name, column in named.items()}
         return pa.table(columns).select(self.schema.names)
+
+    def written(self, values: Sequence[object]) -> pa.Array:
+        """Values as answers have them: as they are, or as text where text is asked for."""
+        kind = self.schema.field("value").type
+        return pa.array(_texts(values) if kind == pa.string() else values, kind)
 
     def texts(self, entries: Sequence[Hashable]) -> dict[str, pa.Array]:
         """Cached entries as answers have them."""
@@ -145,13 +148,8 @@ class Shape:
 
     def parts(self, keys: Sequence[Hashable]) -> dict[str, pa.Array]:
         """Lookup keys as the columns that they came from."""
-        return {
-            name: pa.array(column, self.schema.field(name).type) for name, column in key_columns(keys, self.on).items()
-        }
-
-    def _values(self, held: list[object]) -> pa.Array:
-        kind = self.schema.field("value").type
-        return pa.array(_texts(held) if kind == pa.string() else held, kind)
+        columns = key_columns(keys, self.on)
+        return {name: pa.array(column, self.schema.field(name).type) for name, column in columns.items()}
 
 
 def shape_of(events: "StructType", on: Sequence[str], value: str) -> Shape:
@@ -205,8 +203,13 @@ class OnDriver(Evaluator):
         decision = self.manager.decide(self.manager.window.instant(k), at, sns)
         decision = replace(decision, selection=self.source.decided(decision.now, decision.selection))
         evaluation = self.manager.conclude(decision, self.manager.fetch(decision))
-        answers = self.shape.table(k, evaluation.join, self.manager.view.values, self.keys, self.entries)
-        return Step(evaluation.record, evaluation.refreshes, answers)
+        named, values = self.keys.columns | self.entries.columns, partial(self._values, evaluation.join)
+        return Step(evaluation.record, evaluation.refreshes, self.shape.table(k, evaluation.join, values, named))
+
+    def _values(self, join: Join, rows: Ids) -> pa.Array:
+        needed = np.bincount(rows, minlength=self.entries.slots.width) > 0
+        held = join.values(np.flatnonzero(needed).tolist(), self.manager.view.values)
+        return self.shape.written(held).take((np.cumsum(needed) - 1)[rows])
 
     def _slots(self, part: Arrivals) -> Ints:
         codes, place = np.unique(part.codes, return_inverse=True)

@@ -192,7 +192,7 @@ def on_the_cluster(
     ship(spark, {"freshkeeper", type(ranked).__module__.partition(".")[0]})
     plan = Plan(
         shared, graph.shards or spark.sparkContext.defaultParallelism, uuid4().hex, settings.window, ranked,
-        settings.model.knowledge, source.price, settings.seed, warm.at, shape.on, shape.schema,
+        settings.model.knowledge, source.price, settings.seed, warm.at, shape,
     )  # fmt: skip
 
     def begin(known: Evaluator | None) -> Evaluator:

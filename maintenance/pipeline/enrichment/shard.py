@@ -19,9 +19,11 @@ from freshkeeper.maintenance.demand.adjacency import Rows
 from freshkeeper.maintenance.demand.graph import MaintenanceGraph
 from freshkeeper.maintenance.demand.round_builder import LONGEST_HORIZON, RoundBuilder
 from freshkeeper.maintenance.demand.window import Window, WindowSpec
+from freshkeeper.maintenance.evaluation import Join
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, HASH
 from freshkeeper.maintenance.pipeline.enrichment.candidates import Best, highest, offers
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import ShardFiles, column, numbers, read_arrow
 from freshkeeper.maintenance.pipeline.ship import settled
 from freshkeeper.maintenance.service.endpoint import Price
@@ -59,9 +61,7 @@ class Plan:
     seed: int
     at: int
     """when the copies of the files were fetched"""
-    on: Sequence[str]
-    schema: pa.Schema
-    """of answers"""
+    shape: Shape
 
     def log(self, k: int, what: str) -> Path:
         """What evaluation k asked of its shards (`asked`), and what came into them by it (`came`)."""
@@ -223,23 +223,18 @@ class Shard:
             known = graph.window, graph.tallies, self.view.last_refresh, self.model.slot, self.values
             with whole(self.plan.snapshot(self.number, self.k), durable=True, mark=self.plan.life) as file:
                 file.write_bytes(pickle.dumps(known, pickle.HIGHEST_PROTOCOL))
-        counts, refreshed = graph.window.counts(self.files.keys.num_rows), self.view.last_refresh
-        sn, sr = graph.edges_of(np.flatnonzero(counts))
-        if not sr.size:
-            return np.zeros(2)
-        needed, fresh = np.flatnonzero(graph.tallies.total[: graph.srs]), np.zeros(graph.srs)
+        refreshed, needed = self.view.last_refresh, np.flatnonzero(graph.tallies.total[: graph.srs])
+        fresh = np.zeros(graph.srs)
         fresh[needed] = self.model.beliefs(np.array([self.now]), refreshed[needed], False, needed).kept[:, 0]
         fresh[refreshed >= self.now] = 1.0
-        columns: dict[str, Any] = {
-            "k": np.full(sr.size, self.k), "t_ms": np.full(sr.size, self.now), "sr": self.files.names.take(sr),
-            "value": self.values.take(sr), "weight": counts[sn].astype(np.int64), "refreshed_ms": refreshed[sr],
-            "fresh": fresh[sr],
-        }  # fmt: skip
-        columns |= {name: column(self.files.keys, name).take(sn) for name in self.plan.on}
-        table = pa.table([columns[name] for name in self.plan.schema.names], schema=self.plan.schema)
-        with whole(place / f"{self.k}-{self.number}.parquet", mark=self.plan.life) as file:
-            parquet.write_table(table, file, use_dictionary=["k", "t_ms", "weight", "refreshed_ms"])
-        return np.array([columns["weight"].sum(), columns["weight"] @ columns["fresh"]])
+        counts = graph.window.counts(self.files.keys.num_rows)
+        present = np.flatnonzero(counts)
+        join = Join(self.now, graph, present, counts[present].astype(np.int64), fresh, False, refreshed)
+        if join.degrees.any():
+            table = self.plan.shape.table(self.k, join, self.values.take, self.files.named)
+            with whole(place / f"{self.k}-{self.number}.parquet", mark=self.plan.life) as file:
+                parquet.write_table(table, file, use_dictionary=["k", "t_ms", "weight", "refreshed_ms"])
+        return np.array([join.weight.sum(), join.weight @ join.fresh])
 
     def _arrive(self, counts: pa.Table) -> None:
         """Elements of keys that are here; any of their times stands for all of one key and pair of evaluations."""

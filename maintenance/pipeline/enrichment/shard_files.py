@@ -58,9 +58,10 @@ class ShardFiles:
         return numbers(self.keys, HASH)
 
     @cached_property
-    def names(self) -> pa.Array:
-        """The entries as text."""
-        return column(self.entries, "sr").cast(pa.string())
+    def named(self) -> dict[str, pa.Array]:
+        """The columns that answers have of keys, and of entries as text."""
+        keys = {name: column(self.keys, name) for name in self.keys.column_names if name != HASH}
+        return keys | {"sr": column(self.entries, "sr").cast(pa.string())}
 
 
 def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int, place: Path) -> None:
