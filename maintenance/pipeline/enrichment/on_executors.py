@@ -35,10 +35,9 @@ from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.enrichment.shard import Given, Plan, Shard
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import lay, numbers, write_arrow
 from freshkeeper.maintenance.pipeline.ship import ship
-from freshkeeper.maintenance.view.changes import Beliefs
 from freshkeeper.maintenance.view.learned import REGULAR, Learned
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import NO_INTS, Floats, Ids, Ints
+from freshkeeper.policies.arrays import NO_INTS, Ids, Ints
 from freshkeeper.policies.base import Case, Knowledge, Selection
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.ranked import NO, Ranked
@@ -84,13 +83,13 @@ class OnSpark(Evaluator):
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
         """They stay on the cluster, and only their sums over all keys come to the driver."""
         assert isinstance(counts, DataFrame)
-        place = self.plan.counts(batch)
+        place = self.plan.path("counts", batch)
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         kinds = ", ".join(f"{name} bigint" for name in batch_arrivals.SUMS)
         sums = counts.mapInArrow(partial(_keep_counts, place), kinds).toArrow()
         self.batch = batch
-        shutil.rmtree(staged(self.staging, batch), ignore_errors=True)
+        shutil.rmtree(self._staged, ignore_errors=True)
         return collected(sums, ())
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step:
@@ -100,10 +99,10 @@ class OnSpark(Evaluator):
         decision = manager.decide(self.plan.window.instant(k), NO_INTS, NO_INTS)  # of nothing, as its window is empty
         available = decision.budget.available
         most, self.since = int((available + choose.SLACK) // price.each), self.since or k
-        batches = range(self.unread, self.batch + 1)
-        self._log("asked", shard.Asked(batches, most, *self._learnt(decision.now)))
+        with whole(self.plan.path("log", k, "asked"), durable=True) as file:
+            file.write_bytes(pickle.dumps(self._asked(decision.now), pickle.HIGHEST_PROTOCOL))
         self.unread = self.batch + 1
-        best = Best.together(self._run(partial(Shard.best, price=self._price(most))), most)
+        best = Best.together(self._run(partial(Shard.best, most=most, price=self._price(most))), most)
         scores = np.asarray(best.rows["score"].to_numpy())
         ranked = Selection(self._admit(best.rows), scores, self.plan.policy.reason)
         selection = whole_requests(ranked, np.zeros(scores.size, bool), price, available)
@@ -111,9 +110,9 @@ class OnSpark(Evaluator):
         mappings = sum(int(part.count[part.last >= k].sum()) for part in self.window)
         decision = replace(decision, selection=selection, window_mappings=mappings, decide_us=taken)
         refreshes = manager.fetch(decision)
-        self._log("came", self._came(refreshes))
+        write_arrow(self._came(refreshes), self.plan.path("log", k, "came"), durable=True)
         save = k - self.since + 1 >= REPLAYED  # where reading the log again would take too long
-        told = self._run(partial(Shard.answer, place=staged(self.staging, self.batch), save=save))
+        told = self._run(partial(Shard.answer, place=self._staged, save=save))
         if save:
             self.base, self.since, self.kept = k, k + 1, self.unread
         (results, expected), (candidates, stale) = np.sum(told, axis=0).tolist(), best.sums.tolist()
@@ -127,7 +126,11 @@ class OnSpark(Evaluator):
             for path in (self.plan.place / folder).glob("[0-9-]*"):
                 if least is not None and int(path.name.partition(".")[0]) < least:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.rmtree(staged(self.staging, self.batch), ignore_errors=True)
+        shutil.rmtree(self._staged, ignore_errors=True)
+
+    @property
+    def _staged(self) -> Path:
+        return self.staging / f"_{self.batch}"
 
     def _run(self, work: Callable[[Shard], Given]) -> list[Given]:
         """One job, with a task for each shard."""
@@ -142,21 +145,18 @@ class OnSpark(Evaluator):
         if most < 1 or self.plan.shards * most <= self.candidates:
             return NO
         every = -(-self.plan.shards * most // self.candidates)
-        return clearing_price(self._run(partial(Shard.offers, every=every)), most, every)
+        return clearing_price(self._run(partial(Shard.offers, most=most, every=every)), most, every)
 
-    def _log(self, what: str, record: object) -> None:
-        with whole(self.plan.log(self.manager.demand.k, what), durable=True) as file:
-            file.write_bytes(pickle.dumps(record, pickle.HIGHEST_PROTOCOL))
-
-    def _learnt(self, now: int) -> tuple[Floats | None, Ints, Beliefs | None]:
+    def _asked(self, now: int) -> shard.Asked:
         """What is believed at the beginning of an evaluation, before its own refreshes."""
         model, view, horizon = self.manager.model, self.manager.view, self.manager.rounds.horizon
+        batches = range(self.unread, self.batch + 1)
         if not isinstance(model, Learned):
-            return None, NO_INTS, None
+            return shard.Asked(batches, None, NO_INTS, None)
         regular = np.flatnonzero(model.regular(np.arange(view.srs.width))[0] >= REGULAR)
         instants = now + self.plan.window.step * np.arange(horizon)
         told = model.beliefs(instants, view.last_refresh[regular], True, regular) if regular.size else None
-        return model.rates(view.srs.width + 1), regular, told
+        return shard.Asked(batches, model.rates(view.srs.width + 1), regular, told)
 
     def _admit(self, rows: pa.Table) -> Ids:
         """The slots of entries that are asked for; those that are new here bring the copy that the warm start had."""
@@ -168,17 +168,13 @@ class OnSpark(Evaluator):
         self.where = np.append(self.where, np.stack([numbers(came, name) for name in ("shard", "entry")]), axis=1)
         return np.array([view.srs.numbers[key] for key in keys], np.int32)
 
-    def _came(self, refreshes: Refreshes) -> shard.Came:
+    def _came(self, refreshes: Refreshes) -> pa.Table:
         """What was stored, now or late, for the shards where it belongs."""
         view, stored = self.manager.view, [error is None for error in refreshes.errors]
         slots = np.unique(refreshes.srs[stored])
-        values = [view.values[slot] for slot in slots.tolist()]
-        return shard.Came(self.where[:, slots], slots, values, view.last_refresh[slots])
-
-
-def staged(staging: Path, batch: int) -> Path:
-    """Where shards write the answers of a micro-batch."""
-    return staging / f"_{batch}"
+        values = self.plan.shape.written([view.values[slot] for slot in slots.tolist()])
+        (shards, entries), at = self.where[:, slots], view.last_refresh[slots]
+        return pa.table({"shard": shards, "entry": entries, "slot": slots, "value": values, "refreshed_ms": at})
 
 
 def on_the_cluster(

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from freshkeeper.maintenance.demand.adjacency import Rows
@@ -32,7 +33,7 @@ from freshkeeper.maintenance.view.learned import exponential
 from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.maintenance.view.schedule import FixedSchedule, Numbered
 from freshkeeper.maintenance.view.slots import Slots
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import Case, Knowledge, Round, Structure
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.ranked import Ranked
@@ -48,7 +49,11 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True)
 class Plan:
-    """What does not change: where the shards are, and how they are scored."""
+    """What does not change: how shards are scored, and the directory in which they are.
+
+    It has the `graph` as it was laid, the `counts` of every micro-batch, a `log` of what evaluations asked of
+    the shards and of what came into them by it, and `snapshots` of them.
+    """
 
     place: Path
     shards: int
@@ -63,17 +68,9 @@ class Plan:
     """when the copies of the files were fetched"""
     shape: Shape
 
-    def log(self, k: int, what: str) -> Path:
-        """What evaluation k asked of its shards (`asked`), and what came into them by it (`came`)."""
-        return self.place / "log" / f"{k}.{what}"
-
-    def counts(self, batch: int) -> Path:
-        """The counts of a micro-batch, a file for each task."""
-        return self.place / "counts" / str(batch)
-
-    def snapshot(self, shard: int, k: int) -> Path:
-        """Of a shard, after evaluation k."""
-        return self.place / "snapshots" / f"{k}.{shard}"
+    def path(self, kind: str, *names: object) -> Path:
+        """Of something there."""
+        return self.place / kind / ".".join(map(str, names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,24 +79,11 @@ class Asked:
 
     batches: Sequence[int]
     """the micro-batches that came before"""
-    most: int
-    """how many entries may be chosen"""
     rates: Floats | None
     """and behind them that of all that were never asked for before, which have the slot −1; None for schedules"""
     regular: Ints
     """slots of entries that are believed to change by a clock, ascending"""
     by_the_clock: Beliefs | None
-
-
-@dataclass(frozen=True, eq=False)
-class Came:
-    """Copies that came at an evaluation, with their slots on the driver."""
-
-    where: Ints
-    """shards, and entries there"""
-    slot: Ids
-    values: Sequence[object]
-    at: Ints
 
 
 class ShardModel(Numbered):
@@ -149,14 +133,14 @@ class Shard:
     @classmethod
     def of(cls, number: int, plan: Plan, since: int, base: int | None) -> "Shard":
         """As of the snapshot after evaluation `base`, or as the files have it: before evaluation `since`."""
-        files = ShardFiles.read(plan.place / "graph" / str(number))
+        files = ShardFiles.read(plan.path("graph", number))
         model, graph = ShardModel(plan.knowledge, files.entries), MaintenanceGraph(Window(plan.window, LONGEST_HORIZON))
         size, values = files.entries.num_rows, column(files.entries, "value")
         refreshed = np.full(size, plan.at)
         graph.by_sn = Rows.from_csr(files.start, files.neighbours)
         graph.by_sr = Rows.from_csr(np.zeros(size + 1, np.int64), model.slot[:0])  # nobody asks for it
         if base is not None:
-            known = pickle.loads(plan.snapshot(number, base).read_bytes())
+            known = pickle.loads(plan.path("snapshots", base, number).read_bytes())
             graph.window, graph.tallies, refreshed, model.slot, values = known
         graph.extend(files.keys.num_rows, size)
         srs: Any = column(files.entries, "sr").to_numpy(zero_copy_only=False)
@@ -173,31 +157,29 @@ class Shard:
         if not self.whole:
             self.take()
         self.k, self.whole, self._scored = self.k + 1, False, None
-        asked: Asked = pickle.loads(self.plan.log(self.k, "asked").read_bytes())
+        asked: Asked = pickle.loads(self.plan.path("log", self.k, "asked").read_bytes())
         graph = self.view.graph
         for batch in asked.batches:
-            for path in sorted(self.plan.counts(batch).glob("*.arrow")):
+            for path in sorted(self.plan.path("counts", batch).glob("*.arrow")):
                 self._arrive(read_arrow(path))
         graph.apply(graph.window.advance(self.k))
         self.model.asked = asked
 
     def take(self) -> None:
         """The copies that its evaluation brought."""
-        came: Came = pickle.loads(self.plan.log(self.k, "came").read_bytes())
-        mine = np.flatnonzero(came.where[0] == self.number)
-        entry, at, place = came.where[1][mine], came.at[mine], np.arange(len(self.values))
-        place[entry] = place.size + np.arange(mine.size)
-        new = pa.array([came.values[n] for n in mine.tolist()], self.values.type)
-        self.values = pa.concat_arrays([self.values, new]).take(place)
-        self.view.last_refresh[entry], self.model.slot[entry] = at, came.slot[mine]
+        came = read_arrow(self.plan.path("log", self.k, "came"))
+        mine = came.filter(pc.equal(column(came, "shard"), self.number))
+        entry, place = numbers(mine, "entry"), np.arange(len(self.values))
+        place[entry] = place.size + np.arange(entry.size)
+        self.values = pa.concat_arrays([self.values, column(mine, "value")]).take(place)
+        self.view.last_refresh[entry], self.model.slot[entry] = numbers(mine, "refreshed_ms"), numbers(mine, "slot")
         self.whole, self._scored = True, None
 
-    def best(self, price: float) -> Best:
+    def best(self, most: int, price: float) -> Best:
         """What the policy would take first, of what is worth the price."""
         rows, round, score = self._score()
-        assert self.model.asked is not None
         tie = np.random.default_rng([self.plan.seed, self.number, self.k % 2**32]).random(rows.size)
-        chosen = highest(score, tie, self.model.asked.most, price)
+        chosen = highest(score, tie, most, price)
         entry = rows[chosen]
         best = pa.table({
             "sr": column(self.files.entries, "sr").take(entry), "value": self.values.take(entry),
@@ -206,10 +188,9 @@ class Shard:
         })  # fmt: skip
         return Best(best, np.array([round.candidates.sum(), round.stale_candidates.sum()]))
 
-    def offers(self, every: int) -> Floats:
+    def offers(self, most: int, every: int) -> Floats:
         """What it has for a price that all shards have in common."""
-        assert self.model.asked is not None
-        return offers(self._score()[2], self.model.asked.most, every)
+        return offers(self._score()[2], most, every)
 
     def answer(self, place: Path, save: bool) -> Floats:
         """Window ⋈ copies at this evaluation, as a file in `place`, and a snapshot if it is due.
@@ -221,7 +202,7 @@ class Shard:
             self.take()
         if save:
             known = graph.window, graph.tallies, self.view.last_refresh, self.model.slot, self.values
-            with whole(self.plan.snapshot(self.number, self.k), durable=True, mark=self.plan.life) as file:
+            with whole(self.plan.path("snapshots", self.k, self.number), durable=True, mark=self.plan.life) as file:
                 file.write_bytes(pickle.dumps(known, pickle.HIGHEST_PROTOCOL))
         refreshed, needed = self.view.last_refresh, np.flatnonzero(graph.tallies.total[: graph.srs])
         fresh = np.zeros(graph.srs)

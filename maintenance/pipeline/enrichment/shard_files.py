@@ -87,9 +87,9 @@ def numbers(table: pa.Table, name: str) -> Ints:
     return column(table, name).to_numpy(zero_copy_only=False)
 
 
-def write_arrow(table: pa.Table, path: Path) -> None:
+def write_arrow(table: pa.Table, path: Path, durable: bool = False) -> None:
     """There whole or not at all; processes that try the same do not meet."""
-    with whole(path, mark=uuid4().hex) as file, ipc.new_file(str(file), table.schema) as out:
+    with whole(path, mark=uuid4().hex, durable=durable) as file, ipc.new_file(str(file), table.schema) as out:
         out.write_table(table.combine_chunks())
 
 
