@@ -131,12 +131,12 @@ def enrich(
         seed=seed,
         warm=warm,
     )
-    shape, to = shape_of(events.schema, columns, value), sink if callable(sink) else Files(str(sink))
-    once, spark, here = (
+    to, once, spark = (
+        sink if callable(sink) else Files(str(sink)),
         Once(source_of(source), reached),
         events.sparkSession,
-        to.here if isinstance(to, Files) else None,
     )
+    shape, here = shape_of(events.schema, columns, value), to.here if isinstance(to, Files) else None
     if graph is None:
         begin, write = on_the_driver(settings, once, shape), partial(_from_driver, spark, to, here)
     else:

@@ -37,7 +37,7 @@ from freshkeeper.maintenance.pipeline.enrichment.shard_files import lay, numbers
 from freshkeeper.maintenance.pipeline.ship import ship
 from freshkeeper.maintenance.view.learned import REGULAR, Learned
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import NO_INTS, Ids, Ints
+from freshkeeper.policies.arrays import NO_INTS, Ids
 from freshkeeper.policies.base import Case, Knowledge, Selection
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.ranked import NO, Ranked
@@ -59,8 +59,6 @@ class OnSpark(Evaluator):
     plan: Plan
     candidates: int
     """so many may meet at the driver; where more would, one price is found first"""
-    where: Ints = field(default_factory=lambda: np.empty((2, 0), np.int64))
-    """by slot: the shard of an SR, and its number there"""
     batch: int = 0
     unread: int = 0
     """the first micro-batch that no evaluation has had"""
@@ -110,7 +108,8 @@ class OnSpark(Evaluator):
         mappings = sum(int(part.count[part.last >= k].sum()) for part in self.window)
         decision = replace(decision, selection=selection, window_mappings=mappings, decide_us=taken)
         refreshes = manager.fetch(decision)
-        write_arrow(self._came(refreshes), self.plan.path("log", k, "came"), durable=True)
+        came = self._came(refreshes, best.rows.schema.field("sr").type)
+        write_arrow(came, self.plan.path("log", k, "came"), durable=True)
         save = k - self.since + 1 >= REPLAYED  # where reading the log again would take too long
         told = self._run(partial(Shard.answer, place=self._staged, save=save))
         if save:
@@ -165,16 +164,15 @@ class OnSpark(Evaluator):
         view.hold(
             dict(zip(came["sr"].to_pylist(), came["value"].to_pylist(), strict=True)), numbers(came, "refreshed_ms")
         )
-        self.where = np.append(self.where, np.stack([numbers(came, name) for name in ("shard", "entry")]), axis=1)
         return np.array([view.srs.numbers[key] for key in keys], np.int32)
 
-    def _came(self, refreshes: Refreshes) -> pa.Table:
-        """What was stored, now or late, for the shards where it belongs."""
+    def _came(self, refreshes: Refreshes, kind: pa.DataType) -> pa.Table:
+        """What was stored, now or late, for the shards that have it."""
         view, stored = self.manager.view, [error is None for error in refreshes.errors]
         slots = np.unique(refreshes.srs[stored])
-        values = self.plan.shape.written([view.values[slot] for slot in slots.tolist()])
-        (shards, entries), at = self.where[:, slots], view.last_refresh[slots]
-        return pa.table({"shard": shards, "entry": entries, "slot": slots, "value": values, "refreshed_ms": at})
+        keys, values = ([column[slot] for slot in slots.tolist()] for column in (view.srs.keys, view.values))
+        came = {"sr": pa.array(keys, kind), "value": self.plan.shape.written(values), "slot": slots}
+        return pa.table(came | {"refreshed_ms": view.last_refresh[slots]})
 
 
 def on_the_cluster(

@@ -168,11 +168,13 @@ class Shard:
     def take(self) -> None:
         """The copies that its evaluation brought."""
         came = read_arrow(self.plan.path("log", self.k, "came"))
-        mine = came.filter(pc.equal(column(came, "shard"), self.number))
-        entry, place = numbers(mine, "entry"), np.arange(len(self.values))
-        place[entry] = place.size + np.arange(entry.size)
-        self.values = pa.concat_arrays([self.values, column(mine, "value")]).take(place)
-        self.view.last_refresh[entry], self.model.slot[entry] = numbers(mine, "refreshed_ms"), numbers(mine, "slot")
+        found = pc.index_in(column(self.files.entries, "sr"), column(came, "sr"))
+        entry, row, place = np.flatnonzero(pc.is_valid(found)), found.drop_null().to_numpy(), np.arange(len(self.values))
+        place[entry] = place.size + row
+        self.values = pa.concat_arrays([self.values, column(came, "value")]).take(place)
+        self.view.last_refresh[entry], self.model.slot[entry] = (
+            numbers(came, name)[row] for name in ("refreshed_ms", "slot")
+        )
         self.whole, self._scored = True, None
 
     def best(self, most: int, price: float) -> Best:
@@ -183,8 +185,7 @@ class Shard:
         entry = rows[chosen]
         best = pa.table({
             "sr": column(self.files.entries, "sr").take(entry), "value": self.values.take(entry),
-            "refreshed_ms": self.view.last_refresh[entry], "shard": np.full(entry.size, self.number), "entry": entry,
-            "score": score[chosen], "tie": tie[chosen],
+            "refreshed_ms": self.view.last_refresh[entry], "score": score[chosen], "tie": tie[chosen],
         })  # fmt: skip
         return Best(best, np.array([round.candidates.sum(), round.stale_candidates.sum()]))
 
