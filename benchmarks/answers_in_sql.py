@@ -4,13 +4,11 @@ It is for tables as that benchmark makes them: every column is there, one settin
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
-from freshkeeper.maintenance.pipeline.analysis.judging import NEVER_STALE, SUBS, TABLES, Judge, Parts
+from freshkeeper.maintenance.pipeline.analysis.judging import NEVER_STALE, SUBS, Judge, Parts, schema
 
 STEPS = {
     "by_copy": """
@@ -68,13 +66,12 @@ class InSql(DuckDB):
 
     name = "SQL"
 
-    def judged(self, path: str, judge: Judge) -> Iterator[Parts]:
+    def judged(self, run: str, judge: Judge) -> Iterator[Parts]:
         """All at once."""
         del judge
-        words = {"run": str(Path(path).parent), "never": NEVER_STALE, "subs": SUBS}
+        words = {"run": run, "never": NEVER_STALE, "subs": SUBS}
         with duckdb.connect(config={"threads": 2, "memory_limit": "8GB"}) as connection:
             for name, query in STEPS.items():
                 connection.execute(f"CREATE TABLE {name} AS {query.format(**words)}")
             found = {name: connection.sql(query.format(**words)).to_arrow_table() for name, query in ASKED.items()}
-            schemas = {name: pa.schema({**keys, **sums}) for name, (keys, sums) in TABLES.items()}
-            yield {name: rows.select(schemas[name].names).cast(schemas[name]) for name, rows in found.items()}
+            yield {name: rows.select(schema(name).names).cast(schema(name)) for name, rows in found.items()}

@@ -3,9 +3,8 @@
 tables ─▶ answers judged slice by slice, in this process or in tasks of Spark ─▶ their sums ─▶ tables, by SQL on DuckDB
 """
 
-from freshkeeper.maintenance.pipeline.analysis.analysis import analyse, headline_alone
+from freshkeeper.maintenance.pipeline.analysis.analysis import AnalysisError, analyse, headline_alone
 from freshkeeper.maintenance.pipeline.analysis.daily import analyse_daily
 from freshkeeper.maintenance.pipeline.analysis.engine_choice import chosen
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import AnalysisError
 
 __all__ = ["AnalysisError", "analyse", "analyse_daily", "chosen", "headline_alone"]

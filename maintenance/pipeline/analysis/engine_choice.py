@@ -5,11 +5,12 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from pyarrow import ArrowInvalid, parquet
+import duckdb
+import pyarrow as pa
+from pyarrow import parquet
 
 from freshkeeper.maintenance.journal.journal import files
 from freshkeeper.maintenance.pipeline.analysis import judging
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import Database
 from freshkeeper.maintenance.pipeline.analysis.judging import Judge, Parts
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.policies.errors import ConfigError, nearest
@@ -24,24 +25,21 @@ class DuckDB:
     """This process alone: no Java, no start-up time. Spark is an engine as well, and departs from this one."""
 
     name = "duckdb"
-    failures: tuple[type[Exception], ...] = ()
-    """What it raises, beside what DuckDB does."""
+    failures: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException)
 
-    def near(self, path: str) -> Path:
-        """A file or a directory where this process can read it; there need be none."""
-        return Path(path)
+    def near(self, run: str) -> Path:
+        """A run where this process can read it, but for its answers, of which it has the columns."""
+        return Path(run)
 
-    def columns(self, database: Database, name: str, path: str) -> list[str]:
-        """Of a table of the run, which is `raw_NAME` from now on; none where nothing is there."""
-        return database.parquet(f"raw_{name}", files(self.near(path)))
-
-    def judged(self, path: str, judge: Judge) -> Iterator[Parts]:
-        """All answers at a path: one slice after another, each on all cores."""
-        parts = files(Path(path))
-        return judge.judged(parts, judge.slices(parts, judging.SLICE))
+    def judged(self, run: str, judge: Judge) -> Iterator[Parts]:
+        """All answers of a run: one slice after another, each on all cores."""
+        del run
+        return judge.judged(judge.slices(judging.SLICE))
 
     def deliver(self, made: Path, path: str) -> None:
         """Put a finished directory where this process cannot."""
+        del made
+        raise ConfigError(f"{path}: DuckDB writes on this machine; --engine spark writes where a cluster does")
 
     def close(self) -> None:
         """Let go of what was kept."""
@@ -84,6 +82,6 @@ def rows_of(run: Path, table: str) -> int:
     """How many rows a table of a run has, as the ends of its files say; what is no Parquet has none."""
     found = 0
     for file in files(run / f"{table}.parquet"):
-        with suppress(ArrowInvalid, OSError):
+        with suppress(pa.ArrowInvalid, OSError):
             found += parquet.ParquetFile(file).metadata.num_rows
     return found

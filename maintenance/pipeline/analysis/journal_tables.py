@@ -4,24 +4,21 @@ What is missing (a table, a column of an older schema) becomes a note, a sentenc
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
-import pyarrow as pa
 
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import FILE, About, Setting
-from freshkeeper.policies.errors import InputError
 
-if TYPE_CHECKING:
-    from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
-
-Row = dict[str, Any]
+Database: TypeAlias = "duckdb.DuckDBPyConnection"
 MEMORY = "1500MB"
 """Of one database; an analysis has two, one for what slices gave and one for the slice that is judged."""
+NULLS = "nulls_first_on_asc_last_on_desc"
 DEFAULTS: dict[str, str] = {
     "setting": "''", "policy": "''", "case": "'bgp'", "knowledge": "''", "seed": "0", "weight": "1", "warmup": "FALSE",
     "late": "FALSE",
@@ -50,72 +47,15 @@ MEANINGS = {
 }
 
 
-class AnalysisError(InputError):
-    """A run that cannot be analysed at all."""
+class Source(NamedTuple):
+    """Where the rows of a table are: its parts, and which of their rows."""
+
+    parts: Sequence[Path]
+    where: str = "TRUE"
 
 
-class UnreadableError(Exception):
-    """A file that is there and is no Parquet."""
-
-
-class Database:
-    """A database of its own, in memory and in a temporary directory."""
-
-    def __init__(self, threads: int | None = None) -> None:
-        """Nothing is in it yet; as many threads as there are cores, unless it is said."""
-        self._directory = tempfile.TemporaryDirectory(prefix="freshkeeper-")
-        config: dict[str, Any] = {"temp_directory": self._directory.name, "memory_limit": MEMORY}
-        config |= {"default_null_order": "nulls_first_on_asc_last_on_desc"} | ({"threads": threads} if threads else {})
-        self._connection = duckdb.connect(config=config)
-        self.execute = self._connection.execute
-
-    def parquet(self, name: str, parts: Sequence[Path]) -> list[str]:
-        """Name the parts of a table, and give its columns; none where there are no parts."""
-        if not parts:
-            return []
-        try:
-            table = self._connection.read_parquet([str(part) for part in parts], union_by_name=True)
-        except duckdb.Error as error:
-            raise UnreadableError(str(parts[0])) from error
-        table.create_view(name)
-        return list(table.columns)
-
-    def take(self, name: str, rows: pa.Table) -> None:
-        """Make a table of rows from elsewhere."""
-        self._connection.from_arrow(rows).create(name)
-
-    def add(self, name: str, rows: pa.Table) -> None:
-        """More rows of such a table."""
-        self._connection.from_arrow(rows).insert_into(name)
-
-    def view(self, name: str, query: str) -> None:
-        """Name a query."""
-        self.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
-
-    def keep(self, name: str, query: str) -> None:
-        """The same, computed once however often it is used."""
-        self.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
-
-    def rows(self, query: str) -> list[Row]:
-        """What a query gives, as dictionaries."""
-        found = self._connection.sql(query)
-        return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
-
-    def columns(self, query: str) -> pa.Table:
-        """The same, as columns."""
-        found: pa.Table = self._connection.sql(query).to_arrow_table()
-        return found
-
-    def write(self, name: str, path: Path) -> None:
-        """One part, named as Spark and journals name theirs."""
-        path.mkdir(parents=True)
-        part = str(path / "part-0.parquet").replace("'", "''")
-        self.execute(f"COPY {name} TO '{part}' (FORMAT parquet, COMPRESSION zstd)")
-
-    def close(self) -> None:
-        """Close the database and remove what it put on disk."""
-        self._connection.close()
-        self._directory.cleanup()
+Sources: TypeAlias = Mapping[str, Source]
+"""By the names of tables."""
 
 
 @dataclass(frozen=True)
@@ -123,14 +63,16 @@ class Tables:
     """Which tables there are; all but the answers have every column and `moment`, and are empty where they are not."""
 
     there: frozenset[str]
-    moment: str = "t_ms"
+    moment: str
     """The column of answers that evaluations differ by."""
-    answers: Sequence[str] = ()
-    """The columns that they have."""
-    unnamed: frozenset[str] = frozenset()
+    answers: Sequence[str]
+    """The columns that they have, the SQL that fits them, and their parts."""
+    fitted_answers: str
+    parts: Sequence[Path]
+    unnamed: frozenset[str]
     """What of setting and seed changes do not name."""
-    settings: Mapping[str, Setting] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    settings: Mapping[str, Setting]
+    notes: list[str]
 
     @property
     def judged(self) -> bool:
@@ -138,58 +80,74 @@ class Tables:
         return {"answers", "changes"} <= self.there
 
 
-def read(engine: "DuckDB", database: Database, run: str) -> Tables:
-    """Everything in a run; raises `AnalysisError` where there is nothing to analyse."""
+@contextmanager
+def opened(threads: int | None = None) -> Iterator[Database]:
+    """One of its own, in memory and in a temporary directory; as many threads as there are cores, unless it is said."""
+    with tempfile.TemporaryDirectory(prefix="freshkeeper-") as place:
+        config: dict[str, Any] = {"temp_directory": place, "memory_limit": MEMORY, "default_null_order": NULLS}
+        with duckdb.connect(config=config | ({"threads": threads} if threads else {})) as database:
+            yield database
+
+
+def name_parts(database: Database, name: str, parts: Sequence[Path]) -> list[str]:
+    """Name the parts of a table `raw_NAME`, and give its columns; none where there are no parts."""
+    if not parts:
+        return []
+    table = database.read_parquet([str(part) for part in parts], union_by_name=True)
+    table.create_view(f"raw_{name}")
+    return list(table.columns)
+
+
+def read(database: Database, run: Path, sources: Sources | None) -> Tables:
+    """Everything in a run, or of its tables what the sources say."""
     notes: list[str] = []
-    place = located(run)
-    every = {name: _columns(engine, database, place, name, notes) for name in journal.SCHEMAS}
-    raw = {name: columns for name, columns in every.items() if columns}
-    if not {"evaluations", "answers"} & raw.keys():
-        raise AnalysisError(f"{run} cannot be analysed: it has neither evaluations.parquet nor answers.parquet")
-    every_column = [(name, part.name) for name in raw for part in journal.SCHEMAS[name]]
-    notes += [f"The {MEANINGS[of]}." for of in every_column if of[1] not in raw[of[0]] and of in MEANINGS]
+    sources = sources or {name: Source(journal.files(run / f"{name}.parquet")) for name in journal.SCHEMAS}
+    found = {name: _columns(database, name, source.parts, notes) for name, source in sources.items()}
+    raw = {name: columns for name, columns in found.items() if columns}
+    notes += [f"The {words}." for (name, column), words in MEANINGS.items() if name in raw and column not in raw[name]]
     key = _moment(raw, notes)
-    try:
-        settings = About.model_validate_json(engine.near(f"{place}/{FILE}").read_text("utf-8")).settings
-    except (OSError, ValueError):
-        settings = {}
-    for name in ("evaluations", "refreshes", "audits"):
-        database.view(name, f"SELECT *, {key} AS moment FROM ({fitted(name, every[name])}) AS fitted")
-    lacking = frozenset(name for name in ("setting", "seed") if name not in every["changes"])
+    settings: Mapping[str, Setting] = {}
+    with suppress(OSError, ValueError):
+        settings = About.model_validate_json((run / FILE).read_text("utf-8")).settings
+    unnamed = frozenset({"setting", "seed"} - set(found["changes"]))
     varied = {key for setting in settings.values() for key in setting.varied}
-    if "setting" in lacking and "changes" in raw and not varied <= {"budget", "bank", "knowledge", "case"}:
+    if "setting" in unnamed and "changes" in raw and not varied <= {"budget", "bank", "knowledge", "case"}:
         notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes'][0]}.")
         del raw["changes"]
-    database.view("own_changes", fitted("changes", raw.get("changes", ())))
-    return Tables(frozenset(raw), key, every["answers"], lacking, settings, notes)
+    rows = {name: _fitted(name, raw.get(name, ()), sources[name].where) for name in journal.SCHEMAS}
+    for name in ("evaluations", "refreshes", "audits"):
+        database.sql(f"SELECT *, {key} AS moment FROM ({rows[name]}) AS fitted").create_view(f"own_{name}")
+    database.sql(rows["changes"]).create_view("own_changes")
+    return Tables(
+        frozenset(raw), key, found["answers"], rows["answers"], sources["answers"].parts, unnamed, settings, notes
+    )
 
 
-def _columns(engine: "DuckDB", database: Database, run: str, name: str, notes: list[str]) -> list[str]:
+def _columns(database: Database, name: str, parts: Sequence[Path], notes: list[str]) -> list[str]:
     """Of a table as it was written; none where it cannot be used."""
     untold, needed = WITHOUT[name]
     try:
-        columns = engine.columns(database, name, f"{run}/{name}.parquet")
+        columns = name_parts(database, name, parts)
         lacking = [column for column in needed if column not in columns]
-        why = f"has no column {' nor '.join(map(repr, lacking))}" if lacking else ""
-        if not columns:
-            why = "is not there"
-    except UnreadableError:
-        columns, why = [], "is not readable as Parquet"
-    if not why or (name, why) == ("audits", "is not there"):
-        return columns
-    hint = " (simulate with --answers to have it)" if (name, why) == ("answers", "is not there") else ""
-    notes.append(f"{name}.parquet {why}{hint}: {untold}.")
+        if columns and not lacking:
+            return columns
+        why = f"has no column {' nor '.join(map(repr, lacking))}" if columns else "is not there"
+    except duckdb.Error:
+        why = "is not readable as Parquet"
+    if (name, why) != ("audits", "is not there"):
+        hint = " (simulate with --answers to have it)" if (name, why) == ("answers", "is not there") else ""
+        notes.append(f"{name}.parquet {why}{hint}: {untold}.")
     return []
 
 
-def fitted(name: str, columns: Sequence[str]) -> str:
+def _fitted(name: str, columns: Sequence[str], where: str) -> str:
     """Every column of the journal's schema with its type; a value that cannot be of that type is null."""
     made = []
     for part in journal.SCHEMAS[name]:
         value = f'try_cast("{part.name}" AS {part.type})' if part.name in columns else f"cast(NULL AS {part.type})"
         default = DEFAULTS.get(part.name)
         made.append((value if default is None else f"coalesce({value}, {default})") + f' AS "{part.name}"')
-    return f"SELECT {', '.join(made)} {f'FROM raw_{name}' if columns else 'WHERE FALSE'}"
+    return f"SELECT {', '.join(made)} " + (f"FROM raw_{name} WHERE {where}" if columns else "WHERE FALSE")
 
 
 def _moment(raw: Mapping[str, list[str]], notes: list[str]) -> str:
@@ -202,26 +160,6 @@ def _moment(raw: Mapping[str, list[str]], notes: list[str]) -> str:
     return "t_ms"
 
 
-def changes(tables: Tables) -> str:
-    """Every change of every setting and seed, as those that name none are of every one; none without a truth."""
-    if "changes" not in tables.there or not tables.unnamed:
-        return "SELECT * FROM own_changes"
-    names = sorted(tables.unnamed)
-    whose = [f"{'every' if name in names else 'own'}.{name}" for name in ("setting", "seed")]
-    every = f"(SELECT DISTINCT {', '.join(names)} FROM evaluations) AS every"
-    return f"SELECT {', '.join(whose)}, own.sr, own.t_ms FROM own_changes AS own CROSS JOIN {every}"
-
-
 def located(path: str) -> str:
     """A path that an engine understands wherever its processes were started; what names a file system stays."""
     return path if "://" in path else str(Path(path).resolve())
-
-
-def total(what: str) -> str:
-    """The sum of whole numbers as one, though it is added up in a wider type."""
-    return f"cast(sum({what}) AS bigint)"
-
-
-def number(when: str) -> str:
-    """How many rows there are of which it is so."""
-    return f"count(*) FILTER (WHERE {when})"

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import duckdb
 
 from freshkeeper.maintenance.budget.audit import wilson
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import number, total
 from freshkeeper.maintenance.service.endpoint import PENDING
 
 SERIES = 'setting, policy, "case", knowledge'
@@ -23,7 +22,6 @@ LOW, HIGH = wilson(
     duckdb.ColumnExpression("freshness"), duckdb.ColumnExpression("audits"),
     lambda square: duckdb.FunctionExpression("sqrt", square),
 )  # fmt: skip
-CAME = "counts AND NOT failed AND NOT miss"
 
 EVALUATIONS = """
     SELECT setting, policy, "case", '' AS knowledge, seed, moment, moment AS k, t_ms, FALSE AS warmup,
@@ -55,7 +53,7 @@ def _by_decile(measured: str, measure: str) -> str:
             FROM {measured}
         )
         SELECT setting, policy, decile, count(*) AS entries, min({measure}) AS least, max({measure}) AS most,
-            {total("own.answers")} AS answers, {total("own.stale")} AS stale,
+            sum(own.answers)::bigint AS answers, sum(own.stale)::bigint AS stale,
             1 - sum(own.stale) / nullif(sum(own.answers), 0) AS freshness
         FROM served_entries AS own JOIN deciles USING ({ENTRY}) GROUP BY ALL"""
 
@@ -69,7 +67,7 @@ QUESTIONS: Mapping[str, str] = {
         SELECT setting, policy, own."case", knowledge, seed, moment, k, own.t_ms, warmup,
             coalesce(results, held) AS results, fresh AS reported, expected_fresh,
             CASE WHEN count(held) OVER (PARTITION BY {RUN}) > 0 THEN coalesce(true_fresh, 0) END AS truth
-        FROM evaluations AS own LEFT JOIN truths USING ({EVALUATION})
+        FROM own_evaluations AS own LEFT JOIN truths USING ({EVALUATION})
     ), based AS (
         SELECT *, coalesce(truth, reported, expected_fresh) AS fresh,
             CASE WHEN truth IS NOT NULL THEN 'truth' WHEN reported IS NOT NULL THEN 'reported'
@@ -80,48 +78,45 @@ QUESTIONS: Mapping[str, str] = {
     # Per evaluation that counts how many answers were audited, and how many of them were fresh; where the fetch failed
     # `fresh` is null and the audit says nothing.
     "audited": f"""
-    WITH found AS (SELECT {EVALUATION}, count(fresh) AS audits, {number("fresh")} AS fresh FROM audits GROUP BY ALL)
-    SELECT {SERIES}, seed, moment, expected, found.audits, found.fresh
-    FROM evaluated JOIN found USING ({EVALUATION}) WHERE NOT warmup AND found.audits > 0""",
+    WITH found AS (
+        SELECT {EVALUATION}, count(fresh) AS audits, count(*) FILTER (WHERE fresh) AS fresh FROM own_audits GROUP BY ALL
+    )
+    SELECT {SERIES}, seed, expected, audits, found.fresh
+    FROM evaluated JOIN found USING ({EVALUATION}) WHERE NOT warmup AND audits > 0""",
     # The mean over the evaluations that count and have answers, and the sums behind the pooled ratio. Where no truth is
     # known the share of audits that were fresh stands in: it estimates the pooled freshness without bias.
     "seeds": f"""
     WITH told AS (
         SELECT {SERIES}, seed, min(basis) AS basis, count(*) AS evaluations, avg(freshness) AS freshness,
             sum(fresh) AS fresh, sum(results) AS results,
-            avg(CASE WHEN freshness >= getvariable('target') THEN cast(1 AS double) ELSE 0 END) AS within_target,
+            avg(if(freshness >= getvariable('target'), 1, 0)) AS within_target,
             avg(reported / nullif(results, 0)) AS reported, avg(expected) AS expected
-        FROM evaluated WHERE NOT warmup AND freshness IS NOT NULL GROUP BY {SERIES}, seed
+        FROM evaluated WHERE NOT warmup AND freshness IS NOT NULL GROUP BY ALL
     ), found AS (
-        SELECT {SERIES}, seed, {total("audits")} AS asked, sum(fresh) / sum(audits) AS share
-        FROM audited GROUP BY ALL
+        SELECT {SERIES}, seed, sum(audits)::bigint AS asked, sum(fresh) / asked AS share FROM audited GROUP BY ALL
     ), joined AS (
-        SELECT *, coalesce(basis != 'truth' AND share IS NOT NULL, FALSE) AS taken
-        FROM told LEFT JOIN found USING ({SERIES}, seed)
+        SELECT *, basis != 'truth' AND share IS NOT NULL AS taken FROM told LEFT JOIN found USING ({SERIES}, seed)
     )
-    SELECT {SERIES}, seed, CASE WHEN taken THEN 'audited' ELSE basis END AS basis, evaluations,
-        CASE WHEN taken THEN share ELSE freshness END AS freshness,
-        CASE WHEN taken THEN share * results ELSE fresh END AS fresh, results,
-        CASE WHEN NOT taken THEN within_target END AS within_target, reported, expected,
-        CASE WHEN taken THEN asked ELSE 0 END AS audits
+    SELECT {SERIES}, seed, if(taken, 'audited', basis) AS basis, evaluations, if(taken, share, freshness) AS freshness,
+        if(taken, share * results, fresh) AS fresh, results, if(taken, NULL, within_target) AS within_target,
+        reported, expected, if(taken, asked, 0) AS audits
     FROM joined""",
     # The mean over seeds with its 95 % interval.
     "freshness": f"""
     WITH found AS (
-        SELECT {SERIES}, min(basis) AS basis, count(*) AS seeds, {total("evaluations")} AS evaluations,
-            avg(freshness) AS freshness, stddev_samp(freshness) AS spread, sum(fresh) AS fresh,
-            sum(results) AS results, avg(within_target) AS within_target, avg(reported) AS reported,
-            avg(expected) AS expected, {total("audits")} AS audits
-        FROM told_seeds GROUP BY {SERIES}
+        SELECT {SERIES}, min(basis) AS basis, count(*) AS seeds, sum(evaluations)::bigint AS evaluations,
+            stddev_samp(freshness) AS spread, avg(freshness) AS freshness, sum(fresh) AS fresh,
+            sum(results) AS answers, avg(within_target) AS within_target, avg(reported) AS reported,
+            avg(expected) AS expected, sum(audits)::bigint AS audits
+        FROM seeds GROUP BY ALL
     )
-    SELECT {SERIES}, basis, seeds, evaluations, freshness,
-        CASE WHEN seeds > 1 THEN quantile * spread / sqrt(seeds) END AS ci95,
-        fresh / nullif(results, 0) AS pooled, results - fresh AS stale_answers, results AS answers,
-        within_target, reported, expected, audits
+    SELECT {SERIES}, basis, seeds, evaluations, freshness, quantile * spread / sqrt(seeds) AS ci95,
+        fresh / nullif(answers, 0) AS pooled, answers - fresh AS stale_answers, answers, within_target, reported,
+        expected, audits
     FROM found LEFT JOIN student USING (seeds)""",
     "audits": f"""
     WITH found AS (
-        SELECT {SERIES}, {total("audits")} AS audits, {total("fresh")} AS fresh,
+        SELECT {SERIES}, sum(audits)::bigint AS audits, sum(fresh)::bigint AS fresh,
             sum(fresh) / sum(audits) AS freshness
         FROM audited GROUP BY ALL
     )
@@ -130,19 +125,15 @@ QUESTIONS: Mapping[str, str] = {
     # evaluations weigh as much as their audits.
     "calibration": f"""
     WITH checked AS (
-        SELECT {SERIES}, least(9, cast(floor(own.expected * 10) AS bigint)) AS tenth, count(*) AS evaluations,
-            sum(own.expected * audits) / sum(audits) AS expected, sum(fresh) / sum(audits) AS freshness,
-            cast(sum(audits) AS double) AS answers
-        FROM audited AS own WHERE own.expected IS NOT NULL GROUP BY ALL
+        SELECT {SERIES}, basis, expected, freshness, 1 AS weight, abs(expected - freshness) AS error, results AS answers
+        FROM evaluated WHERE basis IN ('truth', 'reported') AND NOT warmup AND freshness IS NOT NULL
+        UNION ALL SELECT {SERIES}, 'audited', expected, fresh / audits, audits, NULL, audits FROM audited
     )
-    SELECT {SERIES}, basis, least(9, cast(floor(own.expected * 10) AS bigint)) AS tenth, count(*) AS evaluations,
-        avg(own.expected) AS expected, avg(own.freshness) AS freshness, avg(own.expected - own.freshness) AS bias,
-        avg(abs(own.expected - own.freshness)) AS mean_error, sum(results) AS answers
-    FROM evaluated AS own
-    WHERE basis IN ('truth', 'reported') AND NOT warmup AND own.expected IS NOT NULL AND own.freshness IS NOT NULL
-    GROUP BY ALL
-    UNION ALL SELECT {SERIES}, 'audited', tenth, evaluations, expected, freshness, expected - freshness, NULL,
-        answers FROM checked""",
+    SELECT {SERIES}, basis, least(9, floor(own.expected * 10)::bigint) AS tenth, count(*) AS evaluations,
+        sum(own.expected * weight) / sum(weight) AS expected, sum(own.freshness * weight) / sum(weight) AS freshness,
+        sum((own.expected - own.freshness) * weight) / sum(weight) AS bias, avg(error) AS mean_error,
+        sum(answers) AS answers
+    FROM checked AS own WHERE own.expected IS NOT NULL GROUP BY ALL""",
     "evaluations": f"""
     SELECT {SERIES}, seed, k, t_ms, warmup, results, fresh, freshness, basis, reported, expected_fresh
     FROM evaluated""",
@@ -156,24 +147,20 @@ QUESTIONS: Mapping[str, str] = {
     SELECT {SERIES}, count(*) AS evaluations, sum(gamma) AS paid_in, sum(own.spent) AS spent,
         sum(own.spent) / nullif(sum(gamma), 0) AS used, avg(spent) AS spent_per_evaluation,
         avg(budget) AS available_per_evaluation, max(spent) AS most_spent,
-        {number("spent + 1 <= least(budget, stale)")} AS saved_though_stale, {total("errors")} AS failed
-    FROM evaluations AS own LEFT JOIN gammas USING (setting) GROUP BY ALL""",
+        count(*) FILTER (WHERE spent + 1 <= least(budget, stale)) AS saved_though_stale, sum(errors)::bigint AS failed
+    FROM own_evaluations AS own LEFT JOIN gammas USING (setting) GROUP BY ALL""",
     # Where the time of an evaluation goes: deciding and fetching; and the latency of single refreshes.
     "latency": """
     WITH every AS (
-        SELECT setting, policy, 'decide' AS part, decide_us / 1000 AS ms FROM evaluations
-        UNION ALL SELECT setting, policy, 'fetch', fetch_ms FROM evaluations
-        UNION ALL SELECT setting, policy, 'refresh', latency_ms FROM refreshes
-    ), parts AS (
-        SELECT setting, policy, part, count(*) AS times, sum(ms) AS total_ms, avg(ms) AS mean_ms,
-            quantile_disc(ms, 0.5) AS median_ms, quantile_disc(ms, 0.95) AS p95_ms,
-            quantile_disc(ms, 0.99) AS p99_ms
-        FROM every WHERE ms IS NOT NULL GROUP BY ALL
+        SELECT setting, policy, 'decide' AS part, decide_us / 1000 AS ms FROM own_evaluations
+        UNION ALL SELECT setting, policy, 'fetch', fetch_ms FROM own_evaluations
+        UNION ALL SELECT setting, policy, 'refresh', latency_ms FROM own_refreshes
     )
-    SELECT *, CASE WHEN part != 'refresh' THEN
-        total_ms / nullif(sum(total_ms) FILTER (WHERE part != 'refresh') OVER (PARTITION BY setting, policy), 0)
-        END AS share
-    FROM parts""",
+    SELECT setting, policy, part, count(*) AS times, sum(ms) AS total_ms, avg(ms) AS mean_ms,
+        quantile_disc(ms, 0.5) AS median_ms, quantile_disc(ms, 0.95) AS p95_ms, quantile_disc(ms, 0.99) AS p99_ms,
+        CASE WHEN part != 'refresh' THEN
+            sum(ms) / nullif(sum(sum(ms)) OVER (PARTITION BY setting, policy, part = 'refresh'), 0) END AS share
+    FROM every WHERE ms IS NOT NULL GROUP BY setting, policy, part""",
     # With how many SNs each SR was served, where answers name them, and how often each changed.
     "degrees": f"SELECT {ENTRY}, count(*) AS degree FROM served_edges GROUP BY ALL",
     "changed": f"""
@@ -191,25 +178,20 @@ QUESTIONS: Mapping[str, str] = {
     FROM ranked LEFT JOIN degrees USING ({ENTRY}) LEFT JOIN changed USING ({ENTRY})
     WHERE rank <= getvariable('top') AND stale > 0""",
     # How many stale answers from a power of two milliseconds up to the next; then what so many of them do not exceed.
-    "staleness": f"""
-    WITH placed AS (
-        SELECT setting, policy, what, CASE WHEN ms < 1 THEN 0 ELSE 1 << (length(bin(ms)) - 1) END AS from_ms,
-            {total("answers")} AS answers
-        FROM stale_times GROUP BY ALL
-    )
-    SELECT setting, policy, what, from_ms, greatest(1, 2 * from_ms) AS below_ms, answers,
-        answers / nullif(sum(answers) OVER (PARTITION BY setting, policy, what), 0) AS share
-    FROM placed""",
-    "staleness_quantiles": f"""
+    "staleness": """
+    SELECT setting, policy, what, if(ms < 1, 0, 1 << (length(bin(ms)) - 1)) AS from_ms,
+        greatest(1, 2 * from_ms) AS below_ms, sum(own.answers)::bigint AS answers,
+        sum(own.answers) / nullif(sum(sum(own.answers)) OVER (PARTITION BY setting, policy, what), 0) AS share
+    FROM stale_times AS own GROUP BY setting, policy, what, from_ms""",
+    "staleness_quantiles": """
     WITH running AS (
-        SELECT *, sum(answers) OVER (PARTITION BY setting, policy, what ORDER BY ms) AS so_far,
-            sum(answers) OVER (PARTITION BY setting, policy, what) AS of_all
+        SELECT *, sum(answers) OVER (PARTITION BY setting, policy, what ORDER BY ms)
+            / sum(answers) OVER (PARTITION BY setting, policy, what) AS share
         FROM stale_times
     )
-    SELECT setting, policy, what, {total("answers")} AS stale_answers,
-        min(CASE WHEN so_far * 100 >= of_all * 50 THEN ms END) AS median_ms,
-        min(CASE WHEN so_far * 100 >= of_all * 95 THEN ms END) AS p95_ms,
-        min(CASE WHEN so_far * 100 >= of_all * 99 THEN ms END) AS p99_ms, max(ms) AS most_ms
+    SELECT setting, policy, what, sum(answers)::bigint AS stale_answers,
+        min(ms) FILTER (WHERE share >= 0.5) AS median_ms, min(ms) FILTER (WHERE share >= 0.95) AS p95_ms,
+        min(ms) FILTER (WHERE share >= 0.99) AS p99_ms, max(ms) AS most_ms
     FROM running GROUP BY ALL""",
     # The refreshes with whether their evaluation counts; one of which nothing is known does. One that was on its way at
     # its deadline counts when it has come. `nothing`: no change in (the copy before, the refresh]. The copy before is
@@ -217,24 +199,25 @@ QUESTIONS: Mapping[str, str] = {
     "judged_refreshes": f"""
     WITH known AS (SELECT {EVALUATION}, NOT bool_and(warmup) AS counts FROM evaluated GROUP BY ALL), done AS (
         SELECT own.*, coalesce(known.counts, TRUE) AS counts, error IS NOT NULL AS failed, {MISS} AS miss
-        FROM refreshes AS own LEFT JOIN known USING ({EVALUATION}) WHERE error IS NULL OR error != '{PENDING}'
+        FROM own_refreshes AS own LEFT JOIN known USING ({EVALUATION}) WHERE error IS NULL OR error != '{PENDING}'
     ), copies AS (
         SELECT {RUN}, sr, t_ms AS copied FROM done WHERE NOT failed
         UNION ALL SELECT {RUN}, sr, refreshed_ms FROM served_copies
     )
-    SELECT done.*, CASE WHEN getvariable('changes') THEN
+    SELECT done.*, counts AND NOT failed AND NOT miss AS came, CASE WHEN getvariable('changes') THEN
         last.t_ms IS NULL OR coalesce(last.t_ms <= copies.copied, FALSE) END AS nothing
     FROM done ASOF LEFT JOIN copies ON done.setting = copies.setting AND done.policy = copies.policy
         AND done.seed = copies.seed AND done.sr = copies.sr AND done.t_ms > copies.copied
     ASOF LEFT JOIN changes AS last ON done.setting = last.setting AND done.seed = last.seed AND done.sr = last.sr
         AND done.t_ms >= last.t_ms""",
     # How many of those that came brought what was there already: by the truth, and by what the engine saw.
-    "wasted": f"""
+    "wasted": """
     WITH summed AS (
-        SELECT setting, policy, {number("counts")} AS refreshes, {number("counts AND failed")} AS failed,
-            {number("counts AND miss")} AS misses, {number("counts AND late")} AS late, {number(CAME)} AS came,
-            {total(f"CASE WHEN {CAME} THEN cast(nothing AS int) END")} AS wasted,
-            {total(f"CASE WHEN {CAME} THEN cast(NOT changed AS int) END")} AS wasted_as_reported
+        SELECT setting, policy, count(*) FILTER (WHERE counts) AS refreshes,
+            count(*) FILTER (WHERE counts AND failed) AS failed,
+            count(*) FILTER (WHERE counts AND miss) AS misses, count(*) FILTER (WHERE counts AND late) AS late,
+            count(*) FILTER (WHERE came) AS came, sum(if(came, nothing::int, NULL))::bigint AS wasted,
+            sum(if(came, (NOT changed)::int, NULL))::bigint AS wasted_as_reported
         FROM judged_refreshes GROUP BY ALL
     )
     SELECT * EXCLUDE came, wasted / nullif(came, 0) AS wasted_share FROM summed""",

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from freshkeeper.maintenance.journal.journal import files
+from freshkeeper.maintenance.journal.journal import SCHEMAS
+from freshkeeper.maintenance.journal.run_json import FILE
 from freshkeeper.maintenance.pipeline.analysis import judging
 from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import Database, UnreadableError
 from freshkeeper.maintenance.pipeline.analysis.judging import Judge, Parts
 from freshkeeper.maintenance.pipeline.cluster_files import ClusterFiles
 from freshkeeper.maintenance.pipeline.ship import ship
@@ -31,7 +32,7 @@ class Spark(DuckDB):
     """Slices of answers side by side on executors; what they give meets at the driver."""
 
     name = "spark"
-    failures: tuple[type[Exception], ...] = (PySparkException, Py4JError)
+    failures = (*DuckDB.failures, PySparkException, Py4JError)
 
     def __init__(self, session: SparkSession) -> None:
         """The settings are the session's."""
@@ -39,39 +40,34 @@ class Spark(DuckDB):
         self._files = ClusterFiles(session)
         self._directory = tempfile.TemporaryDirectory(prefix="freshkeeper-")
 
-    def near(self, path: str) -> Path:
-        """Copied, if it is on a cluster's file system."""
-        if "://" not in path:
-            return Path(path)
-        here = Path(self._directory.name) / path.rpartition("/")[2]
-        self._files.fetch(path, here)
+    def near(self, run: str) -> Path:
+        """Copied, if it is on a cluster's file system; answers stay there, and what is no Parquet is none here."""
+        if "://" not in run:
+            return Path(run)
+        here = Path(self._directory.name)
+        for name in (FILE, *(f"{table}.parquet" for table in SCHEMAS if table != "answers")):
+            self._files.fetch(f"{run}/{name}", here / name)
+        try:
+            columns = self._session.read.parquet(f"{run}/answers.parquet").columns
+            parquet.write_table(pa.table({name: pa.nulls(0) for name in columns}), here / "answers.parquet")
+        except (PySparkException, Py4JError) as error:
+            if not isinstance(error, PySparkException) or error.getCondition() != "PATH_NOT_FOUND":
+                (here / "answers.parquet").touch()
         return here
 
-    def columns(self, database: Database, name: str, path: str) -> list[str]:
-        """Answers stay where they are."""
-        if name != "answers" or "://" not in path:
-            return super().columns(database, name, path)
-        try:
-            return self._session.read.parquet(path).columns
-        except self.failures as error:
-            if isinstance(error, PySparkException) and error.getCondition() == "PATH_NOT_FOUND":
-                return []
-            raise UnreadableError(path) from error
-
-    def judged(self, path: str, judge: Judge) -> Iterator[Parts]:
+    def judged(self, run: str, judge: Judge) -> Iterator[Parts]:
         """One job, whose tasks are slices."""
         context = self._session.sparkContext
         if not str(context.master).startswith("local"):
             ship(self._session, ["freshkeeper"])
         shared, most = context.broadcast(judge), max(1, judging.SLICE // 2)
         try:
-            if "://" in path:
-                yield from self._shuffled(path, shared, most)
+            if "://" in run:
+                yield from self._shuffled(f"{run}/answers.parquet", shared, most)
                 return
-            parts = files(Path(path))
-            slices = judge.slices(parts, most)
+            slices = judge.slices(most)
             tasks = context.parallelize(slices, min(len(slices), TASKS * context.defaultParallelism) or 1)
-            yield from tasks.mapPartitions(lambda own: shared.value.judged(parts, own, threads=1)).collect()
+            yield from tasks.mapPartitions(lambda own: shared.value.judged(own, threads=1)).collect()
         finally:
             shared.destroy()
 
@@ -85,8 +81,7 @@ class Spark(DuckDB):
 
     def deliver(self, made: Path, path: str) -> None:
         """Copied onto the cluster's file system, in the place of an earlier one."""
-        if "://" in path:
-            self._files.put(made, path)
+        self._files.put(made, path)
 
     def close(self) -> None:
         """Remove what was copied; the session goes on."""

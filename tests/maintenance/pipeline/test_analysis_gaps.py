@@ -198,6 +198,12 @@ def test_an_analysis_replaces_an_earlier_one_and_nothing_else(
     assert not (tmp_path / "mine" / "gone.parquet").exists()
 
 
+@on_one_engine
+def test_what_is_to_be_written_where_this_process_cannot_is_refused(analysed: Callable[..., dict[str, object]]) -> None:
+    with pytest.raises(ConfigError, match="hdfs:///told: DuckDB writes on this machine; --engine spark writes where"):
+        analysed(out="hdfs:///told")
+
+
 @pytest.mark.parametrize(
     ("without", "more", "words"),
     [
