@@ -17,7 +17,8 @@ from urllib.request import Request, urlopen
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from freshkeeper.maintenance.pipeline.ship import ship
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-SCHEMA = "t_ms BIGINT, event_time TIMESTAMP, answer STRING"
+ROWS = pa.schema({"t_ms": pa.int64(), "event_time": pa.timestamp("us", "UTC"), "answer": pa.string()})
 """`answer` is the JSON that the service writes: bindings, and how likely it is fresh."""
 BEFORE_ALL = -(1 << 62)
 PATIENCE_S = 60
@@ -51,9 +52,9 @@ class ServiceAnswers(DataSource):
         """The word that `spark.readStream.format` takes."""
         return "freshkeeper-answers"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """One row per answer."""
-        return SCHEMA
+        return from_arrow_schema(ROWS)
 
     def streamReader(self, schema: StructType) -> "Reader":  # noqa: N802
         """What is there, and what comes."""
@@ -71,10 +72,6 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offset:  # noqa: N802
         """Before all that there is."""
         return {"t": BEFORE_ALL}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """All that there is."""
-        return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What comes from now on is for another time."""
@@ -98,7 +95,9 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if known and at > after:
                 raise InputError(f"the answers of {self._query} after {after} ms are gone: next is {at}")
             if not known:
-                yield _rows(at, line["answers"])
+                texts = [json.dumps(answer, ensure_ascii=False) for answer in line["answers"]]
+                rows = {"t_ms": [at] * len(texts), "event_time": [1000 * at] * len(texts), "answer": texts}
+                yield from pa.table(rows, schema=ROWS).to_batches()
             known = False
 
     def _open(self, rest: str = "") -> "HTTPResponse":
@@ -130,10 +129,3 @@ class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except (OSError, HTTPException) as error:
                 raise InputError(f"{self._address} broke off: {error}") from None
         raise InputError(f"{self._address} ended before {self._query} came to {until} ms")
-
-
-def _rows(at: int, answers: Sequence[object]) -> pa.RecordBatch:
-    times = pa.array([at] * len(answers), pa.int64())
-    event_time = times.cast(pa.timestamp("ms")).cast(pa.timestamp("us", "UTC"))
-    texts = pa.array([json.dumps(answer, ensure_ascii=False) for answer in answers], pa.string())
-    return pa.RecordBatch.from_arrays([times, event_time, texts], [part.split()[0] for part in SCHEMA.split(", ")])

@@ -43,6 +43,6 @@ def statements(lines: "DataFrame", column: str = "value", on_error: OnError | st
 
     marked = sql.regexp_replace(column, LINE, BETWEEN.join(("$1", "$2", "$3", "$4")))
     rows = lines.select(sql.explode(sql.filter(sql.array(sql.split(marked, BETWEEN)), is_statement)).alias("part"))
-    terms = [sql.element_at("part", n).alias(name) for n, name in enumerate(PARTS, 2)]
-    timed = rows.select(sql.element_at("part", 1).cast("bigint").alias("t_ms"), *terms)
-    return timed.select("t_ms", sql.timestamp_millis("t_ms").alias("event_time"), *PARTS)
+    at = sql.element_at("part", 1).cast("bigint")
+    named = [sql.element_at("part", n).alias(name) for n, name in enumerate(PARTS, 2)]
+    return rows.select(at.alias("t_ms"), sql.timestamp_millis(at).alias("event_time"), *named)

@@ -4,6 +4,7 @@ Quiet logs, this interpreter on the executors, and stack enough on the driver to
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,10 +59,9 @@ def first_words(error: Exception) -> str:
 def java_version() -> int | None:
     """The major version of the Java that Spark would start, or None."""
     home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
     if java is None:
         return None
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    number = said.partition('"')[2].partition('"')[0].split(".")
-    major = number[1] if number[0] == "1" and len(number) > 1 else number[0]
-    return int(major) if major.isdigit() else None
+    found = re.search(r'"(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else None
