@@ -148,7 +148,7 @@ def enrich(
     query = settings.batches(once, Path(state), begin, write)
 
     def micro_batch(frame: "DataFrame", number: int) -> None:
-        query.process(number, counted(frame, columns, at, settings.window, hashed=graph is not None))
+        query.process(number, counted(frame, columns, at, settings.window))
 
     return events.writeStream.foreachBatch(micro_batch).option("checkpointLocation", str(Path(state) / "checkpoint"))
 

@@ -36,6 +36,8 @@ class View:
     values: list[object] = field(default_factory=list)
     last_refresh: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     kinds: Kinds = field(default_factory=lambda: np.empty(0, np.int8))
+    elsewhere: tuple[int, int] = (0, 0)
+    """edges and SNs of the same cache that somebody else holds"""
     released: int = 0
     """how often an SN was let go: slots that were known before may be another's"""
 
@@ -88,8 +90,9 @@ class View:
     @property
     def degree(self) -> float:
         """How many SRs an SN that was fetched has on average, which is what a miss may be expected to bring."""
-        fetched = len(self.sns) - len(self.misses)
-        return max(1.0, (self.graph.edges - len(self.misses)) / fetched) if fetched > 0 else 1.0
+        edges, sns = self.elsewhere
+        fetched = len(self.sns) - len(self.misses) + sns
+        return max(1.0, (self.graph.edges - len(self.misses) + edges) / fetched) if fetched > 0 else 1.0
 
     def missing(self, slots: Ints | Ids) -> Bools:
         """Which of these slots are misses."""

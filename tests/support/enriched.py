@@ -75,6 +75,14 @@ class Counted:
         return Expanded({key: Copy(value_of(key, now)) for key in users_of(sn)}, 1.0, 1)
 
 
+class Strange(Counted):
+    """The same, with entries of their own for topics of which nobody knew."""
+
+    def expand(self, sn: Key, now: int) -> Expanded:
+        self.fetch([f"?{sn}"], now)
+        return Expanded({key: Copy(value_of(key, now)) for key in (f"u{number_of(sn)}1", f"u{number_of(sn)}2")}, 1.0, 1)
+
+
 class Slow(Counted):
     """The same over a network: of every order the last key in the order of names comes with the next one's answer."""
 
@@ -97,8 +105,12 @@ def value_of(key: Key, now: int) -> str:
     return str((now - phase) // interval)
 
 
+def number_of(key: Key) -> int:
+    return int(str(key).removeprefix("?")[1:])
+
+
 def users_of(topic: Key) -> list[str]:
-    rng = np.random.default_rng(int(str(topic)[1:]))
+    rng = np.random.default_rng(number_of(topic))
     return [f"u{n}" for n in sorted(rng.choice(USERS, 4, replace=False).tolist())]
 
 
@@ -129,8 +141,7 @@ def warm() -> Warm:
 
 def changes_of(key: Key) -> tuple[int, int]:
     """The change interval and a time of change."""
-    number = int(str(key).removeprefix("?")[1:])
-    return 700 + 311 * number, -137 * number
+    return 700 + 311 * number_of(key), -137 * number_of(key)
 
 
 def schedule() -> FixedSchedule:
@@ -153,6 +164,7 @@ def single_process(
     model: ChangeModel | None = None,
     cold: bool = False,
     kind: type[Counted] = Counted,
+    more: Sequence[Event] = (),
 ) -> tuple[list[tuple[Any, ...]], list[Evaluation]]:
     """The same with a Manager alone: what it answered, as rows, and its evaluations."""
     known = settings(policy, model)
@@ -161,7 +173,7 @@ def single_process(
         start = warm()
         manager.view.fill(start.pairs(["topic"]), start.values(), 0)
     rows: list[tuple[object, ...]] = []
-    done, waiting = [], events()
+    done, waiting = [], sorted([*events(), *more])
     for k in range(1, SECONDS + 1):
         now = k * 1000
         due = [event for event in waiting if event[0] <= now]

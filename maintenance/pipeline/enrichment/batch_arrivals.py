@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.policies.arrays import Ints
+from freshkeeper.policies.arrays import Bools, Ints
 from freshkeeper.policies.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,20 +52,21 @@ class Arrivals:
         """How many elements."""
         return int(self.count.sum())
 
+    def part(self, which: slice | Bools) -> "Arrivals":
+        """Some rows."""
+        columns = (self.codes, self.first, self.last, self.earliest, self.latest, self.count)
+        return Arrivals(self.names, *(each[which] for each in columns))
+
     def by_evaluation(self) -> Iterator[tuple[int, "Arrivals"]]:
         """Split by first evaluation."""
         cuts = [0, *(np.flatnonzero(np.diff(self.first)) + 1).tolist(), self.first.size]
         for start, stop in pairwise(cuts):
             if start < stop:
-                columns = (self.codes, self.first, self.last, self.earliest, self.latest, self.count)
-                yield int(self.first[start]), Arrivals(self.names, *(each[start:stop] for each in columns))
+                yield int(self.first[start]), self.part(slice(start, stop))
 
 
-def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec, hashed: bool = False) -> "DataFrame":
-    """Elements per key, first and last evaluation; elements without a time or a key join with nothing and are left.
-
-    Keys that are `hashed` are one column of numbers.
-    """
+def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec) -> "DataFrame":
+    """Elements per key, first and last evaluation; elements without a time or a key join with nothing and are left."""
     from pyspark.sql import functions as F  # noqa: N812
 
     kind = dict(events.dtypes)[at]
@@ -74,8 +76,7 @@ def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec,
         timed = timed.coalesce(1)  # says so, and nothing is shuffled
     last = F.expr(first(window, f"_ms + {window.range}")) - 1  # before the first evaluation that leaves them out
     placed = timed.withColumns({FIRST: F.expr(first(window, "_ms")), LAST: last})
-    keys = [F.xxhash64(*on).alias(HASH)] if hashed else on
-    return placed.groupBy(*keys, FIRST, LAST).agg(
+    return placed.groupBy(*on, FIRST, LAST).agg(
         F.count("*").alias(COUNT), F.min("_ms").alias(EARLIEST), F.max("_ms").alias(LATEST)
     )
 
@@ -104,7 +105,8 @@ def _coded(table: pa.Table, on: Sequence[str]) -> tuple[list[Hashable], Ints]:
     codes = np.zeros(table.num_rows, np.int64)
     for name in on:
         column = table[name].combine_chunks().dictionary_encode()
-        codes = codes * max(1, len(column.dictionary)) + column.indices.to_numpy(zero_copy_only=False)
+        numbers = pc.fill_null(column.indices, -1).to_numpy() + 1
+        codes = codes * (len(column.dictionary) + 1) + numbers
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     return keys_of(table.take(first), on), codes
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -63,13 +63,17 @@ class Warm:
         _check(table.column_names, "copies", ["sr", "value"])
         return dict(zip(table["sr"].to_pylist(), table["value"].to_pylist(), strict=True))
 
-    def frames(self, spark: "SparkSession", on: Sequence[str], needs: Sequence[str]) -> "tuple[DataFrame, DataFrame]":
-        """Edges and copies on the cluster."""
+    def frames(self, spark: "SparkSession", shape: "Shape", needs: Sequence[str]) -> "tuple[DataFrame, DataFrame]":
+        """Edges and copies on the cluster, with keys and values of the types that answers have."""
+        from pyspark.sql.pandas.types import from_arrow_type
+
         both = (self.edges, self.copies)
         edges, copies = (spark.createDataFrame(one) if isinstance(one, pa.Table) else one for one in both)
-        _check(edges.columns, "edges", [*on, "sr"])
+        _check(edges.columns, "edges", [*shape.on, "sr"])
         _check(copies.columns, "copies", ["sr", "value", *needs])
-        return edges.select(*on, "sr"), copies.select("sr", "value", *needs)
+        kinds = {name: from_arrow_type(shape.schema.field(name).type) for name in (*shape.on, "value")}
+        keys = [edges[name].cast(kinds[name]) for name in shape.on]
+        return edges.select(*keys, "sr"), copies.select("sr", copies["value"].cast(kinds["value"]), *needs)
 
 
 @dataclass(frozen=True)
@@ -197,23 +201,36 @@ class OnDriver(Evaluator):
         return collected(counts, self.shape.on)
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step:
-        """Elements of one key and one pair of evaluations are alike, so any of their times stands for all."""
-        at = np.concatenate([NO_INTS, *(np.repeat(part.earliest, part.count) for part in arrivals)])
-        sns = np.concatenate([NO_INTS, *(np.repeat(self._slots(part), part.count) for part in arrivals)])
-        decision = self.manager.decide(self.manager.window.instant(k), at, sns)
+        """With the elements that are new in it."""
+        decision = self.manager.decide(self.manager.window.instant(k), *self.slots(arrivals))
         decision = replace(decision, selection=self.source.decided(decision.now, decision.selection))
         evaluation = self.manager.conclude(decision, self.manager.fetch(decision))
-        named, values = self.keys.columns | self.entries.columns, partial(self._values, evaluation.join)
-        return Step(evaluation.record, evaluation.refreshes, self.shape.table(k, evaluation.join, values, named))
+        return Step(evaluation.record, evaluation.refreshes, self.answers(k, evaluation.join))
+
+    def slots(self, arrivals: Sequence[Arrivals]) -> tuple[Ints, Ints]:
+        """Times and SNs; of elements of one key and pair of evaluations any time stands for all."""
+        at, sns = [NO_INTS], [NO_INTS]
+        for part in arrivals:
+            codes, place = np.unique(part.codes, return_inverse=True)
+            slots = self.manager.view.sn_slots([part.names[code] for code in codes.tolist()])
+            at.append(np.repeat(part.earliest, part.count))
+            sns.append(np.repeat(slots[place], part.count))
+        return np.concatenate(at), np.concatenate(sns)
+
+    def answers(self, k: int, join: Join) -> pa.Table:
+        """Of an evaluation."""
+        return self.shape.table(k, join, partial(self._values, join), self.keys.columns | self.entries.columns)
 
     def _values(self, join: Join, rows: Ids) -> pa.Array:
         needed = np.bincount(rows, minlength=self.entries.slots.width) > 0
         held = join.values(np.flatnonzero(needed).tolist(), self.manager.view.values)
         return self.shape.written(held).take((np.cumsum(needed) - 1)[rows])
 
-    def _slots(self, part: Arrivals) -> Ints:
-        codes, place = np.unique(part.codes, return_inverse=True)
-        return self.manager.view.sn_slots([part.names[code] for code in codes.tolist()])[place]
+    @classmethod
+    def begun(cls, settings: Settings, source: Once, shape: Shape, *more: Any) -> Self:
+        """Before the first micro-batch, with an empty view."""
+        manager, due = settings.manager(source), Due(settings.window, settings.delay)
+        return cls(manager, due, shape, Keys(manager.view.sns, shape.parts), Keys(manager.view.srs, shape.texts), *more)
 
 
 def on_the_driver(settings: Settings, source: Once, shape: Shape) -> Begin:
@@ -222,10 +239,10 @@ def on_the_driver(settings: Settings, source: Once, shape: Shape) -> Begin:
     def begin(known: Evaluator | None) -> Evaluator:
         if known is not None:
             return known
-        manager, warm, due = settings.manager(source), settings.warm, Due(settings.window, settings.delay)
+        evaluator, warm = OnDriver.begun(settings, source, shape), settings.warm
         if warm is not None:
-            manager.view.fill(warm.pairs(shape.on), warm.values(), warm.at)
-        return OnDriver(manager, due, shape, Keys(manager.view.sns, shape.parts), Keys(manager.view.srs, shape.texts))
+            evaluator.manager.view.fill(warm.pairs(shape.on), warm.values(), warm.at)
+        return evaluator
 
     begin(None)  # what is wrong with the settings is said now, not in the first micro-batch
     return begin

@@ -4,7 +4,7 @@
     ─▶ the driver chooses among their best, fetches, logs what came ─▶ shards take it and write answers (one job)
 
 An SR that was never refreshed is as the warm start left it, so the driver's part of the view grows with what was
-spent, not with the graph. Case 1, with a view that starts warm; keys that have no edge have no answers.
+spent, and with the keys of the stream that no shard has. Case 1, with a view that starts warm.
 """
 
 import pickle
@@ -14,31 +14,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import parquet
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.functions import xxhash64
 
 from freshkeeper.maintenance.budget.selection import check_handles, whole_requests
-from freshkeeper.maintenance.evaluation import Refreshes
+from freshkeeper.maintenance.evaluation import Decision
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment import batch_arrivals, shard
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular, collected
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH, Arrivals, Tabular, collected
 from freshkeeper.maintenance.pipeline.enrichment.candidates import Best, clearing_price
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Begin, Due, Evaluator, Step
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, Warm
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Begin, Evaluator, Step
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import OnDriver, Settings, Shape, Warm
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.enrichment.shard import Given, Plan, Shard
-from freshkeeper.maintenance.pipeline.enrichment.shard_files import lay, numbers, write_arrow
+from freshkeeper.maintenance.pipeline.enrichment.shard_files import found, known_keys, lay, numbers, write_arrow
 from freshkeeper.maintenance.pipeline.ship import ship
 from freshkeeper.maintenance.view.learned import REGULAR, Learned
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import NO_INTS, Ids
-from freshkeeper.policies.base import Case, Knowledge, Selection
+from freshkeeper.policies.arrays import NO_INTS, Ids, Ints
+from freshkeeper.policies.base import NEVER, Case, Knowledge, Selection
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.ranked import NO, Ranked
 
@@ -50,12 +51,14 @@ REPLAYED = 32
 
 
 @dataclass(eq=False)
-class OnSpark(Evaluator):
+class OnSpark(OnDriver):
     """One evaluation as two jobs over the shards, three where a price is found first.
 
-    The manager has the driver's part of the view, SRs in the order in which they were first asked for, and no window.
+    The manager has what the driver knows: SRs that were asked for, without a demand of their own, and SNs that no shard
+    has. These are misses there, as everywhere, and what is fetched for them stays with it: one shard more.
     """
 
+    replayed: ClassVar[int] = 0
     plan: Plan
     candidates: int
     """so many may meet at the driver; where more would, one price is found first"""
@@ -79,44 +82,51 @@ class OnSpark(Evaluator):
         return vars(self) | {"spark": None, "staging": None}
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
-        """They stay on the cluster, and only their sums over all keys come to the driver."""
+        """They stay on the cluster; to the driver come their sums, and the counts of keys that no shard has."""
         assert isinstance(counts, DataFrame)
         place = self.plan.path("counts", batch)
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        kinds = ", ".join(f"{name} bigint" for name in batch_arrivals.SUMS)
-        sums = counts.mapInArrow(partial(_keep_counts, place), kinds).toArrow()
+        hashed = counts.withColumn(HASH, xxhash64(*self.shape.on))
+        sums = hashed.mapInArrow(partial(_keep_counts, self.plan, batch), counts.schema).toArrow()
         self.batch = batch
         shutil.rmtree(self._staged, ignore_errors=True)
-        return collected(sums, ())
+        return collected(sums, self.shape.on)
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step:
         """Choose, fetch, and join."""
         began, manager, price = time.perf_counter_ns(), self.manager, self.plan.price
         self.window = [part for part in (*self.window, *arrivals) if (part.last >= k).any()]
-        decision = manager.decide(self.plan.window.instant(k), NO_INTS, NO_INTS)  # of nothing, as its window is empty
-        available = decision.budget.available
-        most, self.since = int((available + choose.SLACK) // price.each), self.since or k
+        shards = None, (None,) * len(self.shape.on)
+        own = [part.part(np.array([key not in shards for key in part.names], bool)[part.codes]) for part in arrivals]
+        decision = manager.decide(self.plan.window.instant(k), *self.slots(own))
+        most, self.since = int((decision.budget.available + choose.SLACK) // price.each), self.since or k
         with whole(self.plan.path("log", k, "asked"), durable=True) as file:
             file.write_bytes(pickle.dumps(self._asked(decision.now), pickle.HIGHEST_PROTOCOL))
         self.unread = self.batch + 1
         best = Best.together(self._run(partial(Shard.best, most=most, price=self._price(most))), most)
-        scores = np.asarray(best.rows["score"].to_numpy())
-        ranked = Selection(self._admit(best.rows), scores, self.plan.policy.reason)
-        selection = whole_requests(ranked, np.zeros(scores.size, bool), price, available)
+        selection = self._chosen(decision, best.rows)
         taken = (time.perf_counter_ns() - began) / 1e3
         mappings = sum(int(part.count[part.last >= k].sum()) for part in self.window)
         decision = replace(decision, selection=selection, window_mappings=mappings, decide_us=taken)
+        before = manager.view.last_refresh.copy()
         refreshes = manager.fetch(decision)
-        came = self._came(refreshes, best.rows.schema.field("sr").type)
+        came = self._came(before, best.rows.schema.field("sr").type)
         write_arrow(came, self.plan.path("log", k, "came"), durable=True)
         save = k - self.since + 1 >= REPLAYED  # where reading the log again would take too long
         told = self._run(partial(Shard.answer, place=self._staged, save=save))
         if save:
             self.base, self.since, self.kept = k, k + 1, self.unread
         (results, expected), (candidates, stale) = np.sum(told, axis=0).tolist(), best.sums.tolist()
-        record = manager.conclude(decision, refreshes).record
-        record = replace(record, results=results, expected_fresh=expected, candidates=candidates, stale=stale)
+        evaluation = manager.conclude(decision, refreshes)
+        answers, record = self.answers(k, evaluation.join), evaluation.record
+        if answers.num_rows:
+            with whole(self._staged / f"{k}.parquet") as file:
+                parquet.write_table(answers, file)
+        record = replace(
+            record, results=record.results + results, expected_fresh=record.expected_fresh + expected,
+            candidates=record.candidates + candidates, stale=record.stale + stale,
+        )  # fmt: skip
         return Step(record, refreshes, None)
 
     def tidy(self) -> None:
@@ -135,9 +145,8 @@ class OnSpark(Evaluator):
         """One job, with a task for each shard."""
         assert self.since is not None
         job = partial(shard.work_on, self.plan, self.manager.demand.k, self.since, self.base, work)
-        return (
-            self.spark.sparkContext.parallelize(range(self.plan.shards), self.plan.shards).mapPartitions(job).collect()
-        )
+        shards = self.plan.shards
+        return self.spark.sparkContext.parallelize(range(shards), shards).mapPartitions(job).collect()
 
     def _price(self, most: int) -> float:
         """From which score on entries leave their shards."""
@@ -166,12 +175,25 @@ class OnSpark(Evaluator):
         )
         return np.array([view.srs.numbers[key] for key in keys], np.int32)
 
-    def _came(self, refreshes: Refreshes, kind: pa.DataType) -> pa.Table:
+    def _chosen(self, decision: Decision, rows: pa.Table) -> Selection:
+        """Of what shards have and what the driver has; an entry that both have counts as the better of the two."""
+        manager, policy, price, available = self.manager, self.plan.policy, self.plan.price, decision.budget.available
+        slots = np.concatenate([decision.srs, self._admit(rows)]).astype(np.int32)
+        scores = np.concatenate([policy.score(decision.round), rows["score"].to_numpy()])
+        cost = np.concatenate([decision.round.cost, np.full(rows.num_rows, price.each)])
+        order = np.argsort(-scores, kind="stable")
+        each = order[np.unique(slots[order], return_index=True)[1]]
+        best = choose.best(scores[each], scores[each] > NO, cost[each], available, manager.rng, policy.reason)
+        best = replace(best, chosen=slots[each][best.chosen])
+        return whole_requests(best, manager.view.missing(best.chosen), price, available, self.source.miss_price)
+
+    def _came(self, before: Ints, kind: pa.DataType) -> pa.Table:
         """What was stored, now or late, for the shards that have it."""
-        view, stored = self.manager.view, [error is None for error in refreshes.errors]
-        slots = np.unique(refreshes.srs[stored])
+        view, known = self.manager.view, np.full(self.manager.view.srs.width, NEVER)
+        known[: before.size] = before
+        slots = np.flatnonzero((view.last_refresh != known) & (view.last_refresh != NEVER))
         keys, values = ([column[slot] for slot in slots.tolist()] for column in (view.srs.keys, view.values))
-        came = {"sr": pa.array(keys, kind), "value": self.plan.shape.written(values), "slot": slots}
+        came = {"sr": pa.array(keys, kind), "value": self.shape.written(values), "slot": slots.astype(np.int32)}
         return pa.table(came | {"refreshed_ms": view.last_refresh[slots]})
 
 
@@ -181,8 +203,7 @@ def on_the_cluster(
     """Evaluations as jobs over shards, which are where `graph` has them."""
     (ranked, warm), shared = _ranked(settings), Path(graph.shared).absolute()
     needs = () if isinstance(settings.model, Learned) else shard.SCHEDULE
-    edges, copies = warm.frames(spark, shape.on, needs)
-    copies = copies.withColumn("value", copies["value"].cast(from_arrow_type(shape.schema.field("value").type)))
+    edges, copies = warm.frames(spark, shape, needs)
     ship(spark, {"freshkeeper", type(ranked).__module__.partition(".")[0]})
     plan = Plan(
         shared, graph.shards or spark.sparkContext.defaultParallelism, uuid4().hex, settings.window, ranked,
@@ -193,13 +214,11 @@ def on_the_cluster(
         if known is None:
             for name in ("graph", "log", "counts", "snapshots"):
                 shutil.rmtree(shared / name, ignore_errors=True)
-            lay(edges, copies, shape.on, plan.shards, shared / "graph")
-            known = OnSpark(settings.manager(source), Due(settings.window, settings.delay), plan, graph.candidates)
+            known = OnSpark.begun(settings, source, shape, plan, graph.candidates)
+            known.manager.view.elsewhere = lay(edges, copies, shape.on, plan.shards, shared / "graph")
         assert isinstance(known, OnSpark)
         known.spark, known.staging = spark, staging
-        known.plan = replace(
-            known.plan, life=uuid4().hex
-        )  # what others in memory made of the log may not be what comes now
+        known.plan = replace(known.plan, life=plan.life)
         return known
 
     return begin
@@ -224,11 +243,14 @@ def _ranked(settings: Settings) -> tuple[Ranked, Warm]:
     return policy, warm
 
 
-def _keep_counts(place: Path, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write what a task has of a micro-batch's counts, and give their sums over all keys."""
-    found, context = [part for part in parts if part.num_rows], TaskContext.get()
+def _keep_counts(plan: Plan, batch: int, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write what a task has of counts of shards' keys, and give their sums over all keys, and those of other keys."""
+    held, context = [part for part in parts if part.num_rows], TaskContext.get()
     assert context is not None
-    if found:
-        table = pa.Table.from_batches(found)
-        write_arrow(table.select(shard.COUNTED), place / f"{context.partitionId()}.arrow")
-        yield from batch_arrivals.summed(table).to_batches()
+    if held:
+        table = pa.Table.from_batches(held)
+        _, known = found(numbers(table, HASH), known_keys(plan.place / "graph"))
+        ours, others = table.filter(pa.array(known)), table.filter(pa.array(~known)).drop_columns([HASH])
+        write_arrow(ours.select(shard.COUNTED), plan.path("counts", batch) / f"{context.partitionId()}.arrow")
+        sums = batch_arrivals.summed(ours)
+        yield from pa.concat_tables([others, sums], promote_options="default").to_batches()

@@ -25,7 +25,7 @@ from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, HASH
 from freshkeeper.maintenance.pipeline.enrichment.candidates import Best, highest, offers
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
-from freshkeeper.maintenance.pipeline.enrichment.shard_files import ShardFiles, column, numbers, read_arrow
+from freshkeeper.maintenance.pipeline.enrichment.shard_files import ShardFiles, column, found, numbers, read_arrow
 from freshkeeper.maintenance.pipeline.ship import settled
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.view.changes import Beliefs
@@ -106,8 +106,8 @@ class ShardModel(Numbered):
         rates = asked.rates[np.minimum(self.slot[rows], asked.rates.size - 1)]
         plain = exponential(rates, instants, last_refresh, look_ahead)
         if asked.by_the_clock is not None:
-            place = np.minimum(np.searchsorted(asked.regular, self.slot[rows]), asked.regular.size - 1)
-            here = np.flatnonzero(asked.regular[place] == self.slot[rows])
+            place, regular = found(self.slot[rows], asked.regular)
+            here = np.flatnonzero(regular)
             for matrix, told in zip(plain.matrices, asked.by_the_clock.matrices, strict=False):
                 matrix[here] = told[place[here], : instants.size]
         return plain
@@ -168,8 +168,9 @@ class Shard:
     def take(self) -> None:
         """The copies that its evaluation brought."""
         came = read_arrow(self.plan.path("log", self.k, "came"))
-        found = pc.index_in(column(self.files.entries, "sr"), column(came, "sr"))
-        entry, row, place = np.flatnonzero(pc.is_valid(found)), found.drop_null().to_numpy(), np.arange(len(self.values))
+        rows = pc.fill_null(pc.index_in(column(self.files.entries, "sr"), column(came, "sr")), -1).to_numpy()
+        entry, place = np.flatnonzero(rows >= 0), np.arange(len(self.values))
+        row = rows[entry]
         place[entry] = place.size + row
         self.values = pa.concat_arrays([self.values, column(came, "value")]).take(place)
         self.view.last_refresh[entry], self.model.slot[entry] = (
@@ -220,9 +221,9 @@ class Shard:
 
     def _arrive(self, counts: pa.Table) -> None:
         """Elements of keys that are here; any of their times stands for all of one key and pair of evaluations."""
-        (hashes, at, count), known = (numbers(counts, name) for name in COUNTED), self.files.hashes
-        place = np.minimum(np.searchsorted(known, hashes), known.size - 1)
-        here = np.flatnonzero(known[place] == hashes) if known.size else place[:0]
+        hashes, at, count = (numbers(counts, name) for name in COUNTED)
+        place, known = found(hashes, self.files.hashes)
+        here = np.flatnonzero(known)
         self.view.graph.window.insert(np.repeat(at[here], count[here]), np.repeat(place[here], count[here]))
 
     def _score(self) -> tuple[Ints, Round, Floats]:

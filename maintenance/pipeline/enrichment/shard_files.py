@@ -18,7 +18,7 @@ from pyarrow import ipc
 
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH
-from freshkeeper.policies.arrays import Ids, Ints
+from freshkeeper.policies.arrays import Bools, Ids, Ints
 from freshkeeper.policies.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,17 +64,35 @@ class ShardFiles:
         return keys | {"sr": column(self.entries, "sr").cast(pa.string())}
 
 
-def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int, place: Path) -> None:
-    """One job that writes all shards; an edge to what has no copy is none."""
+def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int, place: Path) -> tuple[int, int]:
+    """One job that writes all shards, one for all their keys together; how many edges and keys there are.
+
+    An edge to what has no copy is none.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     shard = F.pmod(F.xxhash64("sr"), F.lit(shards)).cast("int").alias(SHARD)
     both = edges.select(shard, F.xxhash64(*on).alias(HASH), *on, "sr"), copies.select(shard, "*")
     left, right = (table.groupBy(SHARD) for table in both)
-    left.cogroup(right).applyInArrow(partial(_write, list(on), place), "edges bigint").collect()
+    parts = left.cogroup(right).applyInArrow(partial(_write, list(on), place), "edges bigint").collect()
     for number in range(shards):
         if not (place / str(number)).exists():  # nothing fell to it
             _part(both[0].limit(0).toArrow(), both[1].limit(0).toArrow(), list(on)).write(place / str(number))
+    (keys,) = edges.sparkSession.sparkContext.parallelize([shards], 1).map(partial(_write_known, place)).collect()
+    return sum(part.edges for part in parts), keys
+
+
+def known_keys(place: Path) -> Ints:
+    """The hashes of all keys that some shard has, ascending."""
+    return numbers(read_arrow(place / "known.arrow"), HASH)
+
+
+def found(wanted: Ints | Ids, there: Ints) -> tuple[Ints, Bools]:
+    """Where each is among numbers that ascend, and whether it is."""
+    if not there.size:
+        return np.zeros(wanted.size, np.int64), np.zeros(wanted.size, bool)
+    place = np.minimum(np.searchsorted(there, wanted), there.size - 1)
+    return place, there[place] == wanted
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
@@ -98,6 +116,12 @@ def read_arrow(path: Path) -> pa.Table:
     return ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
+def _write_known(place: Path, shards: int) -> int:
+    hashes = np.unique(np.concatenate([ShardFiles.read(place / str(number)).hashes for number in range(shards)]))
+    write_arrow(pa.table({HASH: hashes}), place / "known.arrow")
+    return hashes.size
+
+
 def _write(on: list[str], place: Path, shard: tuple[pa.Scalar], edges: pa.Table, copies: pa.Table) -> pa.Table:
     part = _part(edges, copies, on)
     part.write(place / str(shard[0].as_py()))
@@ -106,8 +130,8 @@ def _write(on: list[str], place: Path, shard: tuple[pa.Scalar], edges: pa.Table,
 
 def _part(edges: pa.Table, copies: pa.Table, on: list[str]) -> ShardFiles:
     entries = copies.drop_columns([SHARD]).sort_by([("sr", "ascending")]).combine_chunks()
-    found = pc.index_in(column(edges, "sr"), column(entries, "sr"))
-    known, entry = edges.filter(pc.is_valid(found)), found.drop_null().to_numpy()
+    places = pc.index_in(column(edges, "sr"), column(entries, "sr"))
+    known, entry = edges.filter(pc.is_valid(places)), places.drop_null().to_numpy()
     hashes, first, key = np.unique(numbers(known, HASH), return_index=True, return_inverse=True)
     keys = known.select([HASH, *on]).take(first)
     for name in on:

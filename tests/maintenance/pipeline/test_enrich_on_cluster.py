@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from own_policies import ApartGain, ApartLru, ApartPlan, ApartRandom, ApartSbm, Dearest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from freshkeeper.maintenance.pipeline.enrich import OnCluster, Warm
 from freshkeeper.maintenance.pipeline.enrichment import candidates, on_executors
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
@@ -65,8 +63,7 @@ class Lives:
         shape = Shape.of({"topic": pa.string()}, pa.string())
         begin = on_executors.on_the_cluster(self.settings, source, shape, self.spark, graph, self.place / "answers")
         self.query = self.settings.batches(source, self.place / "state", begin, self.write)
-        counts = self.spark.createDataFrame(enriched.counts_of(events))
-        self.query.process(number, counts.withColumn(HASH, F.xxhash64("topic")).drop("topic"))
+        self.query.process(number, self.spark.createDataFrame(enriched.counts_of(events)))
 
     def write(self, steps: Sequence[Step], batch: int) -> None:
         self.steps += steps
@@ -88,10 +85,11 @@ def lived(
     model: FixedSchedule | None,
     candidates: int = 100_000,
     source: enriched.Counted | None = None,
+    more: Sequence[enriched.Event] = (),
 ) -> Lives:
     """The first seconds, in two micro-batches."""
     lives = Lives(spark, place, enriched.settings(policy, model), candidates, source=source)
-    early = [event for event in enriched.events() if event[0] <= UNTIL * 1000 + 500]
+    early = [event for event in sorted([*enriched.events(), *more]) if event[0] <= UNTIL * 1000 + 500]
     lives.process(0, early[: len(early) // 2])
     lives.process(1, early[len(early) // 2 :])
     return lives
@@ -149,6 +147,37 @@ def test_what_comes_after_its_evaluation_comes_into_its_shard_and_is_told_of_who
         assert found[0] == found[1]
     asked = [k for step in lives.steps for k in step.refreshes.k.tolist() if k != step.record.k]
     assert asked == [step.record.k - 1 for step in lives.steps[1:]]
+
+
+@pytest.mark.parametrize("policy", [ApartGain(), ApartGain(expect=False, windows=1)])
+def test_keys_that_no_shard_has_are_misses_of_the_driver_and_what_they_have_stays_there(
+    spark: SparkSession, tmp_path: Path, policy: Ranked
+) -> None:
+    more = [(at, f"t{8 + at // 90 % 5}") for at in range(300, UNTIL * 1000, 90)]
+    lives = lived(spark, tmp_path, policy, None, source=enriched.Strange(tmp_path / "requests"), more=more)
+    expected, evaluations = enriched.single_process(tmp_path / "elsewhere", policy, kind=enriched.Strange, more=more)
+    asked = [key for step in lives.steps for key in step.refreshes.keys]
+    assert {"t8", "t9"} < {str(key) for key in asked}
+    for step, evaluation in zip(lives.steps, evaluations, strict=False):
+        assert set(step.refreshes.keys) == set(evaluation.refreshes.keys)
+        for name in ("results", "window_mappings", "candidates", "stale", "spent", "carried", "missed"):
+            assert getattr(step.record, name) == pytest.approx(getattr(evaluation.record, name)), name
+        assert step.record.expected_fresh == pytest.approx(evaluation.record.expected_fresh)
+    assert sorted(lives.rows) == [row for row in expected if row[0] <= UNTIL]
+
+
+def test_an_entry_of_a_shard_that_a_miss_brings_is_new_in_its_shard(spark: SparkSession, tmp_path: Path) -> None:
+    settings = enriched.settings(ApartLru())
+    lives = Lives(spark, tmp_path, settings)
+    topics = [f"t{n}" for n in range(8, 20)]
+    lives.process(0, [(500, "t0"), *((600 + n, topic) for n, topic in enumerate(topics)), (1001, "t0")])
+    lives.process(1, [(2001, "t0")])
+    (first, *_), rows = lives.steps, {row[1:4]: row for row in lives.rows if row[0] == 1}
+    fetched = {user for key in first.refreshes.keys if key in topics for user in enriched.users_of(key)}
+    assert fetched
+    both = fetched & set(enriched.users_of("t0"))
+    assert both
+    assert {rows[1000, "t0", user][6] for user in both} == {1000}
 
 
 @pytest.mark.parametrize(("policy", "model"), [(ApartSbm(), enriched.schedule()), (ApartGain(), None)])
@@ -218,17 +247,15 @@ def test_what_no_restart_needs_is_removed_and_the_next_one_begins_with_the_snaps
     ]
 
 
-def test_keys_of_many_edges_edges_named_twice_elements_that_are_late_and_keys_of_none(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_keys_of_many_edges_edges_named_twice_and_elements_that_are_late(spark: SparkSession, tmp_path: Path) -> None:
     entries = [f"u{n}" for n in range(300)]
     topics, srs = [*["all"] * 300, "one", "one", "one"], [*entries, "u7", "u7", "nowhere"]
     copies = pa.table({"sr": entries, "value": ["0"] * 300})
     warm = Warm(pa.table({"topic": topics, "sr": srs}), copies, 0)
     lives = Lives(spark, tmp_path, replace(enriched.settings("lru"), warm=warm))
-    lives.process(0, [(500, "all"), (600, "one"), (700, "nobody"), (1001, "all")])
-    lives.process(1, [(100, "one"), (2001, "nobody")])
-    assert [step.record.window_mappings for step in lives.steps] == [3, 5]
+    lives.process(0, [(500, "all"), (600, "one"), (1001, "all")])
+    lives.process(1, [(100, "one"), (2001, "one")])
+    assert [step.record.window_mappings for step in lives.steps] == [2, 4]
     assert [step.record.results for step in lives.steps] == [301, 602]
     of_one = [(row[0], row[3], row[5]) for row in lives.rows if row[2] == "one"]
     assert of_one == [(1, "u7", 1), (2, "u7", 2)]
