@@ -78,11 +78,8 @@ QUESTIONS: Mapping[str, str] = {
     # Per evaluation that counts how many answers were audited, and how many of them were fresh; where the fetch failed
     # `fresh` is null and the audit says nothing.
     "audited": f"""
-    WITH found AS (
-        SELECT {EVALUATION}, count(fresh) AS audits, count(*) FILTER (WHERE fresh) AS fresh FROM own_audits GROUP BY ALL
-    )
-    SELECT {SERIES}, seed, expected, audits, found.fresh
-    FROM evaluated JOIN found USING ({EVALUATION}) WHERE NOT warmup AND audits > 0""",
+    SELECT {SERIES}, seed, moment, expected, count(own.fresh) AS audits, count(*) FILTER (WHERE own.fresh) AS fresh
+    FROM evaluated JOIN own_audits AS own USING ({EVALUATION}) WHERE NOT warmup GROUP BY ALL HAVING audits > 0""",
     # The mean over the evaluations that count and have answers, and the sums behind the pooled ratio. Where no truth is
     # known the share of audits that were fresh stands in: it estimates the pooled freshness without bias.
     "seeds": f"""
@@ -169,14 +166,11 @@ QUESTIONS: Mapping[str, str] = {
     "by_degree": _by_decile("degrees", "degree"),
     "by_change_rate": _by_decile("changed", "changes"),
     "top_stale": f"""
-    WITH ranked AS (
-        SELECT *, stale / nullif(sum(stale) OVER (PARTITION BY setting, policy), 0) AS share_of_stale,
-            row_number() OVER (PARTITION BY setting, policy ORDER BY stale DESC, seed, sr) AS rank
-        FROM served_entries
-    )
-    SELECT setting, policy, rank, seed, sr, answers, stale, share_of_stale, degree, changes
-    FROM ranked LEFT JOIN degrees USING ({ENTRY}) LEFT JOIN changed USING ({ENTRY})
-    WHERE rank <= getvariable('top') AND stale > 0""",
+    SELECT setting, policy, row_number() OVER (PARTITION BY setting, policy ORDER BY stale DESC, seed, sr) AS rank,
+        seed, sr, answers, stale, stale / nullif(sum(stale) OVER (PARTITION BY setting, policy), 0) AS share_of_stale,
+        degree, changes
+    FROM served_entries LEFT JOIN degrees USING ({ENTRY}) LEFT JOIN changed USING ({ENTRY})
+    QUALIFY rank <= getvariable('top') AND stale > 0""",
     # How many stale answers from a power of two milliseconds up to the next; then what so many of them do not exceed.
     "staleness": """
     SELECT setting, policy, what, if(ms < 1, 0, 1 << (length(bin(ms)) - 1)) AS from_ms,
@@ -194,22 +188,21 @@ QUESTIONS: Mapping[str, str] = {
         min(ms) FILTER (WHERE share >= 0.99) AS p99_ms, max(ms) AS most_ms
     FROM running GROUP BY ALL""",
     # The refreshes with whether their evaluation counts; one of which nothing is known does. One that was on its way at
-    # its deadline counts when it has come. `nothing`: no change in (the copy before, the refresh]. The copy before is
-    # of an earlier refresh, or one that answers were made of; with none known it is as old as the record.
+    # its deadline counts when it has come. `nothing`: no change in (the copy before, the refresh]. The copy before is,
+    # from the next millisecond on, of an earlier refresh or one that answers were made of; with none known it is as old
+    # as the record.
     "judged_refreshes": f"""
     WITH known AS (SELECT {EVALUATION}, NOT bool_and(warmup) AS counts FROM evaluated GROUP BY ALL), done AS (
         SELECT own.*, coalesce(known.counts, TRUE) AS counts, error IS NOT NULL AS failed, {MISS} AS miss
         FROM own_refreshes AS own LEFT JOIN known USING ({EVALUATION}) WHERE error IS NULL OR error != '{PENDING}'
     ), copies AS (
-        SELECT {RUN}, sr, t_ms AS copied FROM done WHERE NOT failed
-        UNION ALL SELECT {RUN}, sr, refreshed_ms FROM served_copies
+        SELECT {RUN}, sr, t_ms AS copied, copied + 1 AS t_ms FROM done WHERE NOT failed
+        UNION ALL SELECT {RUN}, sr, refreshed_ms, refreshed_ms + 1 FROM served_copies
     )
     SELECT done.*, counts AND NOT failed AND NOT miss AS came, CASE WHEN getvariable('changes') THEN
-        last.t_ms IS NULL OR coalesce(last.t_ms <= copies.copied, FALSE) END AS nothing
-    FROM done ASOF LEFT JOIN copies ON done.setting = copies.setting AND done.policy = copies.policy
-        AND done.seed = copies.seed AND done.sr = copies.sr AND done.t_ms > copies.copied
-    ASOF LEFT JOIN changes AS last ON done.setting = last.setting AND done.seed = last.seed AND done.sr = last.sr
-        AND done.t_ms >= last.t_ms""",
+        last.t_ms IS NULL OR coalesce(last.t_ms <= copied, FALSE) END AS nothing
+    FROM done ASOF LEFT JOIN copies USING (setting, policy, seed, sr, t_ms)
+    ASOF LEFT JOIN changes AS last USING (setting, seed, sr, t_ms)""",
     # How many of those that came brought what was there already: by the truth, and by what the engine saw.
     "wasted": """
     WITH summed AS (
