@@ -8,20 +8,15 @@ with a record that stands for all segments before it, so that those may go.
 
 import json
 import os
-import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from freshkeeper.maintenance.files import make_directory, writing
+from freshkeeper.maintenance.state.framed_records import framed, frames, whole_size
 from freshkeeper.policies.errors import ConfigError, InputError
 
-SIZES = struct.Struct("<II")
-"""Bytes of the head, bytes of the body."""
-FRAME = struct.Struct("<IIII")
-"""The sizes, their check sum, and that of head and body."""
 LONGEST = 1 << 30
 """Bytes of a record; more is damage."""
 
@@ -50,7 +45,7 @@ class ServiceLog:
         segments = self.segments()
         self.last = segments[-1] if segments else 0
         path = self._path(self.last)
-        whole = sum(FRAME.size + len(head) + len(body) for head, body in self._frames(self.last)) if segments else 0
+        whole = whole_size(path) if segments else 0
         with writing(path):
             self._file = path.open("ab", buffering=0)
             self._file.truncate(whole)
@@ -65,7 +60,7 @@ class ServiceLog:
         head = json.dumps(record.head, separators=(",", ":")).encode()
         if len(head) + len(record.body) > LONGEST:
             raise InputError(f"{len(record.body):,} bytes at once are more than a log takes: send fewer elements")
-        text = _front(head, record.body) + head + record.body
+        text = framed(head, record.body)
         try:
             with writing(self.directory):
                 self._write(text)
@@ -77,7 +72,7 @@ class ServiceLog:
     def records(self) -> Iterator[Record]:
         """All that are kept, in order."""
         for number in self.segments():
-            for head, body in self._frames(number):
+            for head, body in frames(self._path(number), may_be_cut=number == self.last):
                 yield Record(json.loads(head), body)
 
     def roll(self, snapshot: Record) -> None:
@@ -106,34 +101,3 @@ class ServiceLog:
             rest = rest[self._file.write(rest) :]
         if self.durable:
             os.fsync(self._file.fileno())
-
-    def _frames(self, number: int) -> Iterator[tuple[bytes, bytes]]:
-        """The whole records of a segment; only the last segment may end within one."""
-        path, at = self._path(number), 0
-        with path.open("rb") as file:
-            while front := file.read(FRAME.size):
-                of_head, of_body, check, _ = FRAME.unpack(front.ljust(FRAME.size, b"\0"))
-                known = len(front) == FRAME.size and check == zlib.crc32(SIZES.pack(of_head, of_body))
-                head, body = (file.read(of_head), file.read(of_body)) if known else (b"", b"")
-                if not known or front != _front(head, body):
-                    file.seek(at)
-                    if number == self.last and _is_cut(file, at + FRAME.size + of_head + of_body if known else None):
-                        return
-                    raise ConfigError(
-                        f"{path} is damaged at byte {at}: give a copy of the state directory, or another directory"
-                    )
-                yield head, body
-                at += FRAME.size + of_head + of_body
-
-
-def _front(head: bytes, body: bytes) -> bytes:
-    sizes = SIZES.pack(len(head), len(body))
-    return sizes + struct.pack("<II", zlib.crc32(sizes), zlib.crc32(body, zlib.crc32(head)))
-
-
-def _is_cut(file: BinaryIO, end: int | None) -> bool:
-    """Whether a kill or a power cut explains the rest of a file: too short for what it says, or nothing but zeros."""
-    rest = file.read()
-    if end is not None and file.tell() < end:
-        return True
-    return len(rest) < FRAME.size or not rest.strip(b"\0")

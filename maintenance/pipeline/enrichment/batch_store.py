@@ -9,8 +9,6 @@ it makes it again from the log. They are pickles: a state directory is as trustw
 import json
 import os
 import pickle
-import struct
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from freshkeeper.maintenance.files import whole
+from freshkeeper.maintenance.state.framed_records import framed, frames, whole_size
 from freshkeeper.policies.errors import InputError
 
 FORMAT = b"freshkeeper enrichment 9\n"
 UNREADABLE = (OSError, AttributeError, ImportError, EOFError, KeyError, TypeError, pickle.UnpicklingError)
-HEAD = struct.Struct("<II")
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class Store:
 
 @dataclass(eq=False)
 class Log:
-    """Records with their length and checksum, one behind the other."""
+    """Records of a micro-batch, one behind the other."""
 
     path: Path
 
@@ -96,23 +94,13 @@ class Log:
         """All whole records; what is cut off behind them is removed."""
         if not self.path.exists():
             return []
-        text, at, found = self.path.read_bytes(), 0, []
-        while at + HEAD.size <= len(text):
-            length, checksum = HEAD.unpack_from(text, at)
-            record = text[at + HEAD.size : at + HEAD.size + length]
-            if len(record) < length or zlib.crc32(record) != checksum:
-                break
-            found.append(pickle.loads(record))
-            at += HEAD.size + length
-        if at < len(text):
-            os.truncate(self.path, at)
-        return found
+        os.truncate(self.path, whole_size(self.path))
+        return [pickle.loads(body) for _, body in frames(self.path)]
 
     def append(self, record: object, durable: bool = True) -> None:
         """One record more; one that is `durable` is on the disk when this returns, with all before it."""
-        text = pickle.dumps(record)
         with self.path.open("ab") as file:
-            file.write(HEAD.pack(len(text), zlib.crc32(text)) + text)
+            file.write(framed(b"", pickle.dumps(record)))
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
