@@ -19,9 +19,11 @@ Database: TypeAlias = "duckdb.DuckDBPyConnection"
 MEMORY = "1500MB"
 """Of one database; an analysis has two, one for what slices gave and one for the slice that is judged."""
 NULLS = "nulls_first_on_asc_last_on_desc"
+UNKNOWN = 1 - 2**63
+"""When a copy was fetched of which nobody knows; it is never fresh."""
 DEFAULTS: dict[str, str] = {
     "setting": "''", "policy": "''", "case": "'bgp'", "knowledge": "''", "seed": "0", "weight": "1", "warmup": "FALSE",
-    "late": "FALSE",
+    "late": "FALSE", "refreshed_ms": str(UNKNOWN),
 }  # fmt: skip
 """What stands in for a value that is not there; all others stay null."""
 WITHOUT: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -60,13 +62,13 @@ Sources: TypeAlias = Mapping[str, Source]
 
 @dataclass(frozen=True)
 class Tables:
-    """Which tables there are; all but the answers have every column and `moment`, and are empty where they are not."""
+    """Which tables there are; as `own_NAME` they have every column and `moment`, and are empty where they are not."""
 
     there: frozenset[str]
     moment: str
     """The column of answers that evaluations differ by."""
     answers: Sequence[str]
-    """The columns that they have, the SQL that fits them, and their parts."""
+    """The columns that they have, the SQL that makes them of `raw_answers`, and their parts."""
     fitted_answers: str
     parts: Sequence[Path]
     unnamed: frozenset[str]
@@ -114,13 +116,13 @@ def read(database: Database, run: Path, sources: Sources | None) -> Tables:
     if "setting" in unnamed and "changes" in raw and not varied <= {"budget", "bank", "knowledge", "case"}:
         notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes'][0]}.")
         del raw["changes"]
-    rows = {name: _fitted(name, raw.get(name, ()), sources[name].where) for name in journal.SCHEMAS}
-    for name in ("evaluations", "refreshes", "audits"):
-        database.sql(f"SELECT *, {key} AS moment FROM ({rows[name]}) AS fitted").create_view(f"own_{name}")
-    database.sql(rows["changes"]).create_view("own_changes")
-    return Tables(
-        frozenset(raw), key, found["answers"], rows["answers"], sources["answers"].parts, unnamed, settings, notes
-    )
+    rows = {}
+    for name, source in sources.items():
+        moment = "" if name == "changes" else f", {key} AS moment"
+        rows[name] = f"SELECT *{moment} FROM ({_fitted(name, raw.get(name, ()), source.where)}) AS fitted"
+        database.sql(rows[name]).create_view(f"own_{name}")
+    parts = sources["answers"].parts
+    return Tables(frozenset(raw), key, found["answers"], rows["answers"], parts, unnamed, settings, notes)
 
 
 def _columns(database: Database, name: str, parts: Sequence[Path], notes: list[str]) -> list[str]:

@@ -13,13 +13,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import Database, Tables, name_parts, opened
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import UNKNOWN, Database, Tables, name_parts, opened
 
 SLICE = 4_000_000
 """Answers that are judged at once, with some 200 bytes each; an evaluation that has more is a slice of its own."""
 NEVER_STALE = 2**63 - 1
-UNKNOWN = 1 - 2**63
-"""When a copy was fetched of which nobody knows; it is never fresh."""
 SUBS = 64
 """Ages are kept to one part in so many, so that memory does not grow with the answers."""
 Slice = tuple[int, int]
@@ -175,8 +173,7 @@ def judge(database: Database, tables: Tables, headline: bool) -> Judge:
     if not headline:
         kept["served"] = SERVED.format(otherwise="evaluations" not in tables.there)
         asked |= FROM_SERVED
-    columns = f"* REPLACE (coalesce(refreshed_ms, {UNKNOWN}) AS refreshed_ms), {tables.moment} AS moment"
-    answers = f"SELECT {columns} FROM ({tables.fitted_answers}) AS fitted"
+    answers = tables.fitted_answers
     if "case" not in tables.answers:
         answers = WITH_CASES.format(fitted=answers)
     return Judge(tables.parts, answers, tables.moment, known, kept, asked)
