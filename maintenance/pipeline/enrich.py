@@ -20,7 +20,7 @@ from pyarrow import parquet
 
 from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.files import whole_directory
+from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import check_columns, counted
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
@@ -58,13 +58,6 @@ class Files:
     def __call__(self, answers: "DataFrame", batch: int) -> None:
         """Write one micro-batch; after a kill the same number may come again."""
         answers.write.format(self.format).mode("overwrite").save(f"{self.path}/batch_id={batch}")
-
-    @property
-    def here(self) -> Path | None:
-        """The directory, where answers can be written into it without Spark: Parquet, on a file system of machines."""
-        scheme, _, path = self.path.rpartition("://")
-        plain = scheme == "file" or not (scheme or self.path.startswith("file:") or "HADOOP_CONF_DIR" in os.environ)
-        return Path(path).absolute() if self.format == "parquet" and plain else None
 
 
 Duration = int | str
@@ -131,21 +124,16 @@ def enrich(
         seed=seed,
         warm=warm,
     )
-    to, once, spark = (
-        sink if callable(sink) else Files(str(sink)),
-        Once(source_of(source), reached),
-        events.sparkSession,
-    )
-    shape, here = shape_of(events.schema, columns, value), to.here if isinstance(to, Files) else None
+    shape, once, spark = shape_of(events.schema, columns, value), Once(source_of(source), reached), events.sparkSession
+    to = sink if callable(sink) else Files(str(sink))
+    staging = _here(to) or Path(graph.shared if graph else state).absolute() / "answers"
     if graph is None:
-        begin, write = on_the_driver(settings, once, shape), partial(_from_driver, spark, to, here)
+        begin = on_the_driver(settings, once, shape)
     else:
         from freshkeeper.maintenance.pipeline.enrichment.on_executors import on_the_cluster
 
-        staging = here or Path(graph.shared).absolute() / "answers"
         begin = on_the_cluster(settings, once, shape, spark, graph, staging)
-        write = partial(_from_shards, spark, to, here, staging, shape.schema)
-    query = settings.batches(once, Path(state), begin, write)
+    query = settings.batches(once, Path(state), begin, partial(_write, spark, to, staging, shape.schema))
 
     def micro_batch(frame: "DataFrame", number: int) -> None:
         query.process(number, counted(frame, columns, at, settings.window))
@@ -159,27 +147,34 @@ def read_journal(state: Path | str, name: str) -> pa.Table:
     return journal.table(name, {}) if found is None else found
 
 
-def _from_driver(spark: "SparkSession", sink: Sink, here: Path | None, steps: Sequence[Step], batch: int) -> None:
-    answers = pa.concat_tables([step.answers for step in steps if step.answers is not None])
-    if answers.num_rows and here is None:
-        sink(spark.createDataFrame(answers), batch)
-    elif answers.num_rows and here is not None:
-        with whole_directory(here / f"batch_id={batch}") as place:
-            parquet.write_table(answers, place / "answers.parquet")
+def _here(sink: Sink) -> Path | None:
+    """The directory, where answers can be moved into it without Spark: Parquet, on a file system of machines."""
+    if not isinstance(sink, Files) or sink.format != "parquet":
+        return None
+    scheme, _, path = sink.path.rpartition("://")
+    plain = scheme == "file" or not (scheme or sink.path.startswith("file:") or "HADOOP_CONF_DIR" in os.environ)
+    return Path(path).absolute() if plain else None
 
 
-def _from_shards(
-    spark: "SparkSession", sink: Sink, here: Path | None, staging: Path, schema: pa.Schema, _: object, batch: int
+def _write(
+    spark: "SparkSession", sink: Sink, staging: Path, schema: pa.Schema, steps: Sequence[Step], batch: int
 ) -> None:
-    """What they wrote is moved into its place, or read by Spark."""
+    """What the driver answered, or shards in `staging`: moved into its place, or handed on by Spark."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    written = staging / f"_{batch}"
-    if written.exists() and here is None:
-        sink(spark.read.schema(from_arrow_schema(schema)).parquet(str(written)), batch)
-    elif written.exists() and here is not None:
+    here, made = _here(sink), staging / f"_{batch}"
+    tables = [step.answers for step in steps if step.answers is not None]
+    answers = pa.concat_tables(tables) if tables else schema.empty_table()
+    if answers.num_rows and here is not None:
+        with whole(made / "answers.parquet") as file:
+            parquet.write_table(answers, file)
+    if here is not None and made.exists():
         shutil.rmtree(here / f"batch_id={batch}", ignore_errors=True)
-        written.rename(here / f"batch_id={batch}")
+        made.rename(here / f"batch_id={batch}")
+    elif answers.num_rows:
+        sink(spark.createDataFrame(answers), batch)
+    elif made.exists():
+        sink(spark.read.schema(from_arrow_schema(schema)).parquet(str(made)), batch)
 
 
 def _delay(written: Duration) -> int:
