@@ -90,7 +90,7 @@ def single(scene: Scene, policy: Policy, until: int) -> tuple[float, float, floa
     """Seconds, spending and freshness of one manager."""
     warm, schedule = scene.warm, schedule_of(scene.trace)
     manager = Manager(scene.window, scene.remote, policy, BudgetRule.of(GAMMA), Learned(), seed=SEED)
-    manager.view.fill(warm.pairs(["sn"]), warm.values(), warm.at)
+    warm.fill(manager.view, ["sn"])
     began, fresh = time.perf_counter(), []
     for now, arrivals in scene.trace.batches(range(scene.trace.t0 + STEP, until + 1, STEP)):
         slots = manager.view.sn_slots(arrivals.sn.tolist())

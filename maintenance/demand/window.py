@@ -16,7 +16,7 @@ import numpy as np
 from freshkeeper.maintenance.demand import kernels
 from freshkeeper.maintenance.demand.window_counts import Selected, WindowCounts
 from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.settings.durations import duration
 from freshkeeper.policies.arrays import NO_INTS, Bools, Floats, Ids, Ints
 from freshkeeper.policies.errors import ConfigError, TimeError
 
@@ -50,7 +50,7 @@ class WindowSpec:
     def __post_init__(self) -> None:
         for name, value in (("range", self.range), ("step", self.step)):
             if isinstance(value, str):
-                object.__setattr__(self, name, _written(name, value))
+                object.__setattr__(self, name, duration(f"a window's {name}", value))
             elif not isinstance(value, int | np.integer) or value <= 0:
                 what = "number of elements" if self.count else "number of milliseconds"
                 raise ConfigError(f"a window's {name} must be positive, a whole {what} or text as 4s, not {value!r}")
@@ -89,14 +89,6 @@ class WindowSpec:
     def lifetime(self, at: Ints, k: int) -> Ints:
         """L, formula (12): in how many evaluations, k included, an element at `at` still takes part."""
         return np.maximum(self.last(at) - k + 1, 0)
-
-
-def _written(name: str, value: str) -> int:
-    """A duration as people write it."""
-    try:
-        return to_ms(value)
-    except ValueError as error:
-        raise ConfigError(f"a window's {name}: {error}") from None
 
 
 Moves: TypeAlias = list[tuple[Ints, Ints]]

@@ -24,10 +24,10 @@ from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import check_columns, counted
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import JOURNAL, Settings, Warm, on_the_driver, shape_of
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import JOURNAL, Settings, Shape, Warm, on_the_driver
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.service.function_source import SourceLike, source_of
-from freshkeeper.maintenance.settings.durations import to_delay
+from freshkeeper.maintenance.settings.durations import duration, to_delay
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.policies.base import Case, Policy
@@ -60,10 +60,6 @@ class Files:
         answers.write.format(self.format).mode("overwrite").save(f"{self.path}/batch_id={batch}")
 
 
-Duration = int | str
-"""milliseconds, or as people write it: 4s, 500ms, PT1M"""
-
-
 @dataclass(frozen=True)
 class OnCluster:
     """The graph lies on the cluster, in shards under `shared`, which are scored there."""
@@ -87,12 +83,12 @@ def enrich(
     source: SourceLike,
     policy: Policy | str,
     budget: BudgetRule | Amount,
-    window: Duration,
-    step: Duration,
+    window: int | str,
+    step: int | str,
     state: Path | str,
     sink: Sink | Path | str,
     at: str = "event_time",
-    delay: Duration = 0,
+    delay: int | str = 0,
     start: int = 0,
     model: ChangeModel | None = None,
     case: Case | str = Case.BGP,
@@ -118,13 +114,13 @@ def enrich(
         policy=make(policy) if isinstance(policy, str) else policy,
         budget=budget if isinstance(budget, BudgetRule) else BudgetRule.of(budget),
         window=WindowSpec(window, step, start),
-        delay=_delay(delay),
+        delay=duration("delay", delay, to_delay),
         model=model or Learned(),
         case=Case(case),
         seed=seed,
         warm=warm,
     )
-    shape, once, spark = shape_of(events.schema, columns, value), Once(source_of(source), reached), events.sparkSession
+    shape, once, spark = Shape.of(events.schema, columns, value), Once(source_of(source), reached), events.sparkSession
     to = sink if callable(sink) else Files(str(sink))
     staging = _here(to) or Path(graph.shared if graph else state).absolute() / "answers"
     if graph is None:
@@ -175,10 +171,3 @@ def _write(
         sink(spark.createDataFrame(answers), batch)
     elif made.exists():
         sink(spark.read.schema(from_arrow_schema(schema)).parquet(str(made)), batch)
-
-
-def _delay(written: Duration) -> int:
-    try:
-        return to_delay(written) if isinstance(written, str) else written
-    except ValueError as error:
-        raise ConfigError(f"delay: {error}") from None

@@ -1,8 +1,11 @@
 """Durations and instants, exact in milliseconds: `PT0.5S`, `P1D`, `10m`, `1h30m`, `500ms`, `250`, `10 MINUTES`."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+
+from freshkeeper.policies.errors import ConfigError
 
 LONGEST_MS = 10**15
 """About 31,000 years; what is longer is a slip of the pen, or an attack on integer parsing."""
@@ -52,6 +55,14 @@ def to_delay(written: str) -> int:
     if total > LONGEST_MS:
         raise ValueError(f"{written} is too long: at most {LONGEST_MS:,} ms")
     return int(total)
+
+
+def duration(name: str, written: int | str, read: Callable[[str], int] = to_ms) -> int:
+    """The same of a parameter, whose name a ConfigError says; a number is milliseconds."""
+    try:
+        return read(written) if isinstance(written, str) else written
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def _exact(written: str) -> Fraction:

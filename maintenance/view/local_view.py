@@ -55,13 +55,15 @@ class View:
             if key in self.srs.numbers:
                 self.values[self.srs.numbers[key]] = value
 
-    def hold(self, values: Mapping[Hashable, object], at: Ints) -> None:
-        """Copies of SRs that are new here, each with the instant when it was fetched; no SN needs them yet."""
-        slots = [self._slot(sr) for sr in values]
-        for slot, value in zip(slots, values.values(), strict=True):
-            self.values[slot] = value
-        self.last_refresh[slots] = at
+    def hold(self, srs: Sequence[Hashable], values: Sequence[object], at: Ints) -> Ids:
+        """The slots of SRs; those that are new here come with a copy of that time, and no SN needs them yet."""
+        new = [n for n, sr in enumerate(srs) if sr not in self.srs.numbers]
+        slots = np.array([self._slot(sr) for sr in srs], np.int32)
+        for n in new:
+            self.values[slots[n]] = values[n]
+        self.last_refresh[slots[new]] = at[new]
         self.graph.extend(self.sns.width, self.srs.width)
+        return slots
 
     def fill_numbered(self, sn: Ids, sr: Ids, sns: int, srs: int, now: int) -> None:
         """Start warm with keys that are the numbers themselves, without a loop over edges."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
+from pyspark.sql.types import StructType
 from quick_java import QUICK
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
@@ -170,8 +171,7 @@ def single_process(
     known = settings(policy, model)
     manager = Manager(WINDOW, kind(requests), known.policy, known.budget, known.model, seed=known.seed)
     if not cold:
-        start = warm()
-        manager.view.fill(start.pairs(["topic"]), start.values(), 0)
+        warm().fill(manager.view, ["topic"])
     rows: list[tuple[object, ...]] = []
     done, waiting = [], sorted([*events(), *more])
     for k in range(1, SECONDS + 1):
@@ -217,7 +217,7 @@ def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str
         )
 
     (place / "answers").mkdir(parents=True, exist_ok=True)
-    shape = Shape.of({"topic": pa.string()}, pa.string())
+    shape = Shape.of(StructType().add("topic", "string"), ["topic"], "string")
     known, source = settings(policy), Once(Counted(place / "requests"), reached)
     return known.batches(source, place / "state", on_the_driver(known, source, shape), write)
 

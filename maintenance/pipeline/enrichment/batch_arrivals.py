@@ -137,8 +137,13 @@ def check_columns(events: "DataFrame", on: Sequence[str], at: str) -> None:
     for name in on:
         if name in OURS:
             raise InputError(f"answers have a column {name!r} of their own: give the key column another name")
-    for name in (*on, at):
-        if name not in kinds:
-            raise InputError(f"the events have no column {name!r}; they have {', '.join(events.columns)}")
+    check_there("events", events.columns, [*on, at])
     if not (kinds[at].startswith("timestamp") or kinds[at] in ("bigint", "int")):
         raise InputError(f"the event time {at!r} is of type {kinds[at]}; it must be a timestamp, or milliseconds")
+
+
+def check_there(what: str, columns: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse a table that lacks a column."""
+    for name in wanted:
+        if name not in columns:
+            raise InputError(f"the {what} have no column {name!r}; they have {', '.join(columns)}")

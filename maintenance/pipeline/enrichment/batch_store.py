@@ -2,7 +2,7 @@
 
 A snapshot is written under another name and moved into place; the log is appended, record by record, and a record that
 was cut off by a kill is as if it had never been written. Snapshots reach the disk before the work goes on, and so does
-the log before anything is sent. A micro-batch whose log ends with `Committed` is done: whoever has the snapshot before
+the log before anything is sent. A micro-batch whose log ends with what arrived is done: whoever has the snapshot before
 it makes it again from the log. They are pickles: a state directory is as trustworthy as whoever may write into it.
 """
 
@@ -22,13 +22,6 @@ from freshkeeper.policies.errors import InputError
 
 FORMAT = b"freshkeeper enrichment 9\n"
 UNREADABLE = (OSError, AttributeError, ImportError, EOFError, KeyError, TypeError, pickle.UnpicklingError)
-
-
-@dataclass(frozen=True)
-class Committed:
-    """The end of a micro-batch's log, with what arrived in it."""
-
-    arrivals: Any
 
 
 @dataclass(eq=False)

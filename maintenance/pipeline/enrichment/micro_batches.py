@@ -23,7 +23,7 @@ from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.evaluation import Record, Refreshes
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular
-from freshkeeper.maintenance.pipeline.enrichment.batch_store import Committed, Store
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.policies.errors import ConfigError, InputError
 
@@ -163,7 +163,7 @@ class Batches:
             self.store.save(batch, evaluator)
             self._since = 0
         else:
-            self.store.log(batch).append(Committed(arrivals))
+            self.store.log(batch).append(arrivals)
         self._now = batch, evaluator
         self.store.tell({"batch": batch, **evaluator.due.progress()})
         reached("committed")
@@ -179,8 +179,8 @@ class Batches:
         last, known = self.store.load() or (-1, None)
         evaluator, self._since = self.begin(known), 0
         evaluator.source = evaluator.manager.endpoint = self.source
-        while isinstance(done := [None, *self.store.log(last + 1).read()][-1], Committed):
+        while isinstance(done := [None, *self.store.log(last + 1).read()][-1], Arrivals):
             last += 1
             self.source.begin(self.store.log(last), replay=True)
-            self._since += max(1, len(evaluator.go_on(done.arrivals)))
+            self._since += max(1, len(evaluator.go_on(done)))
         return last, evaluator

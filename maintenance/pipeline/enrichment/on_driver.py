@@ -19,6 +19,7 @@ from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
     Arrivals,
     Tabular,
+    check_there,
     collected,
     here,
     key_columns,
@@ -29,10 +30,10 @@ from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, B
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.maintenance.view.slots import Slots
+from freshkeeper.maintenance.view.local_view import View
 from freshkeeper.policies.arrays import NO_INTS, Ids, Ints
 from freshkeeper.policies.base import NEVER, Case, Policy
-from freshkeeper.policies.errors import InputError, check_name
+from freshkeeper.policies.errors import check_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,17 +52,13 @@ class Warm:
     at: int
     """when the copies were fetched, in ms"""
 
-    def pairs(self, on: Sequence[str]) -> list[tuple[Hashable, Hashable]]:
-        """The edges on the driver, in the order of the table."""
-        table = here(self.edges)
-        _check(table.column_names, "edges", [*on, "sr"])
-        return list(zip(keys_of(table, on), table["sr"].to_pylist(), strict=True))
-
-    def values(self) -> dict[Hashable, object]:
-        """The copies on the driver."""
-        table = here(self.copies)
-        _check(table.column_names, "copies", ["sr", "value"])
-        return dict(zip(table["sr"].to_pylist(), table["value"].to_pylist(), strict=True))
+    def fill(self, view: View, on: Sequence[str]) -> None:
+        """Into a view, in the order of the tables."""
+        edges, copies = here(self.edges), here(self.copies)
+        check_there("edges of a warm start", edges.column_names, [*on, "sr"])
+        check_there("copies of a warm start", copies.column_names, ["sr", "value"])
+        pairs = list(zip(keys_of(edges, on), edges["sr"].to_pylist(), strict=True))
+        view.fill(pairs, dict(zip(copies["sr"].to_pylist(), copies["value"].to_pylist(), strict=True)), self.at)
 
     def frames(self, spark: "SparkSession", shape: "Shape", needs: Sequence[str]) -> "tuple[DataFrame, DataFrame]":
         """Edges and copies on the cluster, with keys and values of the types that answers have."""
@@ -69,8 +66,8 @@ class Warm:
 
         both = (self.edges, self.copies)
         edges, copies = (spark.createDataFrame(one) if isinstance(one, pa.Table) else one for one in both)
-        _check(edges.columns, "edges", [*shape.on, "sr"])
-        _check(copies.columns, "copies", ["sr", "value", *needs])
+        check_there("edges of a warm start", edges.columns, [*shape.on, "sr"])
+        check_there("copies of a warm start", copies.columns, ["sr", "value", *needs])
         kinds = {name: from_arrow_type(shape.schema.field(name).type) for name in (*shape.on, "value")}
         keys = [edges[name].cast(kinds[name]) for name in shape.on]
         return edges.select(*keys, "sr"), copies.select("sr", copies["value"].cast(kinds["value"]), *needs)
@@ -122,11 +119,15 @@ class Shape:
     schema: pa.Schema
 
     @classmethod
-    def of(cls, keys: Mapping[str, pa.DataType], value: pa.DataType) -> "Shape":
-        """With these key columns, and values of this type."""
+    def of(cls, events: "StructType", on: Sequence[str], value: str) -> Self:
+        """With the key columns of events, and values of this type."""
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        check_name("type of values", value, VALUES)
         count, more = dict.fromkeys(("k", "t_ms"), pa.int64()), dict.fromkeys(("weight", "refreshed_ms"), pa.int64())
-        columns = {**count, **keys, "sr": pa.string(), "value": value, **more, "fresh": pa.float64()}
-        return cls(list(keys), pa.schema(columns))
+        keys = {name: to_arrow_type(events[name].dataType) for name in on}
+        columns = {**count, **keys, "sr": pa.string(), "value": VALUES[value], **more, "fresh": pa.float64()}
+        return cls(on, pa.schema(columns))
 
     def table(self, k: int, join: Join, values: Callable[[Ids], pa.Array], named: Mapping[str, pa.Array]) -> pa.Table:
         """The answers of one evaluation; `named` has columns of keys and entries by slot, `values` those of rows."""
@@ -146,43 +147,28 @@ class Shape:
         kind = self.schema.field("value").type
         return pa.array(_texts(values) if kind == pa.string() else values, kind)
 
-    def texts(self, entries: Sequence[Hashable]) -> dict[str, pa.Array]:
-        """Cached entries as answers have them."""
-        return {"sr": pa.array(_texts(entries), pa.string())}
-
-    def parts(self, keys: Sequence[Hashable]) -> dict[str, pa.Array]:
-        """Lookup keys as the columns that they came from."""
-        columns = key_columns(keys, self.on)
-        return {name: pa.array(column, self.schema.field(name).type) for name, column in columns.items()}
-
-
-def shape_of(events: "StructType", on: Sequence[str], value: str) -> Shape:
-    """The columns of answers to events of this schema."""
-    from pyspark.sql.pandas.types import to_arrow_type
-
-    check_name("type of values", value, VALUES)
-    return Shape.of({name: to_arrow_type(events[name].dataType) for name in on}, VALUES[value])
-
 
 @dataclass(eq=False)
-class Keys:
-    """The keys of a view in columns, by slot; they are made anew where some have changed."""
+class Names:
+    """The columns that answers have of keys and entries, by slot; they are made anew where some have changed."""
 
-    slots: Slots
-    make: Callable[[Sequence[Hashable]], dict[str, pa.Array]]
-    _known: Sequence[Hashable] = ()
+    view: View
+    shape: Shape
+    _known: tuple[Sequence[Hashable], ...] = ()
     _made: dict[str, pa.Array] = field(default_factory=dict)
 
-    def __reduce__(self) -> tuple[type["Keys"], tuple[object, object]]:
+    def __reduce__(self) -> tuple[type["Names"], tuple[object, object]]:
         """Without what can be made again."""
-        return Keys, (self.slots, self.make)
+        return Names, (self.view, self.shape)
 
     @property
     def columns(self) -> dict[str, pa.Array]:
-        """As `make` has them."""
-        if self._known != self.slots.keys:
-            self._known = list(self.slots.keys)
-            self._made = self.make(self._known)
+        """As the view has them now."""
+        keys, entries = self.view.sns.keys, self.view.srs.keys
+        if self._known != (keys, entries):
+            kinds, columns = self.shape.schema, key_columns(keys, self.shape.on)
+            self._made = {name: pa.array(column, kinds.field(name).type) for name, column in columns.items()}
+            self._known, self._made["sr"] = (keys.copy(), entries.copy()), pa.array(_texts(entries), pa.string())
         return self._made
 
 
@@ -191,8 +177,7 @@ class OnDriver(Evaluator):
     """A manager that is handed counts instead of elements."""
 
     shape: Shape
-    keys: Keys
-    entries: Keys
+    names: Names
     replayed: ClassVar[int] = 64
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
@@ -219,10 +204,10 @@ class OnDriver(Evaluator):
 
     def answers(self, k: int, join: Join) -> pa.Table:
         """Of an evaluation."""
-        return self.shape.table(k, join, partial(self._values, join), self.keys.columns | self.entries.columns)
+        return self.shape.table(k, join, partial(self._values, join), self.names.columns)
 
     def _values(self, join: Join, rows: Ids) -> pa.Array:
-        needed = np.bincount(rows, minlength=self.entries.slots.width) > 0
+        needed = np.bincount(rows, minlength=self.manager.view.srs.width) > 0
         held = join.values(np.flatnonzero(needed).tolist(), self.manager.view.values)
         return self.shape.written(held).take((np.cumsum(needed) - 1)[rows])
 
@@ -230,7 +215,7 @@ class OnDriver(Evaluator):
     def begun(cls, settings: Settings, source: Once, shape: Shape, *more: Any) -> Self:
         """Before the first micro-batch, with an empty view."""
         manager, due = settings.manager(source), Due(settings.window, settings.delay)
-        return cls(manager, due, shape, Keys(manager.view.sns, shape.parts), Keys(manager.view.srs, shape.texts), *more)
+        return cls(manager, due, shape, Names(manager.view, shape), *more)
 
 
 def on_the_driver(settings: Settings, source: Once, shape: Shape) -> Begin:
@@ -239,9 +224,9 @@ def on_the_driver(settings: Settings, source: Once, shape: Shape) -> Begin:
     def begin(known: Evaluator | None) -> Evaluator:
         if known is not None:
             return known
-        evaluator, warm = OnDriver.begun(settings, source, shape), settings.warm
-        if warm is not None:
-            evaluator.manager.view.fill(warm.pairs(shape.on), warm.values(), warm.at)
+        evaluator = OnDriver.begun(settings, source, shape)
+        if settings.warm is not None:
+            settings.warm.fill(evaluator.manager.view, shape.on)
         return evaluator
 
     begin(None)  # what is wrong with the settings is said now, not in the first micro-batch
@@ -250,9 +235,3 @@ def on_the_driver(settings: Settings, source: Once, shape: Shape) -> Begin:
 
 def _texts(values: Sequence[object]) -> list[str | None]:
     return [None if value is None else str(value) for value in values]
-
-
-def _check(there: Sequence[str], name: str, columns: Sequence[str]) -> None:
-    for column in columns:
-        if column not in there:
-            raise InputError(f"the {name} of a warm start have no column {column!r}; they have {', '.join(there)}")

@@ -38,7 +38,7 @@ from freshkeeper.maintenance.pipeline.enrichment.shard_files import found, known
 from freshkeeper.maintenance.pipeline.ship import ship
 from freshkeeper.maintenance.view.learned import REGULAR, Learned
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import NO_INTS, Ids, Ints
+from freshkeeper.policies.arrays import NO_INTS, Ints
 from freshkeeper.policies.base import NEVER, Case, Knowledge, Selection
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.ranked import NO, Ranked
@@ -166,25 +166,17 @@ class OnSpark(OnDriver):
         told = model.beliefs(instants, view.last_refresh[regular], True, regular) if regular.size else None
         return shard.Asked(batches, model.rates(view.srs.width + 1), regular, told)
 
-    def _admit(self, rows: pa.Table) -> Ids:
-        """The slots of entries that are asked for; those that are new here bring the copy that the warm start had."""
-        view, keys = self.manager.view, rows["sr"].to_pylist()
-        came = rows.filter(pa.array([key not in view.srs.numbers for key in keys], pa.bool_()))
-        view.hold(
-            dict(zip(came["sr"].to_pylist(), came["value"].to_pylist(), strict=True)), numbers(came, "refreshed_ms")
-        )
-        return np.array([view.srs.numbers[key] for key in keys], np.int32)
-
     def _chosen(self, decision: Decision, rows: pa.Table) -> Selection:
         """Of what shards have and what the driver has; an entry that both have counts as the better of the two."""
         manager, policy, price, available = self.manager, self.plan.policy, self.plan.price, decision.budget.available
-        slots = np.concatenate([decision.srs, self._admit(rows)]).astype(np.int32)
+        sr, value = (rows[name].to_pylist() for name in ("sr", "value"))
+        slots = np.concatenate([decision.srs, manager.view.hold(sr, value, numbers(rows, "refreshed_ms"))])
         scores = np.concatenate([policy.score(decision.round), rows["score"].to_numpy()])
         cost = np.concatenate([decision.round.cost, np.full(rows.num_rows, price.each)])
         order = np.argsort(-scores, kind="stable")
         each = order[np.unique(slots[order], return_index=True)[1]]
         best = choose.best(scores[each], scores[each] > NO, cost[each], available, manager.rng, policy.reason)
-        best = replace(best, chosen=slots[each][best.chosen])
+        best = replace(best, chosen=slots[each][best.chosen].astype(np.int32))
         return whole_requests(best, manager.view.missing(best.chosen), price, available, self.source.miss_price)
 
     def _came(self, before: Ints, kind: pa.DataType) -> pa.Table:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from own_policies import ApartGain, ApartLru, ApartPlan, ApartRandom, ApartSbm, Dearest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from freshkeeper.maintenance.pipeline.enrich import OnCluster, Warm
 from freshkeeper.maintenance.pipeline.enrichment import candidates, on_executors
@@ -60,7 +61,7 @@ class Lives:
         """One micro-batch."""
         graph = OnCluster(str(self.place / "shared"), 2 + number, self.candidates)
         source = Once(self.source or enriched.Counted(self.place / "requests"), lambda _: None)
-        shape = Shape.of({"topic": pa.string()}, pa.string())
+        shape = Shape.of(StructType().add("topic", "string"), ["topic"], "string")
         begin = on_executors.on_the_cluster(self.settings, source, shape, self.spark, graph, self.place / "answers")
         self.query = self.settings.batches(source, self.place / "state", begin, self.write)
         self.query.process(number, self.spark.createDataFrame(enriched.counts_of(events)))
