@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from freshkeeper.maintenance.settings import durations
 from freshkeeper.maintenance.settings.durations import to_ms
 from freshkeeper.policies.errors import ConfigError
 
@@ -36,12 +37,7 @@ def changed(given: Mapping[str, Any], written: list[str] | None) -> dict[str, An
 
 def duration(name: str, written: str, read: Callable[[str], int] = to_ms) -> int | None:
     """`4s`, `PT4S` or milliseconds; nothing for nothing."""
-    if not written:
-        return None
-    try:
-        return read(written)
-    except ValueError as error:
-        raise ConfigError(f"--{name}: {error}") from None
+    return durations.duration(f"--{name}", written, read) if written else None
 
 
 EXAMPLES = {

@@ -23,8 +23,8 @@ from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import check_columns, counted
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Step
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import JOURNAL, Settings, Shape, Warm, on_the_driver
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import JOURNAL, Batches
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, Step, Warm, on_the_driver
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.service.function_source import SourceLike, source_of
 from freshkeeper.maintenance.settings.durations import duration, to_delay
@@ -129,7 +129,7 @@ def enrich(
         from freshkeeper.maintenance.pipeline.enrichment.on_executors import on_the_cluster
 
         begin = on_the_cluster(settings, once, shape, spark, graph, staging)
-    query = settings.batches(once, Path(state), begin, partial(_write, spark, to, staging, shape.schema))
+    query = Batches.of(settings, once, Path(state), begin, partial(_write, spark, to, staging, shape.schema))
 
     def micro_batch(frame: "DataFrame", number: int) -> None:
         query.process(number, counted(frame, columns, at, settings.window))

@@ -129,21 +129,24 @@ class FixedSchedule(Numbered):
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
         """Certainties: fresh while the next change lies ahead, and kept only if fetched since the last one."""
         number = self._numbering.of(*reaching(last_refresh, slots))
-        interval, phase = self._interval[number], self._phase[number]
-        now = instants[0]
-        last = now - (now - phase) % interval
-        refreshed = (last + interval)[:, None] > instants
-        kept = refreshed & (last_refresh >= last)[:, None]
-        change = self._change(instants, interval, phase) if look_ahead else None
-        return Beliefs(refreshed.astype(np.float64), kept.astype(np.float64), change)
+        return scheduled(self._interval[number], self._phase[number], instants, last_refresh, look_ahead)
 
-    @staticmethod
-    def _change(instants: Ints, interval: Ints, phase: Ints) -> Floats:
-        """1 where the count of changes so far, ⌊(t − phase)/interval⌋, grows from one instant to the next."""
-        count = (instants - phase[:, None]) // interval[:, None]
-        change = np.zeros(count.shape)
-        change[:, 1:] = count[:, 1:] > count[:, :-1]
-        return change
+
+def scheduled(interval: Ints, phase: Ints, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:
+    """Beliefs of schedules, one per slot: fresh while the next change lies ahead, kept if fetched since the last."""
+    last = instants[0] - (instants[0] - phase) % interval
+    refreshed = (last + interval)[:, None] > instants
+    kept = refreshed & (last_refresh >= last)[:, None]
+    change = _change(instants, interval, phase) if look_ahead else None
+    return Beliefs(refreshed.astype(np.float64), kept.astype(np.float64), change)
+
+
+def _change(instants: Ints, interval: Ints, phase: Ints) -> Floats:
+    """1 where the count of changes so far, ⌊(t − phase)/interval⌋, grows from one instant to the next."""
+    count = (instants - phase[:, None]) // interval[:, None]
+    change = np.zeros(count.shape)
+    change[:, 1:] = count[:, 1:] > count[:, :-1]
+    return change
 
 
 class RecordedChanges(Numbered):

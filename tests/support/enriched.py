@@ -27,8 +27,8 @@ from freshkeeper.maintenance.evaluation import Evaluation
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrich import Files, Warm, enrich
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, on_the_driver
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, Step, on_the_driver
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.spark_session import SETTINGS as USUAL
 from freshkeeper.maintenance.pipeline.spark_session import spark_session
@@ -219,7 +219,7 @@ def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str
     (place / "answers").mkdir(parents=True, exist_ok=True)
     shape = Shape.of(StructType().add("topic", "string"), ["topic"], "string")
     known, source = settings(policy), Once(Counted(place / "requests"), reached)
-    return known.batches(source, place / "state", on_the_driver(known, source, shape), write)
+    return Batches.of(known, source, place / "state", on_the_driver(known, source, shape), write)
 
 
 def run(place: Path, reached: Reached = lambda _: None) -> None:

@@ -13,7 +13,7 @@ from freshkeeper.maintenance.journal.journal import files
 from freshkeeper.maintenance.pipeline.analysis import judging
 from freshkeeper.maintenance.pipeline.analysis.judging import Judge, Parts
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.policies.errors import ConfigError, check_name
 
 NAMES = ["auto", "duckdb", "spark"]
 LOCAL = "local[*]"
@@ -49,8 +49,7 @@ def chosen(
     run: str, name: str = "auto", master: str = LOCAL, settings: Mapping[str, str] | None = None
 ) -> tuple[DuckDB, str]:
     """The engine for a run, and in words which it is and why."""
-    if name not in NAMES:
-        raise ConfigError(f"there is no engine {name!r}; {nearest(name, NAMES)}")
+    check_name("engine", name, NAMES)
     taken, why = (name, "as it was asked for") if name != "auto" else _fitting(run, master, settings or {})
     if taken == "duckdb":
         if "://" in run:

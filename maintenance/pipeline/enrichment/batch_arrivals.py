@@ -1,10 +1,14 @@
 """What a micro-batch brings, counted by Spark: elements per key, first and last evaluation, with integer columns alone.
 
 What reaches the driver is one row per key and pair of evaluations, however many elements there are.
+
+The watermark is the latest event time minus the allowed delay, over all micro-batches, the present one included. An
+evaluation is due when the watermark has passed its instant: at the instant itself one more element may have that time.
+Spark's own watermark is not used: it moves one micro-batch later, and `foreachBatch` is not told of it.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -29,6 +33,9 @@ SUMS = [FIRST, LAST, EARLIEST, LATEST, COUNT]
 OURS = {"k", "t_ms", "sr", "value", "weight", "refreshed_ms", "fresh", "batch_id"}
 """The columns of answers beside the keys."""
 
+MOST_DUE = 1_000_000
+"""Evaluations that one micro-batch may make due; more is a mistake in the unit of time."""
+
 Tabular: TypeAlias = "DataFrame | pa.Table"
 
 
@@ -47,11 +54,6 @@ class Arrivals:
     latest: Ints
     count: Ints
 
-    @property
-    def size(self) -> int:
-        """How many elements."""
-        return int(self.count.sum())
-
     def part(self, which: slice | Bools) -> "Arrivals":
         """Some rows."""
         columns = (self.codes, self.first, self.last, self.earliest, self.latest, self.count)
@@ -63,6 +65,57 @@ class Arrivals:
         for start, stop in pairwise(cuts):
             if start < stop:
                 yield int(self.first[start]), self.part(slice(start, stop))
+
+
+@dataclass(eq=False)
+class Due:
+    """Hands out evaluations in order, each with the elements that first take part in it."""
+
+    window: WindowSpec
+    delay: int
+    latest: int | None = None
+    k: int | None = None
+    """the last evaluation that was handed out"""
+    elements: int = 0
+    late: int = 0
+    """elements that came when the first evaluation of theirs was over; they take part in what is still to come"""
+    _waiting: dict[int, list[Arrivals]] = field(default_factory=dict)
+
+    @property
+    def watermark(self) -> int | None:
+        """No evaluation up to this instant waits for elements any more."""
+        return None if self.latest is None else self.latest - self.delay
+
+    def progress(self) -> dict[str, int | None]:
+        """For people who watch."""
+        return {"evaluation": self.k, "watermark_ms": self.watermark, "elements": self.elements, "late": self.late}
+
+    def take(self, arrivals: Arrivals) -> None:
+        """The elements of one micro-batch."""
+        if not arrivals.first.size:
+            return
+        self.elements += int(arrivals.count.sum())
+        latest = int(arrivals.latest.max())
+        self.latest = latest if self.latest is None else max(self.latest, latest)
+        for first, part in arrivals.by_evaluation():
+            if self.k is not None and first <= self.k:
+                self.late += int(part.count.sum())
+            self._waiting.setdefault(max(first, 1 if self.k is None else self.k + 1), []).append(part)
+
+    def evaluations(self) -> Iterator[tuple[int, list[Arrivals]]]:
+        """The evaluations that are due now."""
+        if self.watermark is None:
+            return
+        after = min(self._waiting) if self.k is None else self.k + 1
+        until = -(-(self.watermark - self.window.start) // self.window.step)  # the first t_k at or behind the watermark
+        if until - after > MOST_DUE:
+            raise InputError(
+                f"{until - after:,} evaluations are due at once, at {self.window.step} ms from one to the next up to "
+                f"{self.watermark}: are the event times milliseconds?"
+            )
+        for k in range(after, until):
+            self.k = k
+            yield k, self._waiting.pop(k, [])
 
 
 def counted(events: "DataFrame", on: Sequence[str], at: str, window: WindowSpec) -> "DataFrame":
@@ -117,14 +170,6 @@ def keys_of(table: pa.Table, on: Sequence[str]) -> list[Hashable]:
     return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
 
-def key_columns(keys: Sequence[Hashable], on: Sequence[str]) -> dict[str, list[object]]:
-    """SN keys as the columns that they came from."""
-    if len(on) == 1:
-        return {on[0]: list(keys)}
-    rows = [key if isinstance(key, tuple) else (None,) * len(on) for key in keys]  # None in a slot that is free
-    return {name: [row[n] for row in rows] for n, name in enumerate(on)}
-
-
 def first(window: WindowSpec, at: str) -> str:
     """`WindowSpec.first` in SQL, whose `div` cuts towards zero."""
     value = f"({at} + {window.step - (window.closure is Closure.LEFT_OPEN) - window.start})"
@@ -134,9 +179,8 @@ def first(window: WindowSpec, at: str) -> str:
 def check_columns(events: "DataFrame", on: Sequence[str], at: str) -> None:
     """Refuse columns that are not there or have our names, and times that are none."""
     kinds = dict(events.dtypes)
-    for name in on:
-        if name in OURS:
-            raise InputError(f"answers have a column {name!r} of their own: give the key column another name")
+    if ours := OURS & {*on}:
+        raise InputError(f"answers have a column {min(ours)!r} of their own: give the key column another name")
     check_there("events", events.columns, [*on, at])
     if not (kinds[at].startswith("timestamp") or kinds[at] in ("bigint", "int")):
         raise InputError(f"the event time {at!r} is of type {kinds[at]}; it must be a timestamp, or milliseconds")

@@ -29,21 +29,16 @@ class Best:
     def together(cls, parts: Sequence["Best"], most: int) -> "Best":
         """The best of all shards."""
         rows = pa.concat_tables([part.rows for part in parts])
-        best = in_order(rows["score"].to_numpy(), rows["tie"].to_numpy())[:most]
-        return cls(rows.take(best), np.sum([part.sums for part in parts], axis=0))
+        order = np.lexsort((rows["tie"].to_numpy(), -rows["score"].to_numpy()))
+        return cls(rows.take(order[:most]), np.sum([part.sums for part in parts], axis=0))
 
 
 def highest(score: Floats, tie: Floats, most: int, price: float = NO) -> Ints:
-    """The rows of the best that are worth the price, in order."""
+    """The rows of the best that are worth the price, in order; those that are alike as they were drawn."""
     pool = np.flatnonzero((score > NO) & (score >= price))
     if 0 < most < pool.size:
         pool = pool[score[pool] >= np.partition(score[pool], pool.size - most)[pool.size - most]]
-    return pool[in_order(score[pool], tie[pool])][:most]
-
-
-def in_order(score: Floats, tie: Floats) -> Ints:
-    """The best first; those that are alike as they were drawn."""
-    return np.lexsort((tie, -score))
+    return pool[np.lexsort((tie[pool], -score[pool]))][:most]
 
 
 def offers(score: Floats, most: int, every: int) -> Floats:

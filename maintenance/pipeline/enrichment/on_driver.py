@@ -4,29 +4,24 @@ import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
 from freshkeeper.maintenance.budget.ledger import BudgetRule
 from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.evaluation import Join
-from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.journal.rows import Rows
+from freshkeeper.maintenance.evaluation import Join, Record, Refreshes
 from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import (
     Arrivals,
+    Due,
     Tabular,
     check_there,
     collected,
     here,
-    key_columns,
     keys_of,
 )
-from freshkeeper.maintenance.pipeline.enrichment.batch_store import Store
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Begin, Due, Evaluator, Step, Write
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
@@ -38,9 +33,6 @@ from freshkeeper.policies.errors import check_name
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-JOURNAL = "journal"
-"""The journal in a state directory: what evaluations cost and did, one part per micro-batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,21 +82,6 @@ class Settings:
         """A new one, that has learned nothing; answers are told by whoever wants them."""
         policy, model = copy.deepcopy((self.policy, self.model))
         return Manager(self.window, source, policy, self.budget, model, self.case, seed=self.seed, answers=False)
-
-    def batches(self, source: Once, place: Path, begin: Begin, write: Write) -> Batches:
-        """What processes micro-batches by such an evaluator: its state in `place`, with a journal of what it did."""
-        rows = Rows("", self.policy.name, 0, self.case.value, self.model.knowledge.value)
-
-        def both(steps: Sequence[Step], batch: int) -> None:
-            evaluations = journal.Buffer("evaluations")
-            for step in steps:
-                evaluations.add(rows.evaluation(step.record))
-            refreshes = [journal.table("refreshes", rows.refreshes(step.refreshes)) for step in steps]
-            journal.write_part(place / JOURNAL, "evaluations", batch, evaluations.table())
-            journal.write_part(place / JOURNAL, "refreshes", batch, pa.concat_tables(refreshes))
-            write(steps, batch)
-
-        return Batches(Store(place), source, begin, both)
 
 
 VALUES = {"string": pa.string(), "double": pa.float64(), "bigint": pa.int64(), "boolean": pa.bool_()}
@@ -166,24 +143,48 @@ class Names:
         """As the view has them now."""
         keys, entries = self.view.sns.keys, self.view.srs.keys
         if self._known != (keys, entries):
-            kinds, columns = self.shape.schema, key_columns(keys, self.shape.on)
-            self._made = {name: pa.array(column, kinds.field(name).type) for name, column in columns.items()}
+            on, schema = self.shape.on, self.shape.schema
+            rows = [key if isinstance(key, tuple) else (None,) * len(on) for key in keys]  # None in a slot that is free
+            parts = [keys] if len(on) == 1 else [[row[n] for row in rows] for n in range(len(on))]
+            self._made = {name: pa.array(part, schema.field(name).type) for name, part in zip(on, parts, strict=True)}
             self._known, self._made["sr"] = (keys.copy(), entries.copy()), pa.array(_texts(entries), pa.string())
         return self._made
 
 
-@dataclass(eq=False)
-class OnDriver(Evaluator):
-    """A manager that is handed counts instead of elements."""
+class Step(NamedTuple):
+    """What one evaluation did and answered."""
 
+    record: Record
+    refreshes: Refreshes
+    answers: pa.Table | None
+    """None where shards have written them"""
+
+
+@dataclass(eq=False)
+class OnDriver:
+    """A manager that is handed counts instead of elements; a snapshot has all of it but the source."""
+
+    manager: Manager
+    due: Due
     shape: Shape
     names: Names
+    source: Once = field(init=False)
     replayed: ClassVar[int] = 64
+    """Evaluations that a restart may have to make again, or micro-batches without one; 0: a snapshot ends each."""
 
     def arrive(self, counts: Tabular, batch: int) -> Arrivals:
         """Here they are wanted one by one."""
         del batch
         return collected(counts, self.shape.on)
+
+    def go_on(self, arrivals: Arrivals, reached: Callable[[str], None] = lambda _: None) -> list[Step]:
+        """The evaluations that are due with what arrived."""
+        self.due.take(arrivals)
+        reached("read")
+        return [self.evaluate(k, own) for k, own in self.due.evaluations()]
+
+    def tidy(self) -> None:
+        """A micro-batch is committed: what no restart needs any more may go."""
 
     def evaluate(self, k: int, arrivals: Sequence[Arrivals]) -> Step:
         """With the elements that are new in it."""
@@ -218,14 +219,12 @@ class OnDriver(Evaluator):
         return cls(manager, due, shape, Names(manager.view, shape), *more)
 
 
-def on_the_driver(settings: Settings, source: Once, shape: Shape) -> Begin:
+def on_the_driver(settings: Settings, source: Once, shape: Shape) -> Callable[[OnDriver | None], OnDriver]:
     """Evaluations by a Manager."""
 
-    def begin(known: Evaluator | None) -> Evaluator:
-        if known is not None:
-            return known
-        evaluator = OnDriver.begun(settings, source, shape)
-        if settings.warm is not None:
+    def begin(known: OnDriver | None) -> OnDriver:
+        evaluator = known or OnDriver.begun(settings, source, shape)
+        if known is None and settings.warm is not None:
             settings.warm.fill(evaluator.manager.view, shape.on)
         return evaluator
 

@@ -30,11 +30,10 @@ from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment import batch_arrivals, shard
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH, Arrivals, Tabular, collected
 from freshkeeper.maintenance.pipeline.enrichment.candidates import Best, clearing_price
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Begin, Evaluator, Step
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import OnDriver, Settings, Shape, Warm
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import OnDriver, Settings, Shape, Step, Warm
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.enrichment.shard import Given, Plan, Shard
-from freshkeeper.maintenance.pipeline.enrichment.shard_files import found, known_keys, lay, numbers, write_arrow
+from freshkeeper.maintenance.pipeline.enrichment.shard_files import found, lay, numbers, read_arrow, write_arrow
 from freshkeeper.maintenance.pipeline.ship import ship
 from freshkeeper.maintenance.view.learned import REGULAR, Learned
 from freshkeeper.policies import choose
@@ -63,14 +62,12 @@ class OnSpark(OnDriver):
     candidates: int
     """so many may meet at the driver; where more would, one price is found first"""
     batch: int = 0
-    unread: int = 0
-    """the first micro-batch that no evaluation has had"""
     window: list[Arrivals] = field(default_factory=list)
     """what windows need, of all keys together"""
     base: int | None = None
     """the evaluation of the shards' last snapshot"""
-    since: int | None = None
-    """the first evaluation behind it"""
+    since: int = 0
+    """the first evaluation behind it, 0 before there was one"""
     kept: int = 0
     """the first micro-batch that such evaluations had"""
     spark: SparkSession = field(init=False)
@@ -103,7 +100,6 @@ class OnSpark(OnDriver):
         most, self.since = int((decision.budget.available + choose.SLACK) // price.each), self.since or k
         with whole(self.plan.path("log", k, "asked"), durable=True) as file:
             file.write_bytes(pickle.dumps(self._asked(decision.now), pickle.HIGHEST_PROTOCOL))
-        self.unread = self.batch + 1
         best = Best.together(self._run(partial(Shard.best, most=most, price=self._price(most))), most)
         selection = self._chosen(decision, best.rows)
         taken = (time.perf_counter_ns() - began) / 1e3
@@ -116,7 +112,7 @@ class OnSpark(OnDriver):
         save = k - self.since + 1 >= REPLAYED  # where reading the log again would take too long
         told = self._run(partial(Shard.answer, place=self._staged, save=save))
         if save:
-            self.base, self.since, self.kept = k, k + 1, self.unread
+            self.base, self.since, self.kept = k, k + 1, self.batch + 1
         (results, expected), (candidates, stale) = np.sum(told, axis=0).tolist(), best.sums.tolist()
         evaluation = manager.conclude(decision, refreshes)
         answers, record = self.answers(k, evaluation.join), evaluation.record
@@ -143,7 +139,6 @@ class OnSpark(OnDriver):
 
     def _run(self, work: Callable[[Shard], Given]) -> list[Given]:
         """One job, with a task for each shard."""
-        assert self.since is not None
         job = partial(shard.work_on, self.plan, self.manager.demand.k, self.since, self.base, work)
         shards = self.plan.shards
         return self.spark.sparkContext.parallelize(range(shards), shards).mapPartitions(job).collect()
@@ -158,13 +153,12 @@ class OnSpark(OnDriver):
     def _asked(self, now: int) -> shard.Asked:
         """What is believed at the beginning of an evaluation, before its own refreshes."""
         model, view, horizon = self.manager.model, self.manager.view, self.manager.rounds.horizon
-        batches = range(self.unread, self.batch + 1)
         if not isinstance(model, Learned):
-            return shard.Asked(batches, None, NO_INTS, None)
+            return shard.Asked(self.batch, None, NO_INTS, None)
         regular = np.flatnonzero(model.regular(np.arange(view.srs.width))[0] >= REGULAR)
         instants = now + self.plan.window.step * np.arange(horizon)
         told = model.beliefs(instants, view.last_refresh[regular], True, regular) if regular.size else None
-        return shard.Asked(batches, model.rates(view.srs.width + 1), regular, told)
+        return shard.Asked(self.batch, model.rates(view.srs.width + 1), regular, told)
 
     def _chosen(self, decision: Decision, rows: pa.Table) -> Selection:
         """Of what shards have and what the driver has; an entry that both have counts as the better of the two."""
@@ -191,7 +185,7 @@ class OnSpark(OnDriver):
 
 def on_the_cluster(
     settings: Settings, source: Once, shape: Shape, spark: SparkSession, graph: "OnCluster", staging: Path
-) -> Begin:
+) -> Callable[[OnDriver | None], OnDriver]:
     """Evaluations as jobs over shards, which are where `graph` has them."""
     (ranked, warm), shared = _ranked(settings), Path(graph.shared).absolute()
     needs = () if isinstance(settings.model, Learned) else shard.SCHEDULE
@@ -202,7 +196,7 @@ def on_the_cluster(
         settings.model.knowledge, source.price, settings.seed, warm.at, shape,
     )  # fmt: skip
 
-    def begin(known: Evaluator | None) -> Evaluator:
+    def begin(known: OnDriver | None) -> OnDriver:
         if known is None:
             for name in ("graph", "log", "counts", "snapshots"):
                 shutil.rmtree(shared / name, ignore_errors=True)
@@ -241,7 +235,7 @@ def _keep_counts(plan: Plan, batch: int, parts: Iterable[pa.RecordBatch]) -> Ite
     assert context is not None
     if held:
         table = pa.Table.from_batches(held)
-        _, known = found(numbers(table, HASH), known_keys(plan.place / "graph"))
+        _, known = found(numbers(table, HASH), numbers(read_arrow(plan.path("graph", "known", "arrow")), HASH))
         ours, others = table.filter(pa.array(known)), table.filter(pa.array(~known)).drop_columns([HASH])
         write_arrow(ours.select(shard.COUNTED), plan.path("counts", batch) / f"{context.partitionId()}.arrow")
         sums = batch_arrivals.summed(ours)

@@ -6,7 +6,7 @@ worker's memory, in several, or in none, and a worker that dies is missed by nob
 """
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.view.changes import Beliefs
 from freshkeeper.maintenance.view.learned import exponential
 from freshkeeper.maintenance.view.local_view import View
-from freshkeeper.maintenance.view.schedule import FixedSchedule, Numbered
+from freshkeeper.maintenance.view.schedule import Numbered, scheduled
 from freshkeeper.maintenance.view.slots import Slots
 from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import Case, Knowledge, Round, Structure
@@ -77,8 +77,8 @@ class Plan:
 class Asked:
     """What an evaluation is about, and what the driver has learned of changes, by its slots of entries."""
 
-    batches: Sequence[int]
-    """the micro-batches that came before"""
+    batch: int
+    """the last micro-batch that came before"""
     rates: Floats | None
     """and behind them that of all that were never asked for before, which have the slot −1; None for schedules"""
     regular: Ints
@@ -100,9 +100,7 @@ class ShardModel(Numbered):
         rows, asked = np.arange(last_refresh.size) if slots is None else slots, self.asked
         if asked is None or asked.rates is None:
             interval, phase = (numbers(self._entries, name)[rows] for name in SCHEDULE)
-            schedule, those = FixedSchedule(interval, phase), np.arange(rows.size)
-            schedule.admit(those.astype(np.int32), those.tolist())
-            return schedule.beliefs(instants, last_refresh, look_ahead)
+            return scheduled(interval, phase, instants, last_refresh, look_ahead)
         rates = asked.rates[np.minimum(self.slot[rows], asked.rates.size - 1)]
         plain = exponential(rates, instants, last_refresh, look_ahead)
         if asked.by_the_clock is not None:
@@ -126,6 +124,8 @@ class Shard:
     values: pa.Array
     """the newest of each entry"""
     k: int
+    batch: int
+    """the last micro-batch of which it has the counts"""
     whole: bool = True
     _scored: tuple[Ints, Round, Floats] | None = None
     """the entries of a round, the round, and what the policy makes of it"""
@@ -135,17 +135,17 @@ class Shard:
         """As of the snapshot after evaluation `base`, or as the files have it: before evaluation `since`."""
         files = ShardFiles.read(plan.path("graph", number))
         model, graph = ShardModel(plan.knowledge, files.entries), MaintenanceGraph(Window(plan.window, LONGEST_HORIZON))
-        size, values = files.entries.num_rows, column(files.entries, "value")
+        size, values, batch = files.entries.num_rows, column(files.entries, "value"), -1
         refreshed = np.full(size, plan.at)
         graph.by_sn = Rows.from_csr(files.start, files.neighbours)
         graph.by_sr = Rows.from_csr(np.zeros(size + 1, np.int64), model.slot[:0])  # nobody asks for it
         if base is not None:
             known = pickle.loads(plan.path("snapshots", base, number).read_bytes())
-            graph.window, graph.tallies, refreshed, model.slot, values = known
+            graph.window, graph.tallies, refreshed, model.slot, values, batch = known
         graph.extend(files.keys.num_rows, size)
         srs: Any = column(files.entries, "sr").to_numpy(zero_copy_only=False)
         view = View(graph, model, srs=Slots(srs), last_refresh=refreshed, kinds=np.zeros(size, np.int8))
-        return cls(number, plan, files, view, model, values, since - 1)
+        return cls(number, plan, files, view, model, values, since - 1, batch)
 
     @property
     def now(self) -> int:
@@ -159,11 +159,11 @@ class Shard:
         self.k, self.whole, self._scored = self.k + 1, False, None
         asked: Asked = pickle.loads(self.plan.path("log", self.k, "asked").read_bytes())
         graph = self.view.graph
-        for batch in asked.batches:
+        for batch in range(self.batch + 1, asked.batch + 1):
             for path in sorted(self.plan.path("counts", batch).glob("*.arrow")):
                 self._arrive(read_arrow(path))
         graph.apply(graph.window.advance(self.k))
-        self.model.asked = asked
+        self.model.asked, self.batch = asked, asked.batch
 
     def take(self) -> None:
         """The copies that its evaluation brought."""
@@ -203,7 +203,7 @@ class Shard:
         if not self.whole:
             self.take()
         if save:
-            known = graph.window, graph.tallies, self.view.last_refresh, self.model.slot, self.values
+            known = graph.window, graph.tallies, self.view.last_refresh, self.model.slot, self.values, self.batch
             with whole(self.plan.path("snapshots", self.k, self.number), durable=True, mark=self.plan.life) as file:
                 file.write_bytes(pickle.dumps(known, pickle.HIGHEST_PROTOCOL))
         refreshed, needed = self.view.last_refresh, np.flatnonzero(graph.tallies.total[: graph.srs])
@@ -222,7 +222,7 @@ class Shard:
     def _arrive(self, counts: pa.Table) -> None:
         """Elements of keys that are here; any of their times stands for all of one key and pair of evaluations."""
         hashes, at, count = (numbers(counts, name) for name in COUNTED)
-        place, known = found(hashes, self.files.hashes)
+        place, known = found(hashes, numbers(self.files.keys, HASH))
         here = np.flatnonzero(known)
         self.view.graph.window.insert(np.repeat(at[here], count[here]), np.repeat(place[here], count[here]))
 

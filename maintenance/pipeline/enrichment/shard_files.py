@@ -52,11 +52,6 @@ class ShardFiles:
         for name, table in zip(NAMES, (self.entries, self.keys, start, edges), strict=True):
             write_arrow(table, place / f"{name}.arrow")
 
-    @property
-    def hashes(self) -> Ints:
-        """Ascending."""
-        return numbers(self.keys, HASH)
-
     @cached_property
     def named(self) -> dict[str, pa.Array]:
         """The columns that answers have of keys, and of entries as text."""
@@ -65,7 +60,7 @@ class ShardFiles:
 
 
 def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int, place: Path) -> tuple[int, int]:
-    """One job that writes all shards, one for all their keys together; how many edges and keys there are.
+    """One job that writes all shards, a file of all hashes of keys; how many edges and keys there are.
 
     An edge to what has no copy is none.
     """
@@ -80,11 +75,6 @@ def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int,
             _part(both[0].limit(0).toArrow(), both[1].limit(0).toArrow(), list(on)).write(place / str(number))
     (keys,) = edges.sparkSession.sparkContext.parallelize([shards], 1).map(partial(_write_known, place)).collect()
     return sum(part.edges for part in parts), keys
-
-
-def known_keys(place: Path) -> Ints:
-    """The hashes of all keys that some shard has, ascending."""
-    return numbers(read_arrow(place / "known.arrow"), HASH)
 
 
 def found(wanted: Ints | Ids, there: Ints) -> tuple[Ints, Bools]:
@@ -117,7 +107,9 @@ def read_arrow(path: Path) -> pa.Table:
 
 
 def _write_known(place: Path, shards: int) -> int:
-    hashes = np.unique(np.concatenate([ShardFiles.read(place / str(number)).hashes for number in range(shards)]))
+    hashes = np.unique(
+        np.concatenate([numbers(ShardFiles.read(place / str(number)).keys, HASH) for number in range(shards)])
+    )
     write_arrow(pa.table({HASH: hashes}), place / "known.arrow")
     return hashes.size
 

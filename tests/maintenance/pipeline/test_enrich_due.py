@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import collected
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Due
+from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Due, collected
 from freshkeeper.policies.errors import InputError
 
 WINDOW = enriched.WINDOW

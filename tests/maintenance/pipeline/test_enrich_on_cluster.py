@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 
 from freshkeeper.maintenance.pipeline.enrich import OnCluster, Warm
 from freshkeeper.maintenance.pipeline.enrichment import candidates, on_executors
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches, Step
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, Step
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
 from freshkeeper.maintenance.view.schedule import FixedSchedule
@@ -63,7 +63,7 @@ class Lives:
         source = Once(self.source or enriched.Counted(self.place / "requests"), lambda _: None)
         shape = Shape.of(StructType().add("topic", "string"), ["topic"], "string")
         begin = on_executors.on_the_cluster(self.settings, source, shape, self.spark, graph, self.place / "answers")
-        self.query = self.settings.batches(source, self.place / "state", begin, self.write)
+        self.query = Batches.of(self.settings, source, self.place / "state", begin, self.write)
         self.query.process(number, self.spark.createDataFrame(enriched.counts_of(events)))
 
     def write(self, steps: Sequence[Step], batch: int) -> None:
