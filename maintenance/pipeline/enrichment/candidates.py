@@ -36,8 +36,9 @@ class Best:
 def highest(score: Floats, tie: Floats, most: int, price: float = NO) -> Ints:
     """The rows of the best that are worth the price, in order; those that are alike as they were drawn."""
     pool = np.flatnonzero((score > NO) & (score >= price))
-    if 0 < most < pool.size:
-        pool = pool[score[pool] >= np.partition(score[pool], pool.size - most)[pool.size - most]]
+    least = max(1, most)
+    if least < pool.size:
+        pool = pool[score[pool] >= np.partition(score[pool], -least)[-least]]
     return pool[np.lexsort((tie[pool], -score[pool]))][:most]
 
 

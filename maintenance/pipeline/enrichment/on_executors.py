@@ -115,10 +115,10 @@ class OnSpark(OnDriver):
             self.base, self.since, self.kept = k, k + 1, self.batch + 1
         (results, expected), (candidates, stale) = np.sum(told, axis=0).tolist(), best.sums.tolist()
         evaluation = manager.conclude(decision, refreshes)
-        answers, record = self.answers(k, evaluation.join), evaluation.record
-        if answers.num_rows:
+        if evaluation.join.degrees.any() and (answers := self.answers(k, evaluation.join)).num_rows:
             with whole(self._staged / f"{k}.parquet") as file:
                 parquet.write_table(answers, file)
+        record = evaluation.record
         record = replace(
             record, results=record.results + results, expected_fresh=record.expected_fresh + expected,
             candidates=record.candidates + candidates, stale=record.stale + stale,

@@ -21,7 +21,7 @@ from freshkeeper.maintenance.pipeline.enrichment.batch_store import FORMAT, Log,
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import OnDriver
 from freshkeeper.maintenance.pipeline.enrichment.once import LOST
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version
-from freshkeeper.policies.errors import InputError
+from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.policies.gain import Gain
 
 HARMLESS = [
@@ -134,6 +134,18 @@ def test_a_log_cut_off_anywhere_keeps_its_whole_records(
         assert log.read() == records[:whole]
         log.append("more")
         assert log.read() == [*records[:whole], "more"]
+
+
+def test_a_log_that_is_damaged_before_its_end_is_refused_in_words(tmp_path: Path) -> None:
+    log = Log(tmp_path / "1.log")
+    log.append("first")
+    log.append("second")
+    text = bytearray(log.path.read_bytes())
+    text[20] ^= 1
+    log.path.write_bytes(text)
+    with pytest.raises(ConfigError, match="is damaged at byte 0"):
+        log.read()
+    assert log.path.read_bytes() == text
 
 
 def test_a_snapshot_that_was_cut_off_counts_for_nothing(tmp_path: Path) -> None:

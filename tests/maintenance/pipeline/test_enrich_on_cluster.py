@@ -215,6 +215,14 @@ def test_a_price_leaves_enough_and_hardly_more_but_for_those_that_are_equal(
     assert price == NO or more < most + parts * every
 
 
+@given(st.lists(st.integers(-3, 3).map(float)), st.integers(0, 20), st.floats(-4, 4))
+def test_the_highest_are_those_of_a_sorted_list(scores: list[float], most: int, price: float) -> None:
+    tie = np.random.default_rng(0).random(len(scores))
+    chosen = candidates.highest(np.array(scores), tie, most, price).tolist()
+    ranked = sorted((n for n, score in enumerate(scores) if score >= price), key=lambda n: (-scores[n], tie[n]))
+    assert chosen == ranked[:most]
+
+
 def test_of_many_that_are_alike_each_is_as_likely_however_the_graph_is_parted() -> None:
     rng, seen = np.random.default_rng(0), np.zeros(12)
     for _ in range(600):

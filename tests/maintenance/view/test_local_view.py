@@ -114,3 +114,27 @@ def sr_rows(view: View, slots: list[Any] | None = None) -> list[Any]:
 
 ViewMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=20)
 test_any_history = ViewMachine.TestCase
+
+
+def test_copies_of_srs_that_no_sn_needs_keep_their_times_and_those_that_are_known_stay_as_they_are() -> None:
+    view = View(
+        MaintenanceGraph(Window(WindowSpec(range=3, step=1), ring=3)), FixedSchedule(np.full(9, 100), np.zeros(9, int))
+    )
+    first = view.hold([5, 2], ["a", "b"], np.array([10, 20]))
+    again = view.hold([2, 7], ["other", "c"], np.array([90, 30]))
+    assert first[1] == again[0]
+    assert [view.values[slot] for slot in (*first, again[1])] == ["a", "b", "c"]
+    assert view.last_refresh[[*first, again[1]]].tolist() == [10, 20, 30]
+    assert view.graph.demand(1).sum() == 0
+
+
+def test_what_a_miss_may_bring_is_told_by_edges_elsewhere_as_well() -> None:
+    view = View(
+        MaintenanceGraph(Window(WindowSpec(range=3, step=1), ring=3)), FixedSchedule(np.full(9, 100), np.zeros(9, int))
+    )
+    view.elsewhere = 12, 4
+    assert view.degree == 3
+    view.sn_slots([3])
+    assert view.degree == 3
+    view.complete(3, [1, 2, 4, 5, 6, 7, 8, 0], edges=False)
+    assert view.degree == 20 / 5
