@@ -23,7 +23,7 @@ from freshkeeper.maintenance.demand.window import WindowSpec
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import check_columns, counted
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import JOURNAL, Batches
+from freshkeeper.maintenance.pipeline.enrichment.micro_batches import JOURNAL, Batches, Begin
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, Step, Warm, on_the_driver
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.service.function_source import SourceLike, source_of
@@ -124,7 +124,8 @@ def enrich(
     to = sink if callable(sink) else Files(str(sink))
     staging = _here(to) or Path(graph.shared if graph else state).absolute() / "answers"
     if graph is None:
-        begin = on_the_driver(settings, once, shape)
+        begin: Begin = partial(on_the_driver, settings, once, shape)
+        begin(None)  # what is wrong with the settings is said now, not in the first micro-batch
     else:
         from freshkeeper.maintenance.pipeline.enrichment.on_executors import on_the_cluster
 
@@ -170,4 +171,4 @@ def _write(
     elif answers.num_rows:
         sink(spark.createDataFrame(answers), batch)
     elif made.exists():
-        sink(spark.read.schema(from_arrow_schema(schema)).parquet(str(made)), batch)
+        sink(spark.read.schema(from_arrow_schema(schema)).parquet(made.as_uri()), batch)

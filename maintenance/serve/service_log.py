@@ -45,7 +45,7 @@ class ServiceLog:
         segments = self.segments()
         self.last = segments[-1] if segments else 0
         path = self._path(self.last)
-        whole = whole_size(path) if segments else 0
+        whole = whole_size(path, not self.durable) if segments else 0
         with writing(path):
             self._file = path.open("ab", buffering=0)
             self._file.truncate(whole)
@@ -72,7 +72,7 @@ class ServiceLog:
     def records(self) -> Iterator[Record]:
         """All that are kept, in order."""
         for number in self.segments():
-            for head, body in frames(self._path(number), may_be_cut=number == self.last):
+            for head, body in frames(self._path(number), number == self.last, not self.durable):
                 yield Record(json.loads(head), body)
 
     def roll(self, snapshot: Record) -> None:

@@ -22,8 +22,11 @@ def framed(head: bytes, body: bytes) -> bytes:
     return _front(head, body) + head + body
 
 
-def frames(path: Path, may_be_cut: bool = True) -> Iterator[tuple[bytes, bytes]]:
-    """Head and body of all whole records of a file."""
+def frames(path: Path, may_be_cut: bool = True, torn: bool = False) -> Iterator[tuple[bytes, bytes]]:
+    """Head and body of all whole records of a file.
+
+    `torn`: where nobody waited for the disk, a power cut leaves a record of full length of which not all is there.
+    """
     at = 0
     with path.open("rb") as file:
         while front := file.read(FRAME.size):
@@ -32,7 +35,7 @@ def frames(path: Path, may_be_cut: bool = True) -> Iterator[tuple[bytes, bytes]]
             head, body = (file.read(of_head), file.read(of_body)) if known else (b"", b"")
             if not known or front != _front(head, body):
                 file.seek(at)
-                if may_be_cut and _is_cut(file, at + FRAME.size + of_head + of_body if known else None):
+                if may_be_cut and _is_cut(file, at + FRAME.size + of_head + of_body + torn if known else None):
                     return
                 raise ConfigError(
                     f"{path} is damaged at byte {at}: give a copy of the state directory, or another directory"
@@ -41,9 +44,9 @@ def frames(path: Path, may_be_cut: bool = True) -> Iterator[tuple[bytes, bytes]]
             at += FRAME.size + of_head + of_body
 
 
-def whole_size(path: Path) -> int:
+def whole_size(path: Path, torn: bool = False) -> int:
     """Bytes of all whole records of a file: what is behind them was cut off."""
-    return sum(FRAME.size + len(head) + len(body) for head, body in frames(path))
+    return sum(FRAME.size + len(head) + len(body) for head, body in frames(path, torn=torn))
 
 
 def _front(head: bytes, body: bytes) -> bytes:

@@ -5,7 +5,7 @@ fetching it like any refresh. When it is fetched, its edges and copies take the 
 refreshed, those of an SN have a slot among the SRs too. Both have the SN's key: the column `kinds` tells them apart.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, TypeVar
@@ -36,6 +36,8 @@ class View:
     values: list[object] = field(default_factory=list)
     last_refresh: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     kinds: Kinds = field(default_factory=lambda: np.empty(0, np.int8))
+    form: Callable[[object], object] | None = None
+    """what is kept of a value; all of it unless somebody says otherwise"""
     elsewhere: tuple[int, int] = (0, 0)
     """edges and SNs of the same cache that somebody else holds"""
     released: int = 0
@@ -105,7 +107,8 @@ class View:
         """New copies, fetched at `now`; tells which differ from those that they replace."""
         held = self.last_refresh[slots] != NEVER
         changed = np.zeros(len(slots), bool)
-        for n, (slot, value) in enumerate(zip(slots.tolist(), values, strict=True)):
+        kept = values if self.form is None else [self.form(value) for value in values]
+        for n, (slot, value) in enumerate(zip(slots.tolist(), kept, strict=True)):
             changed[n] = held[n] and self.values[slot] != value
             self.values[slot] = value
             self.srs.note(slot)

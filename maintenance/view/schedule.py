@@ -91,11 +91,7 @@ class FixedSchedule(Numbered):
     def __init__(self, interval: Ints, phase: Ints, numbers: Mapping[Any, int] | None = None) -> None:
         """`interval` and `phase` in ms by SR number, `numbers` the number of each key (default: keys are numbers)."""
         interval, phase = np.asarray(interval, np.int64), np.asarray(phase, np.int64)
-        if interval.shape != phase.shape or interval.ndim != 1:
-            raise InputError(f"{interval.size} intervals and {phase.size} phases; give one of each for every entry")
-        if (interval < 1).any():
-            worst = int(interval.argmin())
-            raise InputError(f"entry {worst} has a change interval of {interval[worst]} ms; the least is 1 ms")
+        check_schedule(interval, phase)
         # The row for strangers: its one change before any fetch is BEFORE, its next one FOREVER.
         self._interval = np.append(interval, FOREVER - BEFORE)
         self._phase = np.append(phase, BEFORE)
@@ -130,6 +126,16 @@ class FixedSchedule(Numbered):
         """Certainties: fresh while the next change lies ahead, and kept only if fetched since the last one."""
         number = self._numbering.of(*reaching(last_refresh, slots))
         return scheduled(self._interval[number], self._phase[number], instants, last_refresh, look_ahead)
+
+
+def check_schedule(interval: Ints, phase: Ints) -> None:
+    """Refuse what is no schedule."""
+    if interval.shape != phase.shape or interval.ndim != 1:
+        raise InputError(f"{interval.size} intervals and {phase.size} phases; give one of each for every entry")
+    wrong = np.flatnonzero(~((interval >= 1) & (phase == phase)))  # noqa: PLR0124: what is not a number
+    if wrong.size:
+        worst = int(wrong[0])
+        raise InputError(f"entry {worst} has a change interval of {interval[worst]} ms; the least is 1 ms")
 
 
 def scheduled(interval: Ints, phase: Ints, instants: Ints, last_refresh: Ints, look_ahead: bool) -> Beliefs:

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -219,7 +220,7 @@ def batches(place: Path, reached: Reached = lambda _: None, policy: Policy | str
     (place / "answers").mkdir(parents=True, exist_ok=True)
     shape = Shape.of(StructType().add("topic", "string"), ["topic"], "string")
     known, source = settings(policy), Once(Counted(place / "requests"), reached)
-    return Batches.of(known, source, place / "state", on_the_driver(known, source, shape), write)
+    return Batches.of(known, source, place / "state", partial(on_the_driver, known, source, shape), write)
 
 
 def run(place: Path, reached: Reached = lambda _: None) -> None:

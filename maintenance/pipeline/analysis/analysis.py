@@ -28,20 +28,15 @@ class AnalysisError(InputError):
 
 
 def analyse(
-    engine: DuckDB,
-    run: str,
-    out: str | None = None,
-    target: float = 0.95,
-    top: int = 20,
-    sources: Sources | None = None,
+    engine: DuckDB, run: str, out: str | None = None, target: float = 0.95, top: int = 20, only: Sources | None = None
 ) -> dict[str, Any]:
     """Analyse a run; write tables and analysis.json into `out` (default: analysis in the run), return the latter.
 
-    The engine is closed when it is done. `sources` say which parts and rows are meant; without them it is all.
+    The engine is closed when it is done. `only` says which parts and rows are meant; without it it is all.
     """
     place = located(out or f"{run}/analysis")
     with _begun(engine, run, target) as database, _unfinished(engine, place) as unfinished:
-        digest, names = _answers_to_all(engine, database, run, sources, target, top)
+        digest, names = _answers_to_all(engine, database, run, only, target, top)
         for name in names:
             file = unfinished / f"{name}.parquet" / "part-0.parquet"  # as Spark and journals name theirs
             file.parent.mkdir()

@@ -62,6 +62,7 @@ def analyse_daily(
         if before.get("made_of") != made_of:
             done.append(date)
             told = place / f".{date}"
+            shutil.rmtree(told, ignore_errors=True)
             digest = analyse(engine(), run, str(told), target, top, _sources(parts, day))
             if digest["budget"]:  # which every day has but one between others that has nothing
                 _place(told, date)

@@ -160,7 +160,7 @@ def _coded(table: pa.Table, on: Sequence[str]) -> tuple[list[Hashable], Ints]:
         column = table[name].combine_chunks().dictionary_encode()
         numbers = pc.fill_null(column.indices, -1).to_numpy() + 1
         codes = codes * (len(column.dictionary) + 1) + numbers
-    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     return keys_of(table.take(first), on), codes
 
 

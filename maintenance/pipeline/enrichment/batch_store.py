@@ -6,10 +6,8 @@ the log before anything is sent. A micro-batch whose log ends with what arrived 
 it makes it again from the log. They are pickles: a state directory is as trustworthy as whoever may write into it.
 """
 
-import json
 import os
 import pickle
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,11 +42,6 @@ class Store:
         for path in self.place.glob("*.log"):
             if int(path.stem) <= batch:
                 path.unlink()
-
-    def tell(self, progress: Mapping[str, int | None]) -> None:
-        """progress.json, for people who watch; nothing is read from it."""
-        with whole(self.place / "progress.json") as file:
-            file.write_text(json.dumps(progress) + "\n")
 
     def load(self) -> tuple[int, Any] | None:
         """The last micro-batch with a snapshot, and the state after it; None at the very beginning."""
@@ -87,7 +80,7 @@ class Log:
         """All whole records; what is cut off behind them is removed."""
         if not self.path.exists():
             return []
-        os.truncate(self.path, whole_size(self.path))
+        os.truncate(self.path, whole_size(self.path, torn=True))
         return [pickle.loads(body) for _, body in frames(self.path)]
 
     def append(self, record: object, durable: bool = True) -> None:

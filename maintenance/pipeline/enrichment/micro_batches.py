@@ -8,6 +8,7 @@ micro-batch need not end with a snapshot: its elements are put into its log, and
 the micro-batches since made again, without asking or writing anything. So what is written grows with what came.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Self, TypeAlias
 
 import pyarrow as pa
 
+from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.rows import Rows
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import Arrivals, Tabular
@@ -87,15 +89,13 @@ class Batches:
         else:
             self.store.log(batch).append(arrivals)
         self._now = batch, evaluator
-        self.store.tell({"batch": batch, **evaluator.due.progress()})
+        with whole(self.store.place / "progress.json") as file:  # for people who watch; nothing is read from it
+            file.write_text(json.dumps({"batch": batch, **evaluator.due.progress()}) + "\n")
         reached("committed")
         evaluator.tidy()
 
     def committed(self) -> tuple[int, OnDriver]:
-        """The last micro-batch that was, −1 at the very beginning, and what is known after it.
-
-        As it is in memory, or else as snapshot and logs have it.
-        """
+        """The last micro-batch that was, −1 at the very beginning, and what is known after it."""
         if self._now is not None:
             return self._now
         last, known = self.store.load() or (-1, None)

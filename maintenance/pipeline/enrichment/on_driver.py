@@ -53,16 +53,15 @@ class Warm:
         view.fill(pairs, dict(zip(copies["sr"].to_pylist(), copies["value"].to_pylist(), strict=True)), self.at)
 
     def frames(self, spark: "SparkSession", shape: "Shape", needs: Sequence[str]) -> "tuple[DataFrame, DataFrame]":
-        """Edges and copies on the cluster, with keys and values of the types that answers have."""
+        """Edges and copies on the cluster, with keys of the types that answers have."""
         from pyspark.sql.pandas.types import from_arrow_type
 
         both = (self.edges, self.copies)
         edges, copies = (spark.createDataFrame(one) if isinstance(one, pa.Table) else one for one in both)
         check_there("edges of a warm start", edges.columns, [*shape.on, "sr"])
         check_there("copies of a warm start", copies.columns, ["sr", "value", *needs])
-        kinds = {name: from_arrow_type(shape.schema.field(name).type) for name in (*shape.on, "value")}
-        keys = [edges[name].cast(kinds[name]) for name in shape.on]
-        return edges.select(*keys, "sr"), copies.select("sr", copies["value"].cast(kinds["value"]), *needs)
+        keys = [edges[name].cast(from_arrow_type(shape.schema.field(name).type)) for name in shape.on]
+        return edges.select(*keys, "sr"), copies.select("sr", "value", *needs)
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ class Shape:
     def written(self, values: Sequence[object]) -> pa.Array:
         """Values as answers have them: as they are, or as text where text is asked for."""
         kind = self.schema.field("value").type
-        return pa.array(_texts(values) if kind == pa.string() else values, kind)
+        return pa.array(map(text, values) if kind == pa.string() else values, kind)
 
 
 @dataclass(eq=False)
@@ -147,7 +146,7 @@ class Names:
             rows = [key if isinstance(key, tuple) else (None,) * len(on) for key in keys]  # None in a slot that is free
             parts = [keys] if len(on) == 1 else [[row[n] for row in rows] for n in range(len(on))]
             self._made = {name: pa.array(part, schema.field(name).type) for name, part in zip(on, parts, strict=True)}
-            self._known, self._made["sr"] = (keys.copy(), entries.copy()), pa.array(_texts(entries), pa.string())
+            self._known, self._made["sr"] = (keys.copy(), entries.copy()), pa.array(map(text, entries), pa.string())
         return self._made
 
 
@@ -219,18 +218,14 @@ class OnDriver:
         return cls(manager, due, shape, Names(manager.view, shape), *more)
 
 
-def on_the_driver(settings: Settings, source: Once, shape: Shape) -> Callable[[OnDriver | None], OnDriver]:
+def on_the_driver(settings: Settings, source: Once, shape: Shape, known: OnDriver | None) -> OnDriver:
     """Evaluations by a Manager."""
-
-    def begin(known: OnDriver | None) -> OnDriver:
-        evaluator = known or OnDriver.begun(settings, source, shape)
-        if known is None and settings.warm is not None:
-            settings.warm.fill(evaluator.manager.view, shape.on)
-        return evaluator
-
-    begin(None)  # what is wrong with the settings is said now, not in the first micro-batch
-    return begin
+    evaluator = known or OnDriver.begun(settings, source, shape)
+    if known is None and settings.warm is not None:
+        settings.warm.fill(evaluator.manager.view, shape.on)
+    return evaluator
 
 
-def _texts(values: Sequence[object]) -> list[str | None]:
-    return [None if value is None else str(value) for value in values]
+def text(value: object) -> str | None:
+    """As answers have it."""
+    return None if value is None else str(value)

@@ -23,6 +23,7 @@ from pyarrow import parquet
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import xxhash64
+from pyspark.sql.types import StructField, StructType
 
 from freshkeeper.maintenance.budget.selection import check_handles, whole_requests
 from freshkeeper.maintenance.evaluation import Decision
@@ -30,7 +31,7 @@ from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment import batch_arrivals, shard
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH, Arrivals, Tabular, collected
 from freshkeeper.maintenance.pipeline.enrichment.candidates import Best, clearing_price
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import OnDriver, Settings, Shape, Step, Warm
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import OnDriver, Settings, Shape, Step, Warm, text
 from freshkeeper.maintenance.pipeline.enrichment.once import Once
 from freshkeeper.maintenance.pipeline.enrichment.shard import Given, Plan, Shard
 from freshkeeper.maintenance.pipeline.enrichment.shard_files import found, lay, numbers, read_arrow, write_arrow
@@ -85,7 +86,8 @@ class OnSpark(OnDriver):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         hashed = counts.withColumn(HASH, xxhash64(*self.shape.on))
-        sums = hashed.mapInArrow(partial(_keep_counts, self.plan, batch), counts.schema).toArrow()
+        nullable = StructType([StructField(each.name, each.dataType) for each in counts.schema])
+        sums = hashed.mapInArrow(partial(_keep_counts, self.plan, batch), nullable).toArrow()
         self.batch = batch
         shutil.rmtree(self._staged, ignore_errors=True)
         return collected(sums, self.shape.on)
@@ -97,11 +99,12 @@ class OnSpark(OnDriver):
         shards = None, (None,) * len(self.shape.on)
         own = [part.part(np.array([key not in shards for key in part.names], bool)[part.codes]) for part in arrivals]
         decision = manager.decide(self.plan.window.instant(k), *self.slots(own))
-        most, self.since = int((decision.budget.available + choose.SLACK) // price.each), self.since or k
+        each = price.each or choose.SLACK**2  # what costs nothing is all asked for
+        most, self.since = int((decision.budget.available + choose.SLACK) // each), self.since or k
         with whole(self.plan.path("log", k, "asked"), durable=True) as file:
             file.write_bytes(pickle.dumps(self._asked(decision.now), pickle.HIGHEST_PROTOCOL))
         best = Best.together(self._run(partial(Shard.best, most=most, price=self._price(most))), most)
-        selection = self._chosen(decision, best.rows)
+        selection = self._chosen(decision, best.rows, most)
         taken = (time.perf_counter_ns() - began) / 1e3
         mappings = sum(int(part.count[part.last >= k].sum()) for part in self.window)
         decision = replace(decision, selection=selection, window_mappings=mappings, decide_us=taken)
@@ -109,7 +112,7 @@ class OnSpark(OnDriver):
         refreshes = manager.fetch(decision)
         came = self._came(before, best.rows.schema.field("sr").type)
         write_arrow(came, self.plan.path("log", k, "came"), durable=True)
-        save = k - self.since + 1 >= REPLAYED  # where reading the log again would take too long
+        save = max(k - self.since, self.batch - self.kept) + 1 >= REPLAYED  # reading the log again would take too long
         told = self._run(partial(Shard.answer, place=self._staged, save=save))
         if save:
             self.base, self.since, self.kept = k, k + 1, self.batch + 1
@@ -128,10 +131,12 @@ class OnSpark(OnDriver):
     def tidy(self) -> None:
         """Logs, counts and snapshots that no restart will read."""
         for folder, least in {"log": self.since, "counts": self.kept, "snapshots": self.base}.items():
-            for path in (self.plan.place / folder).glob("[0-9-]*"):
-                if least is not None and int(path.name.partition(".")[0]) < least:
+            for path in (self.plan.place / folder).glob("*"):  # and what a kill left unfinished, behind a dot
+                if least is not None and int(path.name.lstrip(".").partition(".")[0]) < least:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.rmtree(self._staged, ignore_errors=True)
+        for path in self.staging.glob("_[0-9]*"):
+            if int(path.name[1:]) <= self.batch:
+                shutil.rmtree(path)
 
     @property
     def _staged(self) -> Path:
@@ -160,15 +165,16 @@ class OnSpark(OnDriver):
         told = model.beliefs(instants, view.last_refresh[regular], True, regular) if regular.size else None
         return shard.Asked(self.batch, model.rates(view.srs.width + 1), regular, told)
 
-    def _chosen(self, decision: Decision, rows: pa.Table) -> Selection:
+    def _chosen(self, decision: Decision, rows: pa.Table, most: int) -> Selection:
         """Of what shards have and what the driver has; an entry that both have counts as the better of the two."""
         manager, policy, price, available = self.manager, self.plan.policy, self.plan.price, decision.budget.available
         sr, value = (rows[name].to_pylist() for name in ("sr", "value"))
         slots = np.concatenate([decision.srs, manager.view.hold(sr, value, numbers(rows, "refreshed_ms"))])
         scores = np.concatenate([policy.score(decision.round), rows["score"].to_numpy()])
+        ties = np.concatenate([manager.rng.random(decision.srs.size), rows["tie"].to_numpy()])
         cost = np.concatenate([decision.round.cost, np.full(rows.num_rows, price.each)])
-        order = np.argsort(-scores, kind="stable")
-        each = order[np.unique(slots[order], return_index=True)[1]]
+        order = np.lexsort((ties, -scores))
+        each = order[np.sort(np.unique(slots[order], return_index=True)[1])][:most]
         best = choose.best(scores[each], scores[each] > NO, cost[each], available, manager.rng, policy.reason)
         best = replace(best, chosen=slots[each][best.chosen].astype(np.int32))
         return whole_requests(best, manager.view.missing(best.chosen), price, available, self.source.miss_price)
@@ -192,7 +198,7 @@ def on_the_cluster(
     edges, copies = warm.frames(spark, shape, needs)
     ship(spark, {"freshkeeper", type(ranked).__module__.partition(".")[0]})
     plan = Plan(
-        shared, graph.shards or spark.sparkContext.defaultParallelism, uuid4().hex, settings.window, ranked,
+        shared, graph.shards or spark.sparkContext.defaultParallelism, "", settings.window, ranked,
         settings.model.knowledge, source.price, settings.seed, warm.at, shape,
     )  # fmt: skip
 
@@ -201,10 +207,11 @@ def on_the_cluster(
             for name in ("graph", "log", "counts", "snapshots"):
                 shutil.rmtree(shared / name, ignore_errors=True)
             known = OnSpark.begun(settings, source, shape, plan, graph.candidates)
-            known.manager.view.elsewhere = lay(edges, copies, shape.on, plan.shards, shared / "graph")
+            known.manager.view.form = text if shape.schema.field("value").type == pa.string() else None
+            known.manager.view.elsewhere = lay(edges, copies, shape, plan.shards, shared / "graph")
         assert isinstance(known, OnSpark)
         known.spark, known.staging = spark, staging
-        known.plan = replace(known.plan, life=plan.life)
+        known.plan = replace(known.plan, life=uuid4().hex)
         return known
 
     return begin

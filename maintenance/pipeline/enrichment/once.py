@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from freshkeeper.maintenance.pipeline.enrichment.batch_store import Log
-from freshkeeper.maintenance.service.endpoint import Delivery, Endpoint, Order, Price, Remote, deliver, lost, miss_price
+from freshkeeper.maintenance.service import endpoint
+from freshkeeper.maintenance.service.asking import finished
+from freshkeeper.maintenance.service.endpoint import Delivery, Endpoint, Order, Price, Remote
 from freshkeeper.policies.base import Selection
 from freshkeeper.policies.errors import InputError
 
@@ -52,7 +54,7 @@ class Once:
     @property
     def miss_price(self) -> Price:
         """Of lookup keys, where those have entries of their own."""
-        return miss_price(self.source)
+        return endpoint.miss_price(self.source)
 
     def begin(self, log: Log, replay: bool = False) -> None:
         """A micro-batch begins, perhaps not for the first time; a `replay` is of one that is done."""
@@ -89,7 +91,7 @@ class Once:
             return Delivery([], [], 0.0, 0)
         self._log.append(Intent(order, self._room, self._selection))
         self.reached("intended")
-        delivery = deliver(self.source, order)
+        delivery = finished(endpoint.delivering(self.source, order))
         self.reached("fetched")
         self._log.append(delivery, durable=False)
         self.reached("recorded")
@@ -104,5 +106,5 @@ class Once:
         if order.now in self._deliveries:
             return self._deliveries[order.now]
         # A remote source may have been asked again, up to the allowance; a simple one costs what was asked for.
-        delivery, tried_again = lost(self.source, order, LOST), isinstance(self.source, Remote)
+        delivery, tried_again = endpoint.lost(self.source, order, LOST), isinstance(self.source, Remote)
         return replace(delivery, spent=order.allowance) if tried_again and math.isfinite(order.allowance) else delivery

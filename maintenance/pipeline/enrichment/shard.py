@@ -31,15 +31,13 @@ from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.view.changes import Beliefs
 from freshkeeper.maintenance.view.learned import exponential
 from freshkeeper.maintenance.view.local_view import View
-from freshkeeper.maintenance.view.schedule import Numbered, scheduled
+from freshkeeper.maintenance.view.schedule import Numbered, check_schedule, scheduled
 from freshkeeper.maintenance.view.slots import Slots
 from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import Case, Knowledge, Round, Structure
 from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.ranked import Ranked
 
-UNTOUCHED = -1
-"""The slot of an entry that was never asked for again."""
 SCHEDULE = ("interval_ms", "phase_ms")
 """The columns of copies that a schedule has: changes at phase_ms + n·interval_ms (knowledge: exact)."""
 COUNTED = [HASH, EARLIEST, COUNT]
@@ -90,9 +88,11 @@ class ShardModel(Numbered):
     """What a shard is told of changes: the schedules of its entries, or what the driver has learned of them."""
 
     def __init__(self, knowledge: Knowledge, entries: pa.Table) -> None:
-        """`slot` has the slot of each entry on the driver."""
-        self.knowledge, self.slot = knowledge, np.full(entries.num_rows, UNTOUCHED, np.int32)
+        """`slot` has the slot of each entry on the driver, −1 of one that was never asked for again."""
+        self.knowledge, self.slot = knowledge, np.full(entries.num_rows, -1, np.int32)
         self.asked: Asked | None = None
+        if SCHEDULE[0] in entries.column_names:
+            check_schedule(*(numbers(entries, name) for name in SCHEDULE))
         self._entries = entries
 
     def beliefs(self, instants: Ints, last_refresh: Ints, look_ahead: bool, slots: Ints | None = None) -> Beliefs:
@@ -246,7 +246,7 @@ def work_on(
     """Work on shards as of evaluation k; those in nobody's memory are folded from `since` on, behind `base`."""
     for number in numbers:
         shard = _held.pop((plan.place, number), None)
-        if shard is None or shard.plan.life != plan.life or shard.k > k:
+        if shard is None or shard.plan.life != plan.life or not since <= shard.k + shard.whole <= k + 1:
             shard = Shard.of(number, plan, since, base)
         while shard.k < k:
             shard.move()

@@ -4,7 +4,6 @@ Whatever an entry needs is in its shard: all its edges, and every key that they 
 entry is scored, a key with ever so many edges is spread over all shards, and nothing is shuffled by an evaluation.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from pyarrow import ipc
 
 from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import HASH
+from freshkeeper.maintenance.pipeline.enrichment.on_driver import Shape
 from freshkeeper.policies.arrays import Bools, Ids, Ints
 from freshkeeper.policies.errors import InputError
 
@@ -59,7 +59,7 @@ class ShardFiles:
         return keys | {"sr": column(self.entries, "sr").cast(pa.string())}
 
 
-def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int, place: Path) -> tuple[int, int]:
+def lay(edges: "DataFrame", copies: "DataFrame", shape: Shape, shards: int, place: Path) -> tuple[int, int]:
     """One job that writes all shards, a file of all hashes of keys; how many edges and keys there are.
 
     An edge to what has no copy is none.
@@ -67,12 +67,12 @@ def lay(edges: "DataFrame", copies: "DataFrame", on: Sequence[str], shards: int,
     from pyspark.sql import functions as F  # noqa: N812
 
     shard = F.pmod(F.xxhash64("sr"), F.lit(shards)).cast("int").alias(SHARD)
-    both = edges.select(shard, F.xxhash64(*on).alias(HASH), *on, "sr"), copies.select(shard, "*")
+    both = edges.select(shard, F.xxhash64(*shape.on).alias(HASH), *shape.on, "sr"), copies.select(shard, "*")
     left, right = (table.groupBy(SHARD) for table in both)
-    parts = left.cogroup(right).applyInArrow(partial(_write, list(on), place), "edges bigint").collect()
+    parts = left.cogroup(right).applyInArrow(partial(_write, shape, place), "edges bigint").collect()
     for number in range(shards):
         if not (place / str(number)).exists():  # nothing fell to it
-            _part(both[0].limit(0).toArrow(), both[1].limit(0).toArrow(), list(on)).write(place / str(number))
+            _part(both[0].limit(0).toArrow(), both[1].limit(0).toArrow(), shape).write(place / str(number))
     (keys,) = edges.sparkSession.sparkContext.parallelize([shards], 1).map(partial(_write_known, place)).collect()
     return sum(part.edges for part in parts), keys
 
@@ -114,22 +114,23 @@ def _write_known(place: Path, shards: int) -> int:
     return hashes.size
 
 
-def _write(on: list[str], place: Path, shard: tuple[pa.Scalar], edges: pa.Table, copies: pa.Table) -> pa.Table:
-    part = _part(edges, copies, on)
+def _write(shape: Shape, place: Path, shard: tuple[pa.Scalar], edges: pa.Table, copies: pa.Table) -> pa.Table:
+    part = _part(edges, copies, shape)
     part.write(place / str(shard[0].as_py()))
     return pa.table({"edges": [part.neighbours.size]})
 
 
-def _part(edges: pa.Table, copies: pa.Table, on: list[str]) -> ShardFiles:
-    entries = copies.drop_columns([SHARD]).sort_by([("sr", "ascending")]).combine_chunks()
+def _part(edges: pa.Table, copies: pa.Table, shape: Shape) -> ShardFiles:
+    values = shape.written(copies["value"].to_pylist())
+    entries = copies.drop_columns([SHARD, "value"]).append_column("value", values).sort_by([("sr", "ascending")])
     places = pc.index_in(column(edges, "sr"), column(entries, "sr"))
     known, entry = edges.filter(pc.is_valid(places)), places.drop_null().to_numpy()
     hashes, first, key = np.unique(numbers(known, HASH), return_index=True, return_inverse=True)
-    keys = known.select([HASH, *on]).take(first)
-    for name in on:
+    keys = known.select([HASH, *shape.on]).take(first)
+    for name in shape.on:
         if pc.any(pc.not_equal(column(known, name), column(keys, name).take(key))).as_py():
             raise InputError("two lookup keys of the edges have the same 64-bit hash: rename one of them")
     width = max(1, entries.num_rows)
     owner, neighbours = np.divmod(np.unique(key.astype(np.int64) * width + entry), width)  # an edge named twice is one
     start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=hashes.size))]).astype(np.int64)
-    return ShardFiles(entries, keys, start, neighbours.astype(np.int32))
+    return ShardFiles(entries.combine_chunks(), keys, start, neighbours.astype(np.int32))
