@@ -51,8 +51,8 @@ UNRECORDED = {
     "warmup": "evaluations do not say which are the warm-up, so all of them count",
     "spent": "what was spent was not recorded",
     "budget": "what could be spent was not recorded",
-    "decide_us": "the time of decisions was not recorded",
-    "fetch_ms": "the time of fetches was not recorded",
+    "decide_us": "time of decisions was not recorded",
+    "fetch_ms": "time of fetches was not recorded",
 }
 """What a reader has to know where evaluations lack a column, as those of an older schema do."""
 

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
+from pyspark.sql import functions
 from pyspark.sql.types import StructType
 from quick_java import QUICK
 
@@ -83,6 +85,24 @@ class Strange(Counted):
     def expand(self, sn: Key, now: int) -> Expanded:
         self.fetch([f"?{sn}"], now)
         return Expanded({key: Copy(value_of(key, now)) for key in (f"u{number_of(sn)}1", f"u{number_of(sn)}2")}, 1.0, 1)
+
+
+class Numbers(Counted):
+    """The same, and a value is a number."""
+
+    def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
+        found = super().fetch(keys, now)
+        copies = [replace(copy, value=int(str(copy.value))) for copy in found.copies]
+        return replace(found, copies=copies)
+
+
+class Free(Counted):
+    """The same, and costs nothing."""
+
+    price = Price(per_request=0)
+
+    def fetch(self, keys: Sequence[Key], now: int) -> Fetched:
+        return replace(super().fetch(keys, now), spent=0.0)
 
 
 class Slow(Counted):
@@ -256,13 +276,16 @@ def stream(spark: "SparkSession", place: Path) -> "DataFrame":
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(place / "events"))
 
 
-def query(spark: "SparkSession", place: Path, **changes: object) -> "DataStreamWriter":
-    """The query on Spark, ready to start."""
+def query(spark: "SparkSession", place: Path, nullable: bool = True, **changes: Any) -> "DataStreamWriter":
+    """The query on Spark, ready to start; as Spark sees it, keys may be missing or may not."""
+    events = stream(spark, place)
+    if not nullable:
+        events = events.withColumn("topic", functions.coalesce("topic", functions.lit("none")))
     known: dict[str, Any] = {
         "on": "topic", "source": Counted(place / "requests"), "policy": "gain", "budget": GAMMA, "window": "4s",
         "step": "1s", "state": place / "state", "sink": place / "answers", "seed": 5, "warm": warm(),
     }  # fmt: skip
-    return enrich(stream(spark, place), **{**known, **changes})
+    return enrich(events, **{**known, **changes})
 
 
 def finish(writer: "DataStreamWriter") -> None:

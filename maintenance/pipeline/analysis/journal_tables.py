@@ -43,7 +43,7 @@ MEANINGS = {
     ("evaluations", "expected_fresh"): "expected freshness was not recorded, so its calibration cannot be told",
     ("refreshes", "error"): "failed refreshes were not recorded and all are taken as done",
     ("refreshes", "changed"): "refreshes do not say whether the engine saw a change",
-    ("refreshes", "latency_ms"): "the latency of refreshes was not recorded",
+    ("refreshes", "latency_ms"): "latency of refreshes was not recorded",
     ("answers", "weight"): "answers have no weight and each is taken as of one window mapping",
     ("answers", "sn"): "answers do not name their lookup key, so degrees and aggregates cannot be told",
 }

@@ -246,7 +246,7 @@ def work_on(
     """Work on shards as of evaluation k; those in nobody's memory are folded from `since` on, behind `base`."""
     for number in numbers:
         shard = _held.pop((plan.place, number), None)
-        if shard is None or shard.plan.life != plan.life or not since <= shard.k + shard.whole <= k + 1:
+        if shard is None or shard.plan.life != plan.life or shard.k > k or shard.k + shard.whole < since:
             shard = Shard.of(number, plan, since, base)
         while shard.k < k:
             shard.move()

@@ -136,6 +136,18 @@ def test_a_log_cut_off_anywhere_keeps_its_whole_records(
         assert log.read() == [*records[:whole], "more"]
 
 
+def test_a_last_record_of_which_the_disk_has_only_a_part_counts_for_nothing(tmp_path: Path) -> None:
+    log = Log(tmp_path / "1.log")
+    log.append("first")
+    whole = log.path.stat().st_size
+    log.append("second")
+    text = bytearray(log.path.read_bytes())
+    text[-6:] = bytes(6)
+    log.path.write_bytes(text)
+    assert log.read() == ["first"]
+    assert log.path.stat().st_size == whole
+
+
 def test_a_log_that_is_damaged_before_its_end_is_refused_in_words(tmp_path: Path) -> None:
     log = Log(tmp_path / "1.log")
     log.append("first")

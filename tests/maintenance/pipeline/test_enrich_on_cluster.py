@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import enriched
 import numpy as np
@@ -17,6 +17,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.pipeline.enrich import OnCluster, Warm
 from freshkeeper.maintenance.pipeline.enrichment import candidates, on_executors
 from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches
@@ -52,18 +53,23 @@ class Lives:
     place: Path
     settings: Settings
     candidates: int = 100_000
+    value: str = "string"
     steps: list[Step] = field(default_factory=list)
     rows: list[tuple[object, ...]] = field(default_factory=list)
     query: Batches | None = None
     source: enriched.Counted | None = None
 
-    def process(self, number: int, events: Sequence[tuple[int, str]]) -> None:
-        """One micro-batch."""
-        graph = OnCluster(str(self.place / "shared"), 2 + number, self.candidates)
+    def start(self, shards: int) -> None:
+        graph = OnCluster(str(self.place / "shared"), shards, self.candidates)
         source = Once(self.source or enriched.Counted(self.place / "requests"), lambda _: None)
-        shape = Shape.of(StructType().add("topic", "string"), ["topic"], "string")
+        shape = Shape.of(StructType().add("topic", "string"), ["topic"], self.value)
         begin = on_executors.on_the_cluster(self.settings, source, shape, self.spark, graph, self.place / "answers")
         self.query = Batches.of(self.settings, source, self.place / "state", begin, self.write)
+
+    def process(self, number: int, events: Sequence[tuple[int, str]]) -> None:
+        """One micro-batch."""
+        self.start(2 + number)
+        assert self.query is not None
         self.query.process(number, self.spark.createDataFrame(enriched.counts_of(events)))
 
     def write(self, steps: Sequence[Step], batch: int) -> None:
@@ -181,6 +187,72 @@ def test_an_entry_of_a_shard_that_a_miss_brings_is_new_in_its_shard(spark: Spark
     assert {rows[1000, "t0", user][6] for user in both} == {1000}
 
 
+def test_after_a_sink_that_failed_the_micro_batch_is_made_again_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    """In the same process, where workers hold shards that have seen it all."""
+    lives = Lives(spark, tmp_path, enriched.settings(ApartGain()))
+    early = [event for event in enriched.events() if event[0] <= UNTIL * 1000 + 500]
+    fails = [False, True, False, True]
+
+    def write(steps: Sequence[Step], batch: int) -> None:
+        if fails.pop():
+            raise OSError("no space left on device")
+        lives.write(steps, batch)
+
+    lives.start(2)
+    assert lives.query is not None
+    lives.query.write = write
+    for number, part in enumerate((early[: len(early) // 2], early[len(early) // 2 :])):
+        counts = spark.createDataFrame(enriched.counts_of(part))
+        with pytest.raises(OSError, match="no space left"):
+            lives.query.process(number, counts)
+        lives.query.process(number, counts)
+    expected, _ = enriched.single_process(tmp_path / "elsewhere", ApartGain())
+    assert sorted(lives.rows) == [row for row in expected if row[0] <= UNTIL]
+
+
+@pytest.mark.parametrize("kind", ["bigint", "string"])
+def test_values_that_are_numbers_change_when_they_do_however_answers_write_them(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    start, alone = enriched.warm(), enriched.Numbers(tmp_path / "elsewhere")
+    assert isinstance(start.copies, pa.Table)
+    numbers = start.copies["value"].cast(pa.int64())
+    warm = Warm(start.edges, start.copies.drop_columns(["value"]).append_column("value", numbers.combine_chunks()), 0)
+    known = replace(enriched.settings(ApartGain()), warm=warm)
+    lives = Lives(spark, tmp_path, known, source=enriched.Numbers(tmp_path / "requests"), value=kind)
+    lives.process(0, [event for event in enriched.events() if event[0] <= UNTIL * 1000 + 500])
+    manager = Manager(enriched.WINDOW, alone, known.policy, known.budget, known.model, seed=known.seed)
+    warm.fill(manager.view, ["topic"])
+    for step in lives.steps:
+        now = step.record.t_ms
+        due = [event for event in enriched.events() if now - 1000 < event[0] <= now]
+        evaluation = manager.evaluate(now, due)
+        told = [
+            sorted(zip(each.keys, each.changed.tolist(), strict=True))
+            for each in (step.refreshes, evaluation.refreshes)
+        ]
+        assert told[0] == told[1]
+    assert {type(row[4]) for row in lives.rows} == {str if kind == "string" else int}
+
+
+def test_those_that_are_alike_are_as_likely_whether_a_shard_has_them_or_the_driver(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lives = Lives(spark, tmp_path, enriched.settings(Random()))
+    lives.process(0, [(500, "t0"), (1001, "t0")])
+    manager, names = lives.keeper.manager, [f"t{n}" for n in range(8, 13)]
+    decision = manager.decide(2000, np.full(5, 1500), manager.view.sn_slots(names))
+    own, rng = 0, np.random.default_rng(0)
+    for _ in range(400):  # 5 misses beside 15 that are the best of 95 in shards
+        ties = np.sort(rng.random(95))[:15]
+        users, copies = [f"u{n}" for n in range(15)], ["0"] * 15
+        rows = pa.table({"sr": users, "value": copies, "refreshed_ms": np.zeros(15, np.int64)})
+        rows = rows.append_column("score", pa.array(np.zeros(15))).append_column("tie", pa.array(ties))
+        chosen = lives.keeper._chosen(replace(decision, budget=replace(decision.budget, available=15.0)), rows, 15)
+        own += int(manager.view.missing(chosen.chosen).sum())
+    assert own / 400 == pytest.approx(15 * 5 / 100, rel=0.25)
+
+
 @pytest.mark.parametrize(("policy", "model"), [(ApartSbm(), enriched.schedule()), (ApartGain(), None)])
 def test_with_one_price_for_all_shards_the_choice_is_that_of_all_at_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Ranked, model: FixedSchedule | None
@@ -246,14 +318,37 @@ def test_what_no_restart_needs_is_removed_and_the_next_one_begins_with_the_snaps
     assert lives.keeper.base == 3
     assert sorted(path.name for path in places["snapshots"].iterdir()) == ["3.0", "3.1"]
     assert sorted(path.name for path in places["log"].iterdir()) == ["4.asked", "4.came"]
+    (places["snapshots"] / ".2.0.killed").write_bytes(b"half of a")
+    (tmp_path / "answers" / "_0").mkdir()
     shutil.rmtree(places["counts"])  # of what came before the snapshot nothing is read again
     lives.process(2, [((UNTIL + 2) * 1000 + 1, "t0")])
     kept = {name: sorted(path.name for path in place.iterdir()) for name, place in places.items()}
     assert kept == {"counts": [], "log": [], "snapshots": ["6.0", "6.1"]}
+    assert not list((tmp_path / "answers").iterdir())
     expected, _ = enriched.single_process(tmp_path / "elsewhere", ApartSbm())
     assert sorted(row for row in lives.rows if cast("int", row[0]) <= UNTIL) == [
         row for row in expected if row[0] <= UNTIL
     ]
+
+
+def test_micro_batches_between_two_evaluations_do_not_leave_more_and_more_counts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_executors, "REPLAYED", 3)
+    lives = Lives(spark, tmp_path, enriched.settings(ApartSbm()))
+    for number in range(4):
+        lives.process(number, [(number + 1, "t0")])
+    assert len(list((tmp_path / "shared" / "counts").iterdir())) == 4
+    lives.process(4, [(1001, "t0")])
+    assert not list((tmp_path / "shared" / "counts").iterdir())
+    assert [step.record.results for step in lives.steps] == [4 * 4]
+
+
+def test_what_costs_nothing_is_all_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    source = enriched.Free(tmp_path / "requests")
+    lives = Lives(spark, tmp_path, enriched.settings("lru"), source=source)
+    lives.process(0, [(500, "t0"), (600, "t1"), (1001, "t0")])
+    assert set(lives.steps[0].refreshes.keys) == {*enriched.users_of("t0"), *enriched.users_of("t1")}
 
 
 def test_keys_of_many_edges_edges_named_twice_and_elements_that_are_late(spark: SparkSession, tmp_path: Path) -> None:
@@ -281,7 +376,8 @@ def test_a_stream_with_its_graph_on_the_cluster_gives_the_answers_of_one_manager
     tables: list[pa.Table] = []
     sink = tmp_path / "answers" if as_files else lambda frame, _: tables.append(frame.toArrow())
     graph = OnCluster(str(tmp_path / "window"))
-    enriched.finish(enriched.query(spark, tmp_path, policy=ApartLru(), graph=graph, sink=sink))
+    query = enriched.query(spark, tmp_path, policy=ApartLru(), graph=graph, sink=sink, nullable=as_files)
+    enriched.finish(query)
     if as_files:
         tables.append(spark.read.parquet(str(tmp_path / "answers")).drop("batch_id").toArrow())
     found = [list(row.values())[:-1] for table in tables for row in table.to_pylist()]
@@ -311,7 +407,7 @@ def test_a_shared_directory_is_none_by_its_address() -> None:
     ],
 )
 def test_what_shards_cannot_do_is_said_before_the_query_starts(
-    spark: SparkSession, tmp_path: Path, changes: dict[str, object], said: str
+    spark: SparkSession, tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:
     enriched.drop(tmp_path, 1)
     with pytest.raises(ConfigError, match=said):

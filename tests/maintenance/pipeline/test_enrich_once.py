@@ -91,3 +91,16 @@ def test_nothing_is_logged_where_nothing_is_asked(tmp_path: Path) -> None:
 
     assert started(Simple(), tmp_path / "log").deliver(Order(1000, [])) == Delivery([], [], 0.0, 0)
     assert not (tmp_path / "log").exists()
+
+
+def test_a_source_that_raises_is_paid_for_and_the_same_after_a_restart(tmp_path: Path) -> None:
+    class Broken(Remote):
+        def deliver(self, order: Order) -> Delivery:
+            raise ConnectionError("gone")
+
+    order, source = Order(1000, ["a"], ["x"], 4.0), Broken()
+    first = started(source, tmp_path / "log")
+    first.room(1000)
+    delivery = first.deliver(order)
+    assert delivery.copies[0].error == delivery.expanded[0].error == "ConnectionError: gone"
+    assert started(source, tmp_path / "log").deliver(order) == delivery
