@@ -119,7 +119,7 @@ def test_a_production_journal_has_a_page_that_says_what_is_expected(make_run: Ma
     assert "ibm is expected to have kept 90.0 % of the answers fresh" in words
     assert "The command was not recorded." in words
     assert "There is no run.json" in words
-    assert "the time of decisions was not recorded" in words
+    assert "The time of decisions was not recorded." in words
     assert "Time to decide" not in words
 
 
