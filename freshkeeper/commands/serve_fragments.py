@@ -1,9 +1,10 @@
 """`freshkeeper serve-fragments`."""
 
 import asyncio
+import signal
 import time
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Annotated
 
 import typer
@@ -91,6 +92,8 @@ def serve_fragments(
     listener, loop = Listener(server.answer, time.time), asyncio.new_event_loop()
 
     async def serve() -> None:
+        if current_thread() is main_thread():  # as Ctrl-C does: ends the task, where an error may be lost in the middle
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         try:
             listening = await listener.listen(host, port)
         except OSError as error:
