@@ -14,7 +14,7 @@ from freshkeeper.maintenance.enricher.lookup_source import Lookup
 from freshkeeper.maintenance.enricher.reserve import Reserve, TargetReserve
 from freshkeeper.maintenance.service.endpoint import Price
 from freshkeeper.maintenance.service.limits.rate import Rate
-from freshkeeper.maintenance.settings.durations import to_ms
+from freshkeeper.maintenance.settings import durations
 from freshkeeper.maintenance.view.changes import ChangeModel
 from freshkeeper.maintenance.view.learned import Learned
 from freshkeeper.maintenance.view.published import Published
@@ -173,10 +173,7 @@ class EnricherSettings:
 
 def duration(name: str, written: str | int) -> int:
     """Milliseconds, of what was written."""
-    try:
-        return to_ms(written if isinstance(written, str) else str(written))
-    except ValueError as error:
-        raise ConfigError(f"{name}={written!r}: {error}") from None
+    return durations.duration(f"{name}={written!r}", str(written))
 
 
 def is_asynchronous(lookup: Lookup) -> bool:

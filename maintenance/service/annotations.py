@@ -30,7 +30,7 @@ FOREVER = -UNKNOWN
 TIMELESS = (Minus, Filter, Bind, Select)
 """Blocks whose own variables are not seen outside, so that a history in them would be taken as a whole."""
 MAYBE = f"{OURS}_maybe"
-"""ValidityAnnotations, and never bound, where an OPTIONAL has annotated triples."""
+"""Asked for, and never bound, where an OPTIONAL has annotated triples."""
 
 
 class Annotation(StrEnum):

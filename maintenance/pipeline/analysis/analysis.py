@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from freshkeeper.maintenance.files import whole_directory
 from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import Database, Sources, Tables, located, opened, read
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import Cuts, Database, Tables, located, opened, read
 from freshkeeper.maintenance.pipeline.analysis.judging import added_up, judge
 from freshkeeper.maintenance.pipeline.analysis.questions import EVALUATIONS, HEADLINE, LARGE, OF, ON_THE_WAY, QUESTIONS
 from freshkeeper.maintenance.pipeline.spark_session import first_words
@@ -28,7 +28,7 @@ class AnalysisError(InputError):
 
 
 def analyse(
-    engine: DuckDB, run: str, out: str | None = None, target: float = 0.95, top: int = 20, only: Sources | None = None
+    engine: DuckDB, run: str, out: str | None = None, target: float = 0.95, top: int = 20, only: Cuts | None = None
 ) -> dict[str, Any]:
     """Analyse a run; write tables and analysis.json into `out` (default: analysis in the run), return the latter.
 
@@ -52,10 +52,10 @@ def headline_alone(engine: DuckDB, run: str, target: float = 0.95) -> dict[str, 
 
 
 def _answers_to_all(
-    engine: DuckDB, database: Database, run: str, sources: Sources | None, target: float, top: int | None = None
+    engine: DuckDB, database: Database, run: str, cuts: Cuts | None, target: float, top: int | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """All that is small, and the names of all tables; without `top`, those of the headline."""
-    found = _judged(engine, database, run, sources, headline=top is None)
+    found = _judged(engine, database, run, cuts, headline=top is None)
     there = found.there | ({"judged"} if found.judged else set())
     untold = {name for what, names in OF.items() if what not in there for name in names}
     asked = [name for name in QUESTIONS if name not in untold and (name in HEADLINE or top is not None)]
@@ -71,10 +71,10 @@ def _answers_to_all(
     return digest, [name for name in asked if name not in ON_THE_WAY]
 
 
-def _judged(engine: DuckDB, database: Database, run: str, sources: Sources | None, headline: bool) -> Tables:
+def _judged(engine: DuckDB, database: Database, run: str, cuts: Cuts | None, headline: bool) -> Tables:
     """The tables of a run as questions need them."""
     place = located(run)
-    found = read(database, engine.near(place), sources)
+    found = read(database, engine.near(place), cuts)
     if not found.there & {"evaluations", "answers"}:
         raise AnalysisError(f"{run} cannot be analysed: it has neither evaluations.parquet nor answers.parquet")
     if "evaluations" not in found.there and not found.judged:

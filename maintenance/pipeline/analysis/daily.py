@@ -18,7 +18,7 @@ from freshkeeper.maintenance.files import whole
 from freshkeeper.maintenance.journal.journal import SCHEMAS, files
 from freshkeeper.maintenance.pipeline.analysis.analysis import AnalysisError, analyse
 from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
-from freshkeeper.maintenance.pipeline.analysis.journal_tables import Source
+from freshkeeper.maintenance.pipeline.analysis.journal_tables import Cut
 from freshkeeper.policies.errors import ConfigError
 
 DAY_MS = 86_400_000
@@ -63,7 +63,7 @@ def analyse_daily(
             done.append(date)
             told = place / f".{date}"
             shutil.rmtree(told, ignore_errors=True)
-            digest = analyse(engine(), run, str(told), target, top, _sources(parts, day))
+            digest = analyse(engine(), run, str(told), target, top, _cuts(parts, day))
             if digest["budget"]:  # which every day has but one between others that has nothing
                 _place(told, date)
             shutil.rmtree(told)
@@ -85,12 +85,12 @@ def _parts(run: Path, name: str) -> Iterator[Part]:
                 yield Part(name, file, days, [name, file.name, about.st_size, about.st_mtime_ns])
 
 
-def _sources(parts: Sequence[Part], day: int) -> dict[str, Source]:
+def _cuts(parts: Sequence[Part], day: int) -> dict[str, Cut]:
     """Of every table what the day wants."""
     found = {}
     for name in SCHEMAS:
         where = f"t_ms < {(day + 1) * DAY_MS}" + (f" AND t_ms >= {day * DAY_MS}" if name != "changes" else "")
-        found[name] = Source([part.file for part in parts if part.table == name], where)
+        found[name] = Cut([part.file for part in parts if part.table == name], where)
     return found
 
 

@@ -49,14 +49,14 @@ MEANINGS = {
 }
 
 
-class Source(NamedTuple):
+class Cut(NamedTuple):
     """Where the rows of a table are: its parts, and which of their rows."""
 
     parts: Sequence[Path]
     where: str = "TRUE"
 
 
-Sources: TypeAlias = Mapping[str, Source]
+Cuts: TypeAlias = Mapping[str, Cut]
 """By the names of tables."""
 
 
@@ -100,11 +100,11 @@ def name_parts(database: Database, name: str, parts: Sequence[Path]) -> list[str
     return list(table.columns)
 
 
-def read(database: Database, run: Path, sources: Sources | None) -> Tables:
-    """Everything in a run, or of its tables what the sources say."""
+def read(database: Database, run: Path, cuts: Cuts | None) -> Tables:
+    """Everything in a run, or of its tables what the cuts say."""
     notes: list[str] = []
-    sources = sources or {name: Source(journal.files(run / f"{name}.parquet")) for name in journal.SCHEMAS}
-    found = {name: _columns(database, name, source.parts, notes) for name, source in sources.items()}
+    cuts = cuts or {name: Cut(journal.files(run / f"{name}.parquet")) for name in journal.SCHEMAS}
+    found = {name: _columns(database, name, cut.parts, notes) for name, cut in cuts.items()}
     raw = {name: columns for name, columns in found.items() if columns}
     notes += [f"The {words}." for (name, column), words in MEANINGS.items() if name in raw and column not in raw[name]]
     key = _moment(raw, notes)
@@ -117,11 +117,11 @@ def read(database: Database, run: Path, sources: Sources | None) -> Tables:
         notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes'][0]}.")
         del raw["changes"]
     rows = {}
-    for name, source in sources.items():
+    for name, cut in cuts.items():
         moment = "" if name == "changes" else f", {key} AS moment"
-        rows[name] = f"SELECT *{moment} FROM ({_fitted(name, raw.get(name, ()), source.where)}) AS fitted"
+        rows[name] = f"SELECT *{moment} FROM ({_fitted(name, raw.get(name, ()), cut.where)}) AS fitted"
         database.sql(rows[name]).create_view(f"own_{name}")
-    parts = sources["answers"].parts
+    parts = cuts["answers"].parts
     return Tables(frozenset(raw), key, found["answers"], rows["answers"], parts, unnamed, settings, notes)
 
 

@@ -31,7 +31,6 @@ JOURNAL = "journal"
 Write: TypeAlias = Callable[[Sequence[Step], int], None]
 """Writes the steps of a micro-batch under its number, in place of what is there: after a kill it is called again."""
 
-
 Begin: TypeAlias = Callable[[OnDriver | None], OnDriver]
 """Before the first micro-batch, or with the one of a snapshot, which holds nothing of the world outside."""
 

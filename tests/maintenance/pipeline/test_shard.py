@@ -86,7 +86,7 @@ def test_a_worker_that_slept_through_a_snapshot_goes_on_from_it(
         answer(worker, 3, 3, 2, save=False)
         tables.append(parquet.read_table(tmp_path / "answers" / "3-0.parquet"))
     assert tables[0] == tables[1] == tables[2]
-    assert {"of 1", "of 2", "of 3"} & set(tables[0]["value"].to_pylist()) >= {"of 3"}
+    assert "of 3" in tables[0]["value"].to_pylist()
 
 
 @pytest.mark.parametrize(("interval", "phase"), [(0, 0), (None, 0), (5, None)])
