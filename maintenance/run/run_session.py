@@ -326,7 +326,7 @@ class Session:
             yield f"{_elements(skipped)} unreadable and skipped"
         if self.marked:
             given = f"{self.marked:,} answers were given without what had not been fetched for them yet"
-            yield f"{given}, as fresh: 0; {SOONER}"
+            yield f"{given}, and are marked as not fresh; {SOONER}"
         for query in self._built.values():
             if isinstance(query.answering, WaitingQuery):
                 yield from query.answering.news()
