@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from inspect import Parameter
 
-    from freshkeeper.maintenance.fragments.serving_thread import ServingThread
-    from freshkeeper.maintenance.fragments.view_fragments import ViewFragments
     from freshkeeper.maintenance.outputs.sender import SentOut
     from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
@@ -125,17 +123,11 @@ def _carry_out(config: "RunConfig") -> None:
     tell = teller(config.log)
     tell_when_compiling(tell)
     metrics = Metrics() if config.metrics else None
-    views = _fragments() if config.fragments else None
     observers: list[Observer] = [*([metrics.observe] if metrics else []), *([logs.observe] if config.log else [])]
-    observers += [views.observe] if views else []
     command = shlex.join(["freshkeeper", *map(shown, sys.argv[1:])])
     session = _session(config, observers, command, tell)
-    served: ServingThread | None = None  # of what views hold
     try:
         out = answers_of(session)
-        if views is not None:
-            served = _serving(views, config.fragments)
-            tell(f"fragments of what the views hold at {served.address}")
         if metrics is not None:
             host, port = address_of(config.metrics)
             tell(f"metrics at http://{host}:{metrics.serve(port, host, lambda: session.links)}/metrics")
@@ -149,8 +141,6 @@ def _carry_out(config: "RunConfig") -> None:
     finally:
         if metrics is not None:
             metrics.close()
-        if served is not None:
-            served.close()
     for line in (
         *session.news(),
         *_of_results(results > 0 or not session.tells_all, session.failed_fetches, bool(config.state)),
@@ -159,19 +149,6 @@ def _carry_out(config: "RunConfig") -> None:
     if session.failures:
         raise typer.Exit(1)
     return None
-
-
-def _fragments() -> "ViewFragments":
-    from freshkeeper.maintenance.fragments.view_fragments import ViewFragments
-
-    return ViewFragments()
-
-
-def _serving(views: "ViewFragments", where: str) -> "ServingThread":
-    from freshkeeper.maintenance.fragments.serving_thread import ServingThread
-    from freshkeeper.maintenance.observe.metrics import address_of
-
-    return ServingThread.of(views, *address_of(where, "--fragments"))
 
 
 def _session(

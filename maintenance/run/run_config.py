@@ -219,12 +219,6 @@ class RunConfig(BaseModel):
     metrics: str = Field(
         default="", description="where Prometheus may ask, as :9100", json_schema_extra=option("metrics", ":PORT")
     )
-    fragments: str = Field(
-        default="",
-        description="where what the views hold can be asked for as fragments that say how long it is believed to hold, "
-        "as :3100",
-        json_schema_extra=option("fragments", ":PORT"),
-    )
     traces: str = Field(
         default="",
         description="where spans of evaluations and requests go, by OTLP over HTTP, as http://localhost:4318",

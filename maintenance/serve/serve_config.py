@@ -168,7 +168,6 @@ class ServeConfig(BaseModel):
         default=None, description="bytes of all parts of the journal at most; the oldest go"
     )
     seed: Annotated[int, Field(ge=0)] = _as_run("seed")
-    fragments: str = _as_run("fragments")
     outputs: dict[str, Annotated[OutputConfig, BeforeValidator(output_of)]] = Field(
         default={},
         description="where answers go by themselves, by a name of one's own: an address, or keys (to, queries, secret, "

@@ -15,9 +15,7 @@ from typing import Any
 
 import uvicorn
 
-from freshkeeper.maintenance.fragments.serving_thread import ServingThread
-from freshkeeper.maintenance.fragments.view_fragments import ViewFragments
-from freshkeeper.maintenance.observe.metrics import Metrics, address_of
+from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.observe.traces import TracedRequests, Traces
 from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.door import Door
@@ -31,7 +29,6 @@ from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.starting import start
 from freshkeeper.maintenance.serve.warm_up import warm_up_if_possible
 from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.maintenance.service_join.maintenance_settings import Observer
 from freshkeeper.policies.errors import ConfigError
 
 PATIENCE = 5
@@ -54,10 +51,10 @@ class Server(uvicorn.Server):
         self._ending()
 
 
-def opened(config: ServeConfig, guard: Guard, observers: Sequence[Observer] = ()) -> Door:
+def opened(config: ServeConfig, guard: Guard) -> Door:
     """A service, and what its addresses are answered with."""
     metrics, status, look_ups = Metrics(), Status(), LookUps()
-    service = start(config, [metrics.observe, status.observe, look_ups.observe, *observers])
+    service = start(config, [metrics.observe, status.observe, look_ups.observe])
     service.answered, service.deleted = status.answered, status.forget
     metrics.registry.register(ServiceNumbers(service, status))
     return Door(service, guard, metrics, status, look_ups, config.streams, config.largest_body, config.most_listeners)
@@ -71,15 +68,10 @@ def serve(
     guard = Guard.of(host, config.token, config.read_token)
     https, hung_up = _https(config), threading.Event()
     _on_hangup(hung_up.set)
-    views = ViewFragments()
     with ExitStack() as held:
         bound = held.enter_context(closing(bound_to(host, port)))
-        if config.fragments:
-            fragments = ServingThread.of(views, *address_of(config.fragments, "fragments:"))
-            held.callback(fragments.close)
-            tell(f"fragments of what the views hold at {fragments.address}")
         traces = Traces(config.traces) if config.traces else None
-        door = opened(config, guard, [views.observe] if config.fragments else [])
+        door = opened(config, guard)
         service = door.service
         if traces is not None:
             held.callback(traces.close)

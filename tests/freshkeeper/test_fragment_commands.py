@@ -125,21 +125,11 @@ def test_what_is_wrong_with_serving_is_one_line(words: list[str], said: str, cal
     assert said in err
 
 
-def test_run_serves_what_its_views_hold_and_points_to_follow(call: Call, tmp_path: Path, site: FragmentSite) -> None:
-    (tmp_path / "blog.ttl").write_text(f"<{E}jazz> <{E}by> <{E}ann> . <{E}ann> <{E}n> 10 .")
-    (tmp_path / "blog.yaml").write_text(f"data: blog.ttl\nvolatile: {E}n\nknowledge: learned\n")
-    (tmp_path / "s.nq").write_text(f"500\t<{E}p> <{E}about> <{E}jazz> .\n1500\t<{E}q> <{E}about> <{E}jazz> .\n")
-    query = (
-        f"SELECT * FROM NAMED WINDOW <{E}w> ON <{E}s> [RANGE PT3S STEP PT1S] {{ WINDOW <{E}w> {{ ?p <{E}about> ?t }} "
-        f"SERVICE <{E}b> {{ ?t <{E}by> ?u . ?u <{E}n> ?n }} }}"
-    )
-    given = ["--stream", f"{E}s=s.nq", "--source", f"{E}b=blog.yaml", "--fragments", ":0"]
-    code, out, err = call("run", query, *given)
-    assert code == 0, err
-    assert "fragments of what the views hold at http://127.0.0.1:" in err
-    assert json.loads(out.splitlines()[-1])["answers"]
+def test_run_answers_a_query_with_a_service_over_fragments_once_and_points_to_follow(
+    call: Call, site: FragmentSite
+) -> None:
     once = f"SELECT * {{ SERVICE <{E}t> {{ ?t <{E}sign> ?s }} }}"
-    code, out, err = call("run", once, "--fetch", "always", "--source", f"{E}t=fragments:{site.url}")
+    _, out, err = call("run", once, "--fetch", "always", "--source", f"{E}t=fragments:{site.url}")
     assert json.loads(out)["answers"][0]["bindings"]["s"]["value"] == "Ghent"
     assert "`freshkeeper follow` answers one over fragments" in err
 
@@ -168,9 +158,3 @@ def test_run_follows_a_query_without_windows_over_fragments_alone(call: Call, si
     code, _, err = call("run", f"SELECT * {{ ?t <{E}sign> ?s }}", *given, "--budget", "50", "--bank", "50")
     assert code == 0
     assert "cost units in 1 evaluations" in err
-
-
-def test_fragments_of_a_run_need_an_address(call: Call) -> None:
-    code, _, err = call("run", "SELECT * { ?s ?p ?o }", "--fragments", "here")
-    assert code != 0
-    assert "--fragments here: give a port" in err

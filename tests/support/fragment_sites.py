@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 from pyoxigraph import Quad
 from servers import HERE, QuietHandler, Site
+from serving_thread import ServingThread
 
 from freshkeeper.maintenance.fragments.fragment_page import Page, read_page
 from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
 from freshkeeper.maintenance.fragments.fragment_server import FragmentServer, Response
 from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
 from freshkeeper.maintenance.fragments.served_data import Served, Serving
-from freshkeeper.maintenance.fragments.serving_thread import ServingThread
 from freshkeeper.maintenance.service.http.validity_headers import Validity
 
 PageSaid: TypeAlias = Callable[[str], tuple[int, dict[str, str], bytes]]
