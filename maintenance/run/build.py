@@ -29,11 +29,9 @@ from freshkeeper.maintenance.service_join.federated_query import FederatedQuery
 from freshkeeper.maintenance.service_join.from_view import FromView
 from freshkeeper.maintenance.service_join.lineage import trace
 from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Registration
-from freshkeeper.maintenance.service_join.missing_answers import Missing
 from freshkeeper.maintenance.service_join.query_services import QueryServices
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.service_join.shared_views import Views
-from freshkeeper.maintenance.service_join.waiting_answers import WaitingQuery
 from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 T = TypeVar("T")
@@ -146,8 +144,9 @@ def _planned(
     if settings is None or not query.services:
         return partial(made, contents=contents, answering=LocalQuery(query, one_order=planned))
     services = QueryServices(registration, settings, contents, start, views).planned()
-    kind = WaitingQuery if settings.missing is Missing.WAIT and settings.fetch is Fetch.VIEW else FederatedQuery
-    return lambda: made(contents=contents, answering=kind(query, [make() for make in services], one_order=planned))
+    return lambda: made(
+        contents=contents, answering=FederatedQuery(query, [make() for make in services], one_order=planned)
+    )
 
 
 def _has_plan(query: Query, graphs: Graphs) -> bool:
@@ -206,8 +205,6 @@ def _check_native(query: Query, settings: MaintenanceSettings | None) -> Mainten
         raise NotNativeError("its SERVICE patterns are asked without a view")
     if settings.edges:
         raise NotNativeError("edges are refreshed")
-    if settings.missing is Missing.WAIT:
-        raise NotNativeError("answers wait for what was never fetched")
     if trace(query).doubtful:
         raise NotNativeError("none of its answers is sure")
     return settings

@@ -37,7 +37,7 @@ class QueryOptions(TypedDict, total=False):
     fetch: str
     """From the "view", or "always" or "once" for no view."""
     missing: str
-    """What becomes of answers whose SERVICE part was never fetched: "emit", "wait" or "drop"."""
+    """Whether answers whose SERVICE part was never fetched are given without it: "emit" or "drop"."""
 
 
 def continuous_query(

@@ -197,7 +197,7 @@ class RunConfig(BaseModel):
     missing: Missing = Field(
         default=Missing.EMIT,
         description="an answer whose SERVICE part was never fetched: emit (without that part and with freshness 0, "
-        "where the query allows it), wait (it is given in a later evaluation, once the part has come) or drop",
+        "where the query allows it) or drop",
     )
     edges: Literal["kept", "refreshed"] = Field(
         default="kept", description="kept, or refreshed where edges change over time"

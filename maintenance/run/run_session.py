@@ -39,9 +39,7 @@ from freshkeeper.maintenance.service_join.maintenance_settings import (
     Registration,
     Shares,
 )
-from freshkeeper.maintenance.service_join.missing_answers import Missing
 from freshkeeper.maintenance.service_join.service_solutions import Fetch
-from freshkeeper.maintenance.service_join.waiting_answers import WaitingQuery
 from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.state.run_state import Progress, State
 from freshkeeper.maintenance.streams.live.feed import LinkStatus
@@ -243,8 +241,6 @@ class Session:
             raise ConfigError("--state is for queries with windows: this one is evaluated once")
         if config.state is not None and self._fetch(each) != Fetch.VIEW:
             raise ConfigError(f"--state keeps views, and --fetch {self._fetch(each)} has none")
-        if config.state is not None and config.missing is Missing.WAIT:
-            raise ConfigError("--state does not keep what --missing wait waits with: take emit or drop")
         if config.target is not None and self._fetch(each) != Fetch.VIEW:
             raise ConfigError(f"--target keeps a view fresh, and --fetch {self._fetch(each)} has none")
         if config.audit and self._fetch(each) != Fetch.VIEW:
@@ -327,10 +323,7 @@ class Session:
         if self.marked:
             given = f"{self.marked:,} answers were given without what had not been fetched for them yet"
             yield f"{given}, and are marked as not fresh; {SOONER}"
-        for query in self._built.values():
-            if isinstance(query.answering, WaitingQuery):
-                yield from query.answering.news()
-        if self.missed and self.config.missing is not Missing.WAIT:
+        if self.missed:
             missed = f"{self.missed:,} answers were not given because what they need had not been fetched yet"
             yield f"{missed}{self._why()}; {SOONER}"
         for each in self._opened.values():

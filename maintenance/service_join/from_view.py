@@ -7,7 +7,7 @@ from freshkeeper.maintenance.rsp.evaluator import Evaluator, Function, Row
 from freshkeeper.maintenance.rsp.r2s import CERTAIN, Freshness, combine
 from freshkeeper.maintenance.service_join.service_view import Feed, ServiceView
 from freshkeeper.maintenance.service_join.values import ServiceRows, nameless
-from freshkeeper.maintenance.service_join.window_mappings import Mappings, WindowMapping, WindowPart
+from freshkeeper.maintenance.service_join.window_mappings import Mappings, WindowPart
 from freshkeeper.policies import base
 from freshkeeper.policies.base import Case
 
@@ -24,8 +24,6 @@ class FromView:
     """whether what was never fetched is a solution that binds nothing of the source's"""
     errors: int = 0
     _mappings: Mappings = field(default_factory=lambda: Mappings([]))
-    _staged: Sequence[WindowMapping] = ()
-    """what the view was told of"""
 
     def __post_init__(self) -> None:
         """The view knows its users by number."""
@@ -34,8 +32,7 @@ class FromView:
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceView:
         """Tell the view what is in the windows now."""
         self._mappings = self.part.read(evaluator, functions)
-        self._staged = self._mappings.joined
-        self.view.stage(self._user, now, self._staged)
+        self.view.stage(self._user, now, self._mappings.joined)
         return self.view
 
     def stage(self, feed: Feed) -> None:
@@ -64,7 +61,7 @@ class FromView:
         copies: list[int] = []
         numbers: dict[object, int] = {}
         parts: list[list[Freshness]] = []
-        complete: dict[Row, list[Freshness]] = {mapping.sn: [] for mapping in self._staged}
+        complete: dict[Row, list[Freshness]] = {mapping.sn: [] for mapping in mappings.joined}
         for answer in self.view.answers(complete):
             fresh = Freshness(answer.freshness, answer.age)
             number = numbers.setdefault(self._owner(answer.key, answer.entry), len(numbers))

@@ -1,7 +1,6 @@
-"""What becomes of an answer whose SERVICE part was never fetched: it is given without that part, or not at all.
+"""Answers whose SERVICE part was never fetched: given without that part, or not at all.
 
     emit    as if the SERVICE stood in OPTIONAL: its variables are unbound, and the answer is fresh with probability 0
-    wait    it is given in a later evaluation, when the part has come (waiting_answers.py)
     drop    it is not given, as SPARQL has it of a SERVICE that answers nothing
 
 The hardest case is a query that would take such a row for something else: unbound joins with anything, so what another
@@ -22,7 +21,6 @@ class Missing(StrEnum):
     """What becomes of an answer that lacks what was never fetched."""
 
     EMIT = "emit"
-    WAIT = "wait"
     DROP = "drop"
 
 

@@ -13,12 +13,10 @@ from freshkeeper.maintenance.service_join.direct import Directly, Whole
 from freshkeeper.maintenance.service_join.evaluation_grid import grid_of
 from freshkeeper.maintenance.service_join.lineage import aggregated, trace
 from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Registration
-from freshkeeper.maintenance.service_join.missing_answers import Missing
 from freshkeeper.maintenance.service_join.same_pattern import NumberedPattern
 from freshkeeper.maintenance.service_join.service_checks import check_known, check_shape, split_for
 from freshkeeper.maintenance.service_join.service_solutions import Fetch, Service
 from freshkeeper.maintenance.service_join.shared_views import Views, WantedView
-from freshkeeper.maintenance.service_join.waiting_answers import why_not_waiting
 from freshkeeper.maintenance.service_join.window_mappings import WindowPart
 from freshkeeper.policies.base import Case
 from freshkeeper.policies.errors import ConfigError
@@ -72,8 +70,6 @@ class QueryServices:
             raise ConfigError(
                 "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
             )
-        if settings.missing is Missing.WAIT and (why := why_not_waiting(query, pattern, parts.sn)):
-            raise ConfigError(f"--missing wait: answers of this query cannot wait: {why}; take emit or drop")
         grid, numbered = grid_of(query, self.contents, self.start), NumberedPattern(pattern, parts)
         policy = settings.policy(case)
         return WantedView(self.registration, settings, self.contents, grid, numbered, source, policy, case, number)

@@ -19,7 +19,6 @@ from freshkeeper.maintenance.service_join.maintenance_settings import Maintenanc
 from freshkeeper.maintenance.service_join.missing_answers import Missing, why_dropped
 from freshkeeper.maintenance.service_join.same_pattern import NumberedPattern
 from freshkeeper.maintenance.service_join.service_view import ServiceView
-from freshkeeper.maintenance.service_join.waiting_answers import WaitingView
 from freshkeeper.maintenance.service_join.window_mappings import WindowPart
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
@@ -115,8 +114,7 @@ class Views:
             [names[name] for name in view.endpoint.split.sn],
             wanted.contents,
         )
-        kind = WaitingView if wanted.settings.missing is Missing.WAIT else FromView
-        return kind(part, view, tuple(names[name] for name in view.endpoint.variables), why is None)
+        return FromView(part, view, tuple(names[name] for name in view.endpoint.variables), why is None)
 
     def patience(self, settings: MaintenanceSettings) -> float:
         """Seconds that an instant waits for its sources, all at once: a tenth of the step is left for the rest."""

@@ -1,6 +1,5 @@
-"""What becomes of an answer whose SERVICE part was never fetched: emit, wait, drop."""
+"""What becomes of an answer whose SERVICE part was never fetched: emit or drop."""
 
-import random
 from collections.abc import Mapping, Sequence
 
 import pyoxigraph as ox
@@ -14,8 +13,6 @@ from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.run.build import build
 from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, PolicyName
 from freshkeeper.maintenance.service_join.missing_answers import Missing
-from freshkeeper.maintenance.service_join.waiting_answers import PATIENCE
-from freshkeeper.policies.errors import ConfigError
 
 BLOG = "@prefix : <urn:> . :jazz :by :ann, :bob . :rock :by :bob . :ann :n 10 . :bob :n 20 ."
 TUMBLING = "FROM NAMED WINDOW :w ON :s [RANGE PT1S STEP PT1S]"
@@ -91,47 +88,6 @@ def test_drop_is_what_sparql_says_and_is_counted(kind: str) -> None:
     assert [(one.missed, one.marked) for one in seen][:2] == [(1, 0), (0, 0)]
 
 
-def test_wait_answers_when_the_part_has_come() -> None:
-    emitted, _, _ = answered(PLAIN, Missing.EMIT, STREAM)
-    (missed,) = (line.split()[0] for line in emitted[1000] if line.endswith("missing"))
-    found, _, results = answered(PLAIN, Missing.WAIT, STREAM)
-    at = {t: {line.split()[0] for line in lines} for t, lines in found.items()}
-    assert missed not in at[1000]
-    assert [t for t in at if missed in at[t]] in ([2000], [3000]), "one request is for pop, the other for what waits"
-    assert {result.variables for result in results} == {("post", "user", "n")}
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_who_waits_long_enough_answers_every_event_once_and_as_the_source_would(seed: int) -> None:
-    draw = random.Random(seed)
-    topics = [f"t{n}" for n in range(6)]
-    data = "@prefix : <urn:> . " + " ".join(
-        f":{t} :by :u{n % 3} . :u{n % 3} :n {n % 3} ." for n, t in enumerate(topics)
-    )
-    stream = posts(*[(at, draw.choice(topics)) for at in sorted(draw.sample(range(1, 4000), 12))])
-    stream += posts((9_999, "none"))  # time goes on, and nothing else comes
-    text = PLAIN.replace("SERVICE", "BIND(STR(?topic) AS ?name) SERVICE").replace("} }", "} FILTER(?name != '') }")
-    found, _, _ = answered(text, Missing.WAIT, stream, data=data)
-    truth, _, _ = answered(text, Missing.DROP, stream, data=data, budget=100)
-    assert sorted(line for lines in found.values() for line in lines) == sorted(
-        line for lines in truth.values() for line in lines
-    )
-
-
-def test_what_waits_is_let_go_in_the_end() -> None:
-    stream = posts((100, "jazz"), (1000 * (PATIENCE + 3), "rock"))
-    found, _, _ = answered(PLAIN, Missing.WAIT, stream, budget=0)
-    assert not any(found.values())
-    blog = Source.embedded(BLOG, ["urn:n"])
-    settings = MaintenanceSettings(PolicyName("lru"), BudgetRule.of(0), missing=Missing.WAIT)
-    query = build(parse(f"PREFIX : <urn:> {PLAIN}"), sources={"urn:blog": blog}, settings=settings)
-    list(run(query, {"urn:s": stream}))
-    assert list(query.answering.news()) == [  # type: ignore[attr-defined]
-        "2 events were not answered: what they need did not come in 10 evaluations, or before the streams ended; a "
-        "larger --budget or --bank fetches it sooner"
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -158,21 +114,3 @@ def test_where_a_row_would_be_taken_for_something_else_answers_are_dropped(text:
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(reason)
     assert all("missing" not in str(answer) for answer in result.answers)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (GROUPS, "its groups are of one evaluation"),
-        (f"REGISTER ISTREAM :out AS {PLAIN}", "ISTREAM compares"),
-        (PLAIN.replace("SERVICE", "OPTIONAL { ?user :y ?z } SERVICE"), ".* does not stand beside"),
-    ],
-)
-def test_a_query_whose_answers_cannot_wait_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=f"--missing wait: answers of this query cannot wait: {why}"):
-        answered(text, Missing.WAIT, STREAM)
-
-
-def test_who_waits_is_the_snapshot_evaluator_s() -> None:
-    with pytest.raises(ConfigError, match="the query cannot run natively: answers wait for what was never fetched"):
-        answered(PLAIN, Missing.WAIT, STREAM, "native")
