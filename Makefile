@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 PROCESSES ?= 3  # on two cores: tests that wait by the clock leave none idle
 BIN := .venv/bin
 PACKAGES := freshkeeper simulator maintenance policies
-PROGRAMS := scripts/cohesion scripts/run-notebooks scripts/write-lock scripts/write-sbom
+PROGRAMS := scripts/check-prose scripts/cohesion scripts/run-notebooks scripts/write-lock scripts/write-sbom
 unexport PYTHONDONTWRITEBYTECODE  # what every process of a test run imports is compiled once
 TOGETHER = -n $(PROCESSES) --no-loadscope-reorder
 
@@ -18,13 +18,14 @@ test: .venv/spark.jsa chromium databases peers  ## everything that is tested
 test-fast: .venv/ready      ## what is tested in a minute and a half: no Spark, kills, commands in processes of their own, browser, notebooks or pages
 	$(BIN)/python -m pytest $(TOGETHER) -m "not slow" $(ARGS)
 
-check: .venv/ready          ## lint, format, types (tests, benchmarks and scripts too) and import rules
+check: .venv/ready          ## lint, format, types (tests, benchmarks and scripts too), import rules, names and prose
 	$(BIN)/ruff check $(PACKAGES) tests benchmarks notebooks docs $(PROGRAMS)
-	$(BIN)/ruff check --extend-select ARG,D1 --ignore D105,D107 $(PACKAGES) benchmarks
+	$(BIN)/ruff check --extend-select ARG,D1 --ignore D102,D103,D105,D107 $(PACKAGES) benchmarks
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=benchmarks $(BIN)/mypy --scripts-are-modules benchmarks docs/*.py notebooks/*.py $(PROGRAMS)
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check-prose --quiet
 
 fuzz: .venv/ready           ## 50,000 hostile inputs, 100,000 random queries, 10,000 on both evaluators, 10,000 requests to a service; FUZZ="5000 lines --seed 7", FUZZ_SEED=word
 	$(BIN)/python tests/fuzz/fuzz.py $(or $(FUZZ),50000)
