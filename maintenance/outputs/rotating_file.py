@@ -1,6 +1,6 @@
-"""A file that begins anew when it has its size: answers.ndjson, before it answers.ndjson.1, and so on.
+"""A file of answers that rotates at its maximal size: answers.ndjson, before it answers.ndjson.1, and so on.
 
-After a kill a line may be torn: it is cut away, and what it said comes again.
+A crash may leave a partial last line. It is removed when the file is opened, and its answer is written again.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,7 @@ from pathlib import Path
 
 from freshkeeper.maintenance.files import writing
 from freshkeeper.maintenance.outputs.sender import Answer
-
-BLOCK = 1 << 16
+from freshkeeper.maintenance.state.append_log import truncate_partial_line
 
 
 @dataclass(eq=False)
@@ -27,8 +26,7 @@ class RotatingFile:
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.exists():
-                with self.path.open("rb+") as file:
-                    file.truncate(_whole(file.read()) if self.path.stat().st_size <= BLOCK else _end(self.path))
+                truncate_partial_line(self.path)
 
     @property
     def name(self) -> str:
@@ -60,20 +58,3 @@ class RotatingFile:
 
     def _older(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}")
-
-
-def _whole(text: bytes) -> int:
-    return text.rfind(b"\n") + 1
-
-
-def _end(path: Path) -> int:
-    """Where the last whole line of a large file ends."""
-    with path.open("rb") as file:
-        end = file.seek(0, 2)
-        while end > 0:
-            begin = max(0, end - BLOCK)
-            file.seek(begin)
-            if found := _whole(file.read(end - begin)):
-                return begin + found
-            end = begin
-    return 0

@@ -4,20 +4,19 @@ The instant of an evaluation is the number of its line: who was away asks for th
 Old lines go when a file has reached its size: the one before it is kept.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
 from freshkeeper.maintenance.files import make_directory, writing
 from freshkeeper.maintenance.rsp.output import NdJson, chunks
 from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.state.append_log import last_line_end, truncate_partial_line
 
 LARGEST = 1 << 26
 """Bytes of a file of answers before a new one begins."""
-TAIL = 1 << 16
 
 Listener: TypeAlias = Callable[[int, bytes], None]
 """Is told of every line, and of which instant it is; it must not wait."""
@@ -51,21 +50,22 @@ class AnswerLog:
         for listener in listeners:
             listener(result.t, text)
 
-    def mend(self, query: str, unsure: int | None = None) -> int | None:
-        """Cut away what a kill cut off, and the line of an unsure instant; the instant of the last that is left."""
-        path, last = self._path(query), None
+    def truncate_partial_line(self, query: str, unsure: int | None = None) -> int | None:
+        """Remove a partial last line, and the line of an unsure instant; return the instant of the last line left."""
+        path = self._path(query)
         if not path.exists():
             return None
+        end = truncate_partial_line(path)
         with writing(path), path.open("rb+") as file:
-            whole = _last_newline(file, file.seek(0, os.SEEK_END)) + 1
-            while whole:
-                file.seek(begin := _last_newline(file, whole - 1) + 1)
-                last = instant(file.read(TAIL))
+            while end:
+                start = last_line_end(file, end - 1)
+                file.seek(start)
+                last = instant(file.read(end - start))
                 if last != unsure:
-                    break
-                whole, last = begin, None
-            file.truncate(whole)
-        return last
+                    return last
+                file.truncate(start)
+                end = start
+        return None
 
     def listen(self, query: str, after: int | None, listener: Listener) -> list[tuple[int, bytes]]:
         """The lines after an instant, and from now on every new one to `listener`; nothing before where it is None."""
@@ -99,18 +99,6 @@ class AnswerLog:
 
     def _before(self, query: str) -> Path:
         return self.directory / f"{query}.before.ndjson"
-
-
-def _last_newline(file: BinaryIO, end: int) -> int:
-    """Where the last one before `end` is; -1 where there is none."""
-    while end > 0:
-        begin = max(0, end - TAIL)
-        file.seek(begin)
-        at = file.read(end - begin).rfind(b"\n")
-        if at >= 0:
-            return begin + at
-        end = begin
-    return -1
 
 
 def instant(line: bytes) -> int:

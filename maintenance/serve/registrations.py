@@ -225,7 +225,7 @@ class Registrations:
     def _answered(self, query: Query, progress: Progress) -> int | None:
         """The last evaluation that is out; one that was cut off is, if its line is whole and none compares with it."""
         rstream, doubtful = query.operator is Operator.RSTREAM, progress.answering
-        last = self.answers.mend(progress.query, None if rstream else doubtful)
+        last = self.answers.truncate_partial_line(progress.query, None if rstream else doubtful)
         if doubtful is not None and last == doubtful:
             progress.answer(doubtful, None)
         return progress.answered

@@ -6,7 +6,6 @@ the log before anything is sent. A micro-batch whose log ends with what arrived 
 it makes it again from the log. They are pickles: a state directory is as trustworthy as whoever may write into it.
 """
 
-import os
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from freshkeeper.maintenance.files import whole
-from freshkeeper.maintenance.state.framed_records import framed, frames, whole_size
+from freshkeeper.maintenance.state.append_log import AppendLog
 from freshkeeper.policies.errors import InputError
 
 FORMAT = b"freshkeeper enrichment 9\n"
@@ -62,31 +61,28 @@ class Store:
         """The micro-batches that have a snapshot."""
         return sorted(int(path.stem) for path in self.place.glob("*.state") if path.stem.isdigit())
 
-    def log(self, batch: int) -> "Log":
-        """What was asked of the source within a micro-batch."""
-        return Log(self.place / f"{batch}.log")
+    def log(self, batch: int) -> "BatchLog":
+        """Return the log of a micro-batch: what was requested from the source, and the responses."""
+        return BatchLog(self.place / f"{batch}.log")
 
     def _snapshot(self, batch: int) -> Path:
         return self.place / f"{batch}.state"
 
 
 @dataclass(eq=False)
-class Log:
-    """Records of a micro-batch, one behind the other."""
+class BatchLog:
+    """The records of one micro-batch: pickled objects in an append log."""
 
     path: Path
 
-    def read(self) -> list[object]:
-        """All whole records; what is cut off behind them is removed."""
-        if not self.path.exists():
-            return []
-        os.truncate(self.path, whole_size(self.path, torn=True))
-        return [pickle.loads(body) for _, body in frames(self.path)]
+    def __post_init__(self) -> None:
+        self._log = AppendLog(self.path)
 
-    def append(self, record: object, durable: bool = True) -> None:
-        """One record more; one that is `durable` is on the disk when this returns, with all before it."""
-        with self.path.open("ab") as file:
-            file.write(framed(b"", pickle.dumps(record)))
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+    def read(self) -> list[object]:
+        """Read all records."""
+        return [pickle.loads(body) for _, body in self._log.records()]
+
+    def append(self, record: object, sync: bool = True) -> None:
+        """Write a record; with `sync`, it and all before it have reached the disk when this returns."""
+        self._log.append(b"", pickle.dumps(record), sync)
+        self._log.close()  # a stopped query leaves no chance to close it later

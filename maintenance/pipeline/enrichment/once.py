@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from freshkeeper.maintenance.pipeline.enrichment.batch_store import Log
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import BatchLog
 from freshkeeper.maintenance.service import endpoint
 from freshkeeper.maintenance.service.asking import finished
 from freshkeeper.maintenance.service.endpoint import Delivery, Endpoint, Order, Price, Remote
@@ -37,7 +37,7 @@ class Once:
     source: Endpoint | Remote
     reached: Callable[[str], None]
     price: Price = field(init=False)
-    _log: Log | None = None
+    _log: BatchLog | None = None
     _intents: dict[int, Intent] = field(default_factory=dict)
     _deliveries: dict[int, Delivery] = field(default_factory=dict)
     _room: float = math.inf
@@ -56,7 +56,7 @@ class Once:
         """Of lookup keys, where those have entries of their own."""
         return endpoint.miss_price(self.source)
 
-    def begin(self, log: Log, replay: bool = False) -> None:
+    def begin(self, log: BatchLog, replay: bool = False) -> None:
         """A micro-batch begins, perhaps not for the first time; a `replay` is of one that is done."""
         self._log, self._replay = log, replay
         self._intents, self._deliveries = {}, {}
@@ -93,7 +93,7 @@ class Once:
         self.reached("intended")
         delivery = finished(endpoint.delivering(self.source, order))
         self.reached("fetched")
-        self._log.append(delivery, durable=False)
+        self._log.append(delivery, sync=False)
         self.reached("recorded")
         return delivery
 

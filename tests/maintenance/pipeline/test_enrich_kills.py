@@ -17,7 +17,7 @@ from hypothesis.strategies import DataObject
 from pyarrow import parquet
 
 from freshkeeper.maintenance.pipeline.enrich import read_journal
-from freshkeeper.maintenance.pipeline.enrichment.batch_store import FORMAT, Log, Store
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import FORMAT, BatchLog, Store
 from freshkeeper.maintenance.pipeline.enrichment.on_driver import OnDriver
 from freshkeeper.maintenance.pipeline.enrichment.once import LOST
 from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version
@@ -122,7 +122,7 @@ def test_kills_of_a_query_on_spark_change_nothing_at_all(undisturbed: Path, tmp_
 def test_a_log_cut_off_anywhere_keeps_its_whole_records(
     tmp_path_factory: pytest.TempPathFactory, records: list[int], data: DataObject
 ) -> None:
-    log = Log(tmp_path_factory.mktemp("log") / "1.log")
+    log = BatchLog(tmp_path_factory.mktemp("log") / "1.log")
     sizes = [0]
     for record in records:
         log.append(record)
@@ -131,32 +131,33 @@ def test_a_log_cut_off_anywhere_keeps_its_whole_records(
         cut = data.draw(st.integers(0, sizes[-1]))
         log.path.write_bytes(log.path.read_bytes()[:cut])
         whole = sum(size <= cut for size in sizes[1:])
+        log = BatchLog(log.path)
         assert log.read() == records[:whole]
         log.append("more")
         assert log.read() == [*records[:whole], "more"]
 
 
 def test_a_last_record_of_which_the_disk_has_only_a_part_counts_for_nothing(tmp_path: Path) -> None:
-    log = Log(tmp_path / "1.log")
+    log = BatchLog(tmp_path / "1.log")
     log.append("first")
     whole = log.path.stat().st_size
     log.append("second")
     text = bytearray(log.path.read_bytes())
     text[-6:] = bytes(6)
     log.path.write_bytes(text)
-    assert log.read() == ["first"]
+    assert BatchLog(log.path).read() == ["first"]
     assert log.path.stat().st_size == whole
 
 
 def test_a_log_that_is_damaged_before_its_end_is_refused_in_words(tmp_path: Path) -> None:
-    log = Log(tmp_path / "1.log")
+    log = BatchLog(tmp_path / "1.log")
     log.append("first")
     log.append("second")
     text = bytearray(log.path.read_bytes())
     text[20] ^= 1
     log.path.write_bytes(text)
     with pytest.raises(ConfigError, match="is damaged at byte 0"):
-        log.read()
+        BatchLog(log.path)
     assert log.path.read_bytes() == text
 
 

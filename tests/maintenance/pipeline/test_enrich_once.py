@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.maintenance.pipeline.enrichment.batch_store import Log
+from freshkeeper.maintenance.pipeline.enrichment.batch_store import BatchLog
 from freshkeeper.maintenance.pipeline.enrichment.once import LOST, Once
 from freshkeeper.maintenance.service.endpoint import (
     Copy,
@@ -43,7 +43,7 @@ class Remote:
 
 def started(source: Remote | Endpoint, path: Path) -> Once:
     once = Once(source, lambda _: None)
-    once.begin(Log(path))
+    once.begin(BatchLog(path))
     return once
 
 

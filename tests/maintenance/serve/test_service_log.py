@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
 from freshkeeper.policies.errors import ConfigError
 
-RECORDS = st.lists(st.tuples(st.dictionaries(st.text(max_size=5), st.integers(), max_size=3), st.binary(max_size=50)))
+RECORDS = st.lists(
+    st.tuples(st.dictionaries(st.text(max_size=5), st.integers(), max_size=3), st.binary(max_size=50)), min_size=1
+)
 
 
 def read(log: ServiceLog, close: bool = False) -> list[tuple[dict[str, object], bytes]]:
