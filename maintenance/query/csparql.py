@@ -19,7 +19,7 @@ def read(cursor: Cursor, named: bool) -> Declared | None:
     place = cursor.now
     if cursor.now.is_word("WINDOW") or (named and cursor.now.is_word("STREAM")):
         cursor.fail(cannot(CSPARQL, Feature.NAMED), "write FROM STREAM <stream> [RANGE 10m STEP 1m], or use RSP-QL")
-    if not cursor.took("STREAM"):
+    if not cursor.accept("STREAM"):
         return None
     stream = cursor.name("stream")
     cursor.expect_mark("[", EXAMPLES)

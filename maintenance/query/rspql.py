@@ -8,7 +8,7 @@ reports when a window closes, t0 is the run's default, and the operator is RSTRE
 
 from freshkeeper.maintenance.query.dialect import RSPQL, Declared, Dialect
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
-from freshkeeper.maintenance.query.syntax.cursor import Cursor, shown
+from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
 from freshkeeper.maintenance.query.syntax.tokens import Token
 from freshkeeper.maintenance.query.syntax.window_extent import EXAMPLES, Extent, read_extent, read_span
 from freshkeeper.maintenance.settings.closure import Closure
@@ -26,18 +26,18 @@ def read(cursor: Cursor, named: bool) -> Declared | None:
             f"{'FROM NAMED' if named else 'FROM'} STREAM is C-SPARQL and SPARQLstream",
             f"write {'FROM NAMED' if named else 'FROM'} WINDOW <w> ON <stream> [...]",
         )
-    if not cursor.took("WINDOW"):
+    if not cursor.accept("WINDOW"):
         return None
     name = None if cursor.now.is_word("ON") else cursor.name("window")
     cursor.expect("ON")
-    cursor.took("STREAM")
+    cursor.accept("STREAM")
     stream = cursor.name("stream")
     cursor.expect_mark("[", "a window's extent is written [RANGE PT10S STEP PT5S]")
     extent = read_span(cursor, EXAMPLES) if cursor.now.is_word("FROM") else read_extent(cursor)
     limits = _limits(cursor, extent, (None, None))
     cursor.expect_mark("]", "after RANGE ... STEP ... come STARTING AT, CLOSURE and the closing ]")
     limits = _limits(cursor, extent, limits)
-    if name is None and cursor.took("AS"):
+    if name is None and cursor.accept("AS"):
         name = cursor.name("window")
     if named and name is None:
         cursor.fail("a window FROM NAMED needs a name", "write FROM NAMED WINDOW <w> ON ...", place)
@@ -54,7 +54,7 @@ def _declared(place: Token, name: Token | None, stream: Token, named: bool, exte
 def _limits(cursor: Cursor, extent: Extent, limits: Limits) -> Limits:
     """STARTING AT and CLOSURE, before or behind the closing bracket, each once."""
     t0, closure = limits
-    while word := cursor.took("STARTING", "CLOSURE"):
+    while word := cursor.accept("STARTING", "CLOSURE"):
         if word.is_word("STARTING") and t0 is None:
             cursor.expect("AT")
             t0 = cursor.instant()
@@ -63,7 +63,7 @@ def _limits(cursor: Cursor, extent: Extent, limits: Limits) -> Limits:
                 cursor.fail("only a window of time has an open end", "leave CLOSURE out")
             closure = CLOSURES[cursor.expect(*CLOSURES).text.upper()]
         else:
-            cursor.fail(f"{shown(word)} is said twice", "say it once", word)
+            cursor.fail(f"{describe_token(word)} is said twice", "say it once", word)
     return t0, closure
 
 

@@ -21,7 +21,7 @@ def read(cursor: Cursor, _named: bool) -> Declared | None:
     place = cursor.now
     if cursor.now.is_word("WINDOW"):
         cursor.fail(cannot(SPARQLSTREAM, Feature.NAMED), "write FROM NAMED STREAM <stream> [...], or use RSP-QL")
-    if not cursor.took("STREAM"):
+    if not cursor.accept("STREAM"):
         return None
     stream = cursor.name("stream")
     cursor.expect_mark("[", EXAMPLES)
@@ -31,7 +31,7 @@ def read(cursor: Cursor, _named: bool) -> Declared | None:
 
 
 def _extent(cursor: Cursor) -> Extent:
-    if cursor.took("TRIPLES"):
+    if cursor.accept("TRIPLES"):
         return Extent(WindowKind.ELEMENTS, cursor.count("TRIPLES"), 1)
     return read_span(cursor, EXAMPLES)
 

@@ -1,15 +1,15 @@
-"""Calls of functions that are named by an IRI: each is known, and called with as many arguments as it takes.
+"""Checks of calls to functions that are named by an IRI: does the function exist, and with as many arguments?
 
     PREFIX fk: <freshkeeper:>
-    fk:timestamp(?s, ?p, ?o)        when the triple came last, over all windows, in milliseconds
-    fk:timestamp(?s, ?p, ?o, :w)    the same in one window
+    fk:timestamp(?s, ?p, ?o)        the last arrival of the triple in any window, in milliseconds
+    fk:timestamp(?s, ?p, ?o, :w)    the last arrival in one window
     fk:now()                        the instant of this evaluation
 
     PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>
-    f:timestamp(?s, ?p, ?o)         the same in C-SPARQL
+    f:timestamp(?s, ?p, ?o)         C-SPARQL's name for the first of them
 
-All others are those of the SPARQL library, which is asked for them. What is inside SERVICE belongs to the source, which
-knows none of the above.
+All other functions are those of the SPARQL library, which is called to find out. Text inside SERVICE belongs to the
+source, which has none of freshkeeper's functions.
 """
 
 from collections.abc import Iterator
@@ -31,33 +31,39 @@ TAKES = {
     NOW: ((0,), "no arguments"),
     CSPARQL_TIMESTAMP: ((3,), "a subject, a predicate and an object"),
 }
-"""Our own functions: how many arguments each takes, and which."""
+"""Freshkeeper's functions: the permitted numbers of arguments, and what the arguments are."""
 SCHEMA = "http://www.w3.org/2001/XMLSchema#"
 CASTS = ("boolean", "dateTime", "decimal", "double", "float", "integer", "string")
-"""What SPARQL casts to."""
+"""Datatypes to which SPARQL casts."""
 _EMPTY = ox.Store()
 
 
 def calls(query: Query) -> Iterator[tuple[int, bool]]:
-    """The token of every name that is called as a function, and whether it is inside SERVICE.
+    """Yield the token of every name that is called as a function, and whether it stands inside SERVICE.
 
-    A name before parentheses is called; in triples a list follows it.
+    A name before parentheses is a call, except in triples, where a collection may follow a name.
     """
     items = query.expression.source.items
-    named = [n for n, (one, following) in enumerate(pairwise(items)) if one.is_name and following.is_mark("(")]
-    if not named:
+    names = [n for n, (token, following) in enumerate(pairwise(items)) if token.is_name and following.is_mark("(")]
+    if not names:
         return
-    triples, services = _within(query.tree, TriplePattern), _within(query.tree, Service)
-    template = query.tree.opening if query.form is Form.CONSTRUCT else 0
-    yield from ((index, index in services) for index in named if index >= template and index not in triples)
+    triples = _tokens_within(query.tree, TriplePattern)
+    services = _tokens_within(query.tree, Service)
+    # the template of CONSTRUCT consists of triples too, but is no part of the tree
+    first = 0
+    if query.form is Form.CONSTRUCT:
+        first = query.tree.opening
+    for index in names:
+        if index >= first and index not in triples:
+            yield index, index in services
 
 
-def _within(tree: Select, kind: type[Element]) -> set[int]:
+def _tokens_within(tree: Select, kind: type[Element]) -> set[int]:
     return {index for e in tree.deep() if isinstance(e, kind) for index in range(e.first, e.stop)}
 
 
 def arguments(tokens: Tokens, opening: int) -> int:
-    """How many there are between these parentheses."""
+    """Return the number of arguments between the parentheses that open at a token."""
     index, close = opening + 1, tokens.closing[opening]
     count = int(index < close)
     while index < close:
@@ -68,24 +74,27 @@ def arguments(tokens: Tokens, opening: int) -> int:
 
 @cache
 def wrong_call(name: str, count: int) -> tuple[str, str] | None:
-    """What is wrong with calling this IRI with so many arguments, and what would be right."""
+    """Return the problem with calling an IRI with `count` arguments and its remedy, or None if the call is right."""
     if name in TAKES:
-        counts, which = TAKES[name]
-        return None if count in counts else (f"does not take {_so_many(count)}", f"it takes {which}")
+        counts, description = TAKES[name]
+        if count in counts:
+            return None
+        return f"does not take {_count_arguments(count)}", f"it takes {description}"
     try:
         _EMPTY.query(f"SELECT (<{name}>({', '.join(['1'] * count)}) AS ?x) {{}}")
     except RuntimeError as error:
+        # pyoxigraph looks functions up when it plans a query, and says this of names and of numbers of arguments
         if "not supported" in str(error):
-            return "is no function", _instead(name)
-        return f"does not take {_so_many(count)}", "a cast takes one"
+            return "is no function", _suggest(name)
+        return f"does not take {_count_arguments(count)}", "a cast takes one"
     return None
 
 
-def _so_many(count: int) -> str:
-    return "1 argument" if count == 1 else f"{count} arguments"
+def _count_arguments(count: int) -> str:
+    return f"{count} argument{'s' * (count != 1)}"
 
 
-def _instead(name: str) -> str:
+def _suggest(name: str) -> str:
     if name.startswith(SCHEMA):
         return f"casts are xsd:{', xsd:'.join(CASTS)}"
-    return f"{nearest(name, list(TAKES))}; SPARQL's own have no prefix, as in STRLEN(?name)"
+    return f"{nearest(name, list(TAKES))}; SPARQL's own functions have no prefix, as in STRLEN(?name)"

@@ -1,4 +1,4 @@
-"""From what is written to the query object: names resolved, defaults put in, everything checked that can be."""
+"""The passes from the shell of a query to its Query object: names resolved, defaults filled in, everything checked."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,12 +28,12 @@ from freshkeeper.maintenance.settings.closure import Closure
 from freshkeeper.policies.errors import nearest
 
 GROUPS = "freshkeeper_groups"
-"""What a sub-query shows of groups that have no names."""
+"""Column of a sub-query over groups that have no names."""
 
 
 @dataclass
 class Draft:
-    """A query in the making: what the passes hand on."""
+    """A query in the making, handed from pass to pass."""
 
     shell: Shell
     windows: list[Window] = field(default_factory=list)
@@ -44,12 +44,12 @@ class Draft:
 
     @property
     def cursor(self) -> Cursor:
-        """Where errors come from."""
+        """The cursor through which passes report errors."""
         return self.shell.cursor
 
 
 def lower(shell: Shell) -> Query:
-    """Run the passes in order; the last one leaves the query."""
+    """Run the passes in order and return the query, which `assemble` leaves in the draft."""
     draft = Draft(shell)
     for step in PASSES:
         step(draft)
@@ -58,12 +58,12 @@ def lower(shell: Shell) -> Query:
 
 
 def read(draft: Draft) -> None:
-    """The first pass: read the text into the shell."""
+    """Read the text into the shell."""
     read_shell(draft.shell)
 
 
 def check_prefixes(draft: Draft) -> None:
-    """Every prefix in SPARQL's part is declared."""
+    """Check that every prefix in SPARQL's part is declared."""
     known = {prefix for prefix, _ in draft.shell.prologue.prefixes}
     for token in draft.shell.body:
         if token.kind is Kind.PNAME and token.text.partition(":")[0] not in known:
@@ -71,35 +71,40 @@ def check_prefixes(draft: Draft) -> None:
 
 
 def settle_base(draft: Draft) -> None:
-    """A base that the query does not declare is kept only where SPARQL's part needs one."""
+    """Keep a base that the query does not declare only where SPARQL's part needs one."""
     shell = draft.shell
     if shell.prologue.base is None and any(is_relative(t) or t.is_word("IRI", "URI") for t in shell.body):
         shell.prologue = Prologue(shell.base, shell.prologue.prefixes)
 
 
 def lower_windows(draft: Draft) -> None:
-    """Names resolved, defaults of the dialect put in, names unique."""
+    """Resolve the names of windows, fill in the defaults of the dialect, and check that names are unique."""
+    names: set[str] = set()
     for index, declared in enumerate(draft.shell.declared, 1):
-        draft.windows.append(_window(draft, declared, index))
-    taken: dict[str, Token] = {}
-    for window, declared in zip(draft.windows, draft.shell.declared, strict=True):
-        if window.name in taken:
+        window = _window(draft, declared, index)
+        if window.name in names:
             draft.cursor.fail(f"two windows are named <{window.name}>", "give each its name", declared.place)
-        taken[window.name] = declared.place
+        names.add(window.name)
+        draft.windows.append(window)
 
 
 def _window(draft: Draft, declared: Declared, index: int) -> Window:
-    closure = declared.closure or draft.shell.dialect.closure
+    name = WINDOW_NAME.format(index)
+    if declared.name is not None:
+        name = _resolve(draft, declared.name)
+    closure = Closure.LEFT_OPEN
+    if declared.kind is WindowKind.TIME:
+        closure = declared.closure or draft.shell.dialect.closure
     return Window(
-        WINDOW_NAME.format(index) if declared.name is None else _resolve(draft, declared.name),
-        _resolve(draft, declared.stream),
-        declared.kind,
-        declared.range,
-        declared.step,
-        declared.t0,
-        closure if declared.kind is WindowKind.TIME else Closure.LEFT_OPEN,
-        declared.named,
-        declared.lag,
+        name=name,
+        stream=_resolve(draft, declared.stream),
+        kind=declared.kind,
+        range=declared.range,
+        step=declared.step,
+        t0=declared.t0,
+        closure=closure,
+        named=declared.named,
+        lag=declared.lag,
     )
 
 
@@ -109,7 +114,7 @@ def _resolve(draft: Draft, token: Token) -> str:
 
 
 def lower_dataset(draft: Draft) -> None:
-    """The graphs, and that none of them is also a window."""
+    """Resolve the graphs, and check that none of them is also a window."""
     shell = draft.shell
     default = tuple(dict.fromkeys(_resolve(draft, token) for token in shell.default_graphs))
     named = tuple(dict.fromkeys(_resolve(draft, token) for token in shell.named_graphs))
@@ -121,66 +126,84 @@ def lower_dataset(draft: Draft) -> None:
 
 
 def lower_times(draft: Draft) -> None:
-    """The report policy: as said, or the dialect's, fitted to what can happen in this query."""
-    shell, cursor = draft.shell, draft.cursor
+    """Set the report policy: the query's, or the dialect's default fitted to this query."""
+    shell = draft.shell
     if not draft.windows and shell.every is None:
-        if token := shell.report_token or shell.operator_token or shell.output:
-            remedy = "declare a window: FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S]"
-            cursor.fail("this query has no window, nothing makes it continuous", remedy, token)
+        _check_not_continuous(draft)
         draft.times = EvaluationTimes(())
         return
-    steps = any(window.step is not None for window in draft.windows)
     report = set(shell.report or fitted_report(shell.dialect.report, draft.windows, shell.every))
     if shell.report:
-        if Report.ON_WINDOW_CLOSE in report and not steps:
-            cursor.fail(
-                "no window here ever closes", "give one a STEP, or REPORT ON_CONTENT_CHANGE", shell.report_token
-            )
-        if (Report.PERIODIC in report) != (shell.every is not None):
-            remedy = "REGISTER ... COMPUTED EVERY PT10S AS says the period, and REPORT PERIODIC goes with it"
-            cursor.fail("PERIODIC and COMPUTED EVERY need each other", remedy, shell.report_token)
+        _check_report(draft, report)
     draft.times = EvaluationTimes(tuple(sorted(report)), shell.every)
 
 
+def _check_not_continuous(draft: Draft) -> None:
+    shell = draft.shell
+    token = shell.report_token or shell.operator_token or shell.output
+    if token is not None:
+        remedy = "declare a window: FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S]"
+        draft.cursor.fail("this query has no window, nothing makes it continuous", remedy, token)
+
+
+def _check_report(draft: Draft, report: set[Report]) -> None:
+    shell = draft.shell
+    closes = any(window.step is not None for window in draft.windows)
+    if Report.ON_WINDOW_CLOSE in report and not closes:
+        remedy = "give one a STEP, or REPORT ON_CONTENT_CHANGE"
+        draft.cursor.fail("no window here ever closes", remedy, shell.report_token)
+    if (Report.PERIODIC in report) != (shell.every is not None):
+        remedy = "REGISTER ... COMPUTED EVERY PT10S AS gives the period, and REPORT PERIODIC goes with it"
+        draft.cursor.fail("PERIODIC and COMPUTED EVERY need each other", remedy, shell.report_token)
+
+
 def check_windows(draft: Draft) -> None:
-    """Every WINDOW block names a declared window, and every named window is asked."""
-    asked: set[str] = set()
-    for word, name in _asked(draft):
+    """Check that every WINDOW block names a declared window, and that every named window is used."""
+    used: set[str] = set()
+    for word, name in _window_and_graph_blocks(draft):
         if name.kind is Kind.VAR:
-            asked |= _asked_by_variable(draft, word, name)
+            used |= _windows_of_variable(draft, word, name)
         else:
-            asked.add(_asked_by_name(draft, word, name))
+            used.add(_window_of_name(draft, word, name))
     for window, declared in zip(draft.windows, draft.shell.declared, strict=True):
-        if window.named and window.name not in asked:
-            remedy = f"ask it: WINDOW <{window.name}> {{ ... }}, or leave NAMED out to put it into the default graph"
+        if window.named and window.name not in used:
+            remedy = f"use it: WINDOW <{window.name}> {{ ... }}, or leave NAMED out to put it into the default graph"
             draft.cursor.fail(f"the window <{window.name}> is never used", remedy, declared.name or declared.place)
 
 
-def _asked(draft: Draft) -> list[tuple[Token, Token]]:
-    """The keywords and names of WINDOW and GRAPH blocks, placed in the source, and the error of one inside SERVICE."""
+def _window_and_graph_blocks(draft: Draft) -> list[tuple[Token, Token]]:
+    """Return keyword and name of every WINDOW and GRAPH block, at their places in the source.
+
+    Fails at a GRAPH block inside a WINDOW block, and at a WINDOW block inside SERVICE.
+    """
     assert draft.source_map is not None
     assert draft.query is not None
-    e, tokens = draft.query.expression, draft.query.expression.source.tokens
+    expression = draft.query.expression
+    tokens = expression.source.tokens
     visible = set(blocks(tokens))
-    found, window = [], 0
+    found = []
+    window_end = 0
     for index, token in enumerate(tokens.items):
-        if token.is_word("WINDOW", "GRAPH") and len(e.head) <= token.start < e.behind:
-            start = draft.source_map.origin(token.start)
-            if index in visible:
-                if token.is_word("WINDOW"):
-                    window = max(window, tokens.closing[index + 2])
-                elif index < window:
-                    remedy = "a window's content is one graph; put the GRAPH block beside the WINDOW block"
-                    draft.cursor.fail("a GRAPH inside a WINDOW", remedy, token._replace(start=start))
-                name = tokens.items[index + 1]
-                found.append((token._replace(start=start), name._replace(start=draft.source_map.origin(name.start))))
-            elif token.is_word("WINDOW"):
+        in_pattern = len(expression.head) <= token.start < expression.behind
+        if not (in_pattern and token.is_word("WINDOW", "GRAPH")):
+            continue
+        word = token._replace(start=draft.source_map.origin(token.start))
+        if index not in visible:
+            if token.is_word("WINDOW"):
                 remedy = "put the block of the window beside the SERVICE block"
-                draft.cursor.fail("a SERVICE cannot see a window", remedy, token._replace(start=start))
+                draft.cursor.fail("a SERVICE cannot see a window", remedy, word)
+            continue
+        if token.is_word("WINDOW"):
+            window_end = max(window_end, tokens.closing[index + 2])
+        elif index < window_end:
+            remedy = "a window's content is one graph; put the GRAPH block beside the WINDOW block"
+            draft.cursor.fail("a GRAPH inside a WINDOW", remedy, word)
+        name = tokens.items[index + 1]
+        found.append((word, name._replace(start=draft.source_map.origin(name.start))))
     return found
 
 
-def _asked_by_variable(draft: Draft, word: Token, name: Token) -> set[str]:
+def _windows_of_variable(draft: Draft, word: Token, name: Token) -> set[str]:
     named = {window.name for window in draft.windows if window.named}
     if word.is_word("GRAPH"):
         return set()
@@ -192,7 +215,7 @@ def _asked_by_variable(draft: Draft, word: Token, name: Token) -> set[str]:
 _DECLARE = "declare one: FROM NAMED WINDOW <w> ON <stream> [RANGE PT10S STEP PT5S]"
 
 
-def _asked_by_name(draft: Draft, word: Token, name: Token) -> str:
+def _window_of_name(draft: Draft, word: Token, name: Token) -> str:
     iri = _resolve(draft, name)
     windows = {window.name: window for window in draft.windows}
     if word.is_word("GRAPH"):
@@ -202,7 +225,9 @@ def _asked_by_name(draft: Draft, word: Token, name: Token) -> str:
             draft.cursor.fail(cannot(draft.shell.dialect.name, Feature.NAMED), "leave GRAPH out, or use RSP-QL", word)
         return ""
     if iri not in windows:
-        remedy = nearest(iri, list(windows)) if windows else _DECLARE
+        remedy = _DECLARE
+        if windows:
+            remedy = nearest(iri, list(windows))
         draft.cursor.fail(f"there is no window {name.text} (<{iri}>)", remedy, name)
     if not windows[iri].named:
         remedy = "declare it FROM NAMED WINDOW, or leave WINDOW out here"
@@ -211,11 +236,41 @@ def _asked_by_name(draft: Draft, word: Token, name: Token) -> str:
 
 
 def assemble(draft: Draft) -> None:
-    """The query object; SPARQL's part keeps its text, but for names and groups that pyoxigraph does not read."""
+    """Build the query object.
+
+    SPARQL's part keeps its text, except for names and groups that pyoxigraph does not read.
+    """
     shell = draft.shell
     weaver = Weaver(draft.cursor.tokens.text)
-    place = shell.form_token.start if shell.form_token else 0
-    edits = sorted([*shell.edits, *_dotted(draft)])
+    head, where = _weave(draft, weaver)
+    draft.source_map = weaver.done()
+    text = draft.source_map.text
+    operator = shell.operator or Operator.RSTREAM
+    if shell.operator is None and draft.windows:
+        operator = shell.dialect.operator
+    draft.query = Query(
+        expression=Expression(shell.prologue, text[:head], text[head:where], text[where:]),
+        form=shell.form,
+        dataset=draft.dataset,
+        times=draft.times,
+        operator=operator,
+        output=_resolve_output(draft),
+        dialect=shell.dialect.name,
+        written=(draft.cursor.tokens.text, draft.source_map),
+    )
+
+
+def _weave(draft: Draft, weaver: Weaver) -> tuple[int, int]:
+    """Write head, pattern and tail; return the offsets behind the head and behind the pattern.
+
+    pyoxigraph reads GROUP BY and HAVING behind SELECT only. Behind the pattern of any other form, pattern and tail
+    become a sub-query that shows the groups, and so all of it is the pattern then.
+    """
+    shell = draft.shell
+    edits = sorted([*shell.edits, *_dotted_names(draft)])
+    place = 0
+    if shell.form_token is not None:
+        place = shell.form_token.start
     weaver.add(shell.form.value, place)
     if shell.head is not None:
         weaver.add(" ", shell.head[0])
@@ -223,72 +278,73 @@ def assemble(draft: Draft) -> None:
     head = weaver.length
     names = _group_names(shell)
     if shell.where is not None:
-        weaver.add(f"{{ {{ SELECT {names} WHERE " if names else "", shell.where[0])
+        if names:
+            weaver.add(f"{{ {{ SELECT {names} WHERE ", shell.where[0])
         weaver.copy(*shell.where, edits)
     where = weaver.length
     if shell.tail is not None:
-        weaver.add(" " if names else "", shell.tail[0])
+        if names:
+            weaver.add(" ", shell.tail[0])
         weaver.copy(*shell.tail, edits)
-        weaver.add(" } }" if names else "", shell.tail[1])
-    where = weaver.length if names else where
-    draft.source_map = weaver.done()
-    text = draft.source_map.text
-    draft.query = Query(
-        Expression(shell.prologue, text[:head], text[head:where], text[where:]),
-        shell.form,
-        draft.dataset,
-        draft.times,
-        shell.operator or (shell.dialect.operator if draft.windows else Operator.RSTREAM),
-        _resolve_output(draft),
-        shell.dialect.name,
-        (draft.cursor.tokens.text, draft.source_map),
-    )
+        if names:
+            weaver.add(" } }", shell.tail[1])
+    if names:
+        where = weaver.length
+    return head, where
 
 
-def _dotted(draft: Draft) -> Iterator[Edit]:
-    """Names with several dots, in full."""
+def _dotted_names(draft: Draft) -> Iterator[Edit]:
+    """Yield edits that write names with several dots in full, as pyoxigraph does not read them."""
     for token in draft.shell.body:
         if token.kind is Kind.PNAME and token.text.partition(":")[2].count(".") > 1:
             yield Edit(token.start, token.end, f"<{_resolve(draft, token)}>")
 
 
 def _group_names(shell: Shell) -> str:
-    """What a sub-query shows of the groups of a query that is no SELECT; nothing where there are none."""
+    """Return the columns of a sub-query over the groups of a query that is no SELECT, or "" if it has no groups."""
+    short_form = shell.form is Form.CONSTRUCT and shell.head is None
+    if shell.tail is None or shell.form is Form.SELECT or short_form:
+        return ""
     tokens = shell.cursor.tokens
-    first = next(n for n, item in enumerate(tokens.items) if not shell.tail or item.start == shell.tail[0])
-    tail = tokens.items[first:] if shell.tail else ()
-    short = shell.form is Form.CONSTRUCT and shell.head is None
-    if shell.form is Form.SELECT or short or not any(item.is_word("GROUP", "HAVING") for item in tail):
+    first = next(n for n, item in enumerate(tokens.items) if item.start == shell.tail[0])
+    if not any(item.is_word("GROUP", "HAVING") for item in tokens.items[first:]):
         return ""
     return " ".join(f"?{name}" for name in group_names(tokens, first)) or f"(COUNT(*) AS ?{GROUPS})"
 
 
 def _resolve_output(draft: Draft) -> str | None:
     token = draft.shell.output
-    if token is None or token.kind is not Kind.WORD:
-        return None if token is None else _resolve(draft, token)
-    return _resolve(draft, token._replace(kind=Kind.IRI, text=f"<{token.text}>"))
+    if token is None:
+        return None
+    if token.kind is Kind.WORD:  # C-SPARQL: REGISTER QUERY name AS, a relative IRI without brackets
+        token = token._replace(kind=Kind.IRI, text=f"<{token.text}>")
+    return _resolve(draft, token)
 
 
 def check(draft: Draft) -> None:
-    """SPARQL accepts the rewritten text."""
+    """Check that SPARQL accepts the rewritten text."""
     assert draft.query is not None
     assert draft.source_map is not None
     check_sparql(draft.query.rewritten, draft.source_map, draft.cursor.tokens.text)
 
 
 def check_calls(draft: Draft) -> None:
-    """Every function that is called by name is there; inside SERVICE none is ours."""
+    """Check that every function called by name exists, and that none inside SERVICE is one of freshkeeper's."""
     assert draft.source_map is not None
     assert draft.query is not None
     tokens = draft.query.expression.source.tokens
-    for index, inside in calls(draft.query):
+    for index, inside_service in calls(draft.query):
         token = tokens.items[index]
-        place, name = token._replace(start=draft.source_map.origin(token.start)), _resolve(draft, token)
-        if inside and name in TAKES:
-            draft.cursor.fail(f"a SERVICE does not know {token.text}", "move it behind the SERVICE block", place)
-        if not inside and (wrong := wrong_call(name, arguments(tokens, index + 1))):
-            draft.cursor.fail(f"{token.text} {wrong[0]}", wrong[1], place)
+        name = _resolve(draft, token)
+        place = token._replace(start=draft.source_map.origin(token.start))
+        if inside_service:
+            if name in TAKES:
+                draft.cursor.fail(f"a SERVICE does not know {token.text}", "move it behind the SERVICE block", place)
+            continue
+        wrong = wrong_call(name, arguments(tokens, index + 1))
+        if wrong is not None:
+            problem, remedy = wrong
+            draft.cursor.fail(f"{token.text} {problem}", remedy, place)
 
 
 PASSES: tuple[Callable[[Draft], None], ...] = (

@@ -1,19 +1,21 @@
-"""What can be wrong with a query; every message says where, what, and what would be right.
+"""Errors of queries; every message gives the place, the problem and a remedy.
 
 InputError
-├── QuerySyntaxError   the text is no query: line, column, the line with a caret, the problem, the remedy
-├── DialectError       a dialect cannot say what the query says
+├── QuerySyntaxError   the text is not a query: line, column, the line with a caret, the problem, the remedy
+├── DialectError       a dialect cannot express the query
 └── SplitError         a SERVICE pattern cannot be split into its static and its dynamic part
 """
+
+import re
 
 from freshkeeper.policies.errors import InputError
 
 WIDTH = 100
-"""How much of a long line is shown around the caret."""
+"""Characters of a long line that are shown around the caret."""
 
 
 class QuerySyntaxError(InputError):
-    """The text is no query: where (line and column from 1), what is wrong, what would be right."""
+    """Raised for a text that is not a query, with line and column (from 1), the problem and a remedy."""
 
     def __init__(self, problem: str, text: str, offset: int, remedy: str = "") -> None:
         """Place `problem` at `offset` of `text`."""
@@ -31,22 +33,24 @@ class QuerySyntaxError(InputError):
         first = max(0, self.column - 1 - WIDTH * 2 // 3)
         shown = self.source_line[first : first + WIDTH].rstrip()
         before = self.source_line[first : self.column - 1]
-        return f"{shown}\n{''.join(c if c == chr(9) else ' ' for c in before)}^"
+        # tabs stay tabs, so that the caret stands under its character however wide they are drawn
+        indent = re.sub(r"[^\t]", " ", before)
+        return f"{shown}\n{indent}^"
 
     def __str__(self) -> str:
         head = f"line {self.line}, column {self.column}: {self.problem}"
         body = "\n".join("    " + line for line in self.caret.split("\n"))
-        return "\n".join([head, body, *([self.remedy] if self.remedy else [])])
+        return "\n".join(filter(None, [head, body, self.remedy]))
 
 
 class DialectError(InputError):
-    """A dialect cannot say what the query says; the message names the dialects that can."""
+    """Raised for a query that a dialect cannot express; the message names the dialects that can."""
 
 
 class SplitError(InputError):
-    """A SERVICE pattern cannot be split; the message shows the pattern and says why."""
+    """Raised for a SERVICE pattern that cannot be split; the message shows the pattern and the reason."""
 
 
 def place(text: str, offset: int) -> tuple[int, int]:
-    """The line and the column, both from 1, of an offset."""
+    """Return line and column, both from 1, of an offset."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)

@@ -1,8 +1,8 @@
-"""The continuous shell around SPARQL: who registers what, from which windows, around which pattern.
+"""The continuous shell around SPARQL: registration, windows and report policy, and where SPARQL's own parts stand.
 
     prologue  REGISTER ... AS  prologue  SELECT|CONSTRUCT|ASK|DESCRIBE ...  FROM ...  REPORT ...  WHERE {...}  the rest
 
-Everything is read by name and place only; what it means (IRIs, defaults) is the business of lowering.
+Clauses are only read here: `lowering` resolves IRIs and fills in defaults.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from functools import cached_property
 
 from freshkeeper.maintenance.query.dialect import CQELS, RSPQL, Declared, Dialect, Feature, cannot
 from freshkeeper.maintenance.query.model import Form, Operator, Report
-from freshkeeper.maintenance.query.syntax.cursor import Cursor, shown
+from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
 from freshkeeper.maintenance.query.syntax.prologue import Prologue, read_prologue
 from freshkeeper.maintenance.query.syntax.rewrite import opens_block
 from freshkeeper.maintenance.query.syntax.source_map import Edit
@@ -23,7 +23,7 @@ WINDOW_NAME = "freshkeeper:window/{}"
 
 @dataclass
 class Shell:
-    """What was read; tokens where an error may have to point, spans of the text where SPARQL goes on."""
+    """The clauses of a query: tokens where an error may have to point, and spans of the text that are SPARQL."""
 
     cursor: Cursor
     dialect: Dialect
@@ -49,7 +49,10 @@ class Shell:
     def body(self) -> list[Token]:
         """The tokens of SPARQL's own part: head, pattern and rest."""
         spans = [span for span in (self.head, self.where, self.tail) if span is not None]
-        return [t for t in self.cursor.tokens.items if any(a <= t.start and t.end <= b for a, b in spans)]
+        return [token for start, end in spans for token in self._tokens_between(start, end)]
+
+    def _tokens_between(self, start: int, end: int) -> list[Token]:
+        return [token for token in self.cursor.tokens.items if start <= token.start and token.end <= end]
 
 
 def read_shell(shell: Shell) -> None:
@@ -63,9 +66,9 @@ def _prologue(shell: Shell) -> None:
 
 
 def _register(shell: Shell) -> None:
-    """REGISTER RSTREAM|ISTREAM|DSTREAM|STREAM|QUERY name [COMPUTED EVERY d] AS."""
+    """Read REGISTER RSTREAM|ISTREAM|DSTREAM|STREAM|QUERY name [COMPUTED EVERY d] AS."""
     cursor = shell.cursor
-    if not (register := cursor.took("REGISTER")):
+    if not (register := cursor.accept("REGISTER")):
         return
     if not shell.dialect.says(Feature.OUTPUT):
         cursor.fail(cannot(shell.dialect.name, Feature.OUTPUT), "leave REGISTER ... AS out", register)
@@ -73,8 +76,11 @@ def _register(shell: Shell) -> None:
     if not kind.is_word("STREAM", "QUERY"):
         _set_operator(shell, kind)
     word_as_name = cursor.now.kind is Kind.WORD and not cursor.now.is_word("AS", "COMPUTED")
-    shell.output = cursor.take() if word_as_name else cursor.name("output")
-    if cursor.took("COMPUTED"):
+    if word_as_name:
+        shell.output = cursor.take()
+    else:
+        shell.output = cursor.name("output")
+    if cursor.accept("COMPUTED"):
         cursor.expect("EVERY")
         shell.every = cursor.duration("COMPUTED EVERY")
     cursor.expect("AS")
@@ -91,49 +97,57 @@ def _set_operator(shell: Shell, token: Token) -> None:
 
 
 def _form(shell: Shell) -> None:
-    """SELECT, CONSTRUCT, ASK or DESCRIBE, the operator if it stands there, and the variables or the template."""
+    """Read SELECT, CONSTRUCT, ASK or DESCRIBE, the operator if it stands there, and the variables or the template."""
     cursor = shell.cursor
     if not cursor.now.is_word(*Form):
         remedy = "a query goes PREFIX ..., REGISTER ... AS, SELECT|CONSTRUCT|ASK, FROM ..., WHERE { ... }"
-        cursor.fail(f"{shown(cursor.now)} where SELECT, CONSTRUCT, ASK or DESCRIBE is missing", remedy)
+        cursor.fail(f"{describe_token(cursor.now)} where SELECT, CONSTRUCT, ASK or DESCRIBE is missing", remedy)
     shell.form_token = cursor.take()
     shell.form = Form(shell.form_token.text.upper())
-    if operator := cursor.took(*Operator):
+    if operator := cursor.accept(*Operator):
         _set_operator(shell, operator)
     first = last = cursor.now
     if shell.form is Form.CONSTRUCT and cursor.now.is_mark("{"):
         last = cursor.skip_block()
     else:
-        while not (
-            cursor.now.kind is Kind.END or cursor.now.is_mark("{") or cursor.now.is_word("FROM", "WHERE", "REPORT")
-        ):
+        while not _ends_head(cursor.now):
             _check_selected(shell)
-            last = cursor.skip_block() if cursor.index in cursor.tokens.closing else cursor.take()
-    shell.head = (first.start, last.end) if last.end <= cursor.now.start and last is not cursor.now else None
+            if cursor.index in cursor.tokens.closing:
+                last = cursor.skip_block()
+            else:
+                last = cursor.take()
+    if last.end <= cursor.now.start and last is not cursor.now:  # else nothing stands between the form and the rest
+        shell.head = (first.start, last.end)
+
+
+def _ends_head(token: Token) -> bool:
+    return token.kind is Kind.END or token.is_mark("{") or token.is_word("FROM", "WHERE", "REPORT")
 
 
 def _check_selected(shell: Shell) -> None:
-    """SELECT takes variables, *, and expressions in parentheses."""
+    """Check that the next token of SELECT is a variable, *, or an expression in parentheses."""
     token = shell.cursor.now
-    known = token.kind is Kind.VAR or token.is_mark("*", "(") or token.is_word("DISTINCT", "REDUCED")
-    if shell.form is Form.SELECT and not known:
+    fits = token.kind is Kind.VAR or token.is_mark("*", "(") or token.is_word("DISTINCT", "REDUCED")
+    if shell.form is Form.SELECT and not fits:
         remedy = "in SELECT an expression stands in parentheses and gets a name: (COUNT(?x) AS ?n)"
-        shell.cursor.fail(f"{shown(token)} where SELECT takes a variable", remedy)
+        shell.cursor.fail(f"{describe_token(token)} where SELECT takes a variable", remedy)
 
 
 def _dataset(shell: Shell) -> None:
-    """FROM clauses, in any order, and REPORT."""
+    """Read FROM clauses and REPORT, in any order."""
     cursor = shell.cursor
-    while word := cursor.took("FROM", "REPORT"):
+    while word := cursor.accept("FROM", "REPORT"):
         if word.is_word("REPORT"):
             _report(shell, word)
             continue
-        named = cursor.took("NAMED") is not None
+        named = cursor.accept("NAMED") is not None
         window = shell.dialect.read(cursor, named)
         if window is not None:
             shell.declared.append(window)
+        elif named:
+            shell.named_graphs.append(cursor.name("graph"))
         else:
-            (shell.named_graphs if named else shell.default_graphs).append(cursor.name("graph"))
+            shell.default_graphs.append(cursor.name("graph"))
 
 
 def _report(shell: Shell, word: Token) -> None:
@@ -144,24 +158,27 @@ def _report(shell: Shell, word: Token) -> None:
         cursor.fail("REPORT is said twice", "name all policies in one REPORT", word)
     shell.report_token = word
     shell.report.append(Report(cursor.expect(*Report).text.upper()))
-    while cursor.took_mark(",") or cursor.took("AND") or cursor.now.is_word(*Report):
+    while cursor.accept_mark(",") or cursor.accept("AND") or cursor.now.is_word(*Report):
         shell.report.append(Report(cursor.expect(*Report).text.upper()))
 
 
 def _where(shell: Shell) -> None:
     cursor = shell.cursor
-    where = cursor.took("WHERE")
+    where = cursor.accept("WHERE")
     if not cursor.now.is_mark("{"):
         if shell.form is Form.DESCRIBE and where is None:
             return
-        cursor.fail(f"{shown(cursor.now)} where the pattern is missing", "write WHERE { ... }")
+        cursor.fail(f"{describe_token(cursor.now)} where the pattern is missing", "write WHERE { ... }")
     opening = cursor.index
     start = cursor.now.start
     shell.where = (start, cursor.skip_block().end)
     for index in range(opening, cursor.index):
         token = cursor.tokens.items[index]
-        if token.kind is Kind.WORD and (read := IN_PATTERN.get(token.text.upper())):
-            read(shell, Cursor(cursor.tokens, index))
+        if token.kind is not Kind.WORD:
+            continue
+        handle = IN_PATTERN.get(token.text.upper())
+        if handle is not None:
+            handle(shell, Cursor(cursor.tokens, index))
 
 
 def _from_inside(_: Shell, cursor: Cursor) -> None:
@@ -173,7 +190,7 @@ def _operator_inside(_: Shell, cursor: Cursor) -> None:
 
 
 def _stream_block(shell: Shell, cursor: Cursor) -> None:
-    """`STREAM <s> [...] {` becomes `WINDOW <name> {`."""
+    """Replace `STREAM <s> [...] {` by `WINDOW <name> {`."""
     dialect = shell.dialect
     if dialect.read_block is None:
         written = "FROM NAMED WINDOW <w> ON <stream> [...], and WINDOW <w> { ... }"
@@ -187,7 +204,7 @@ def _stream_block(shell: Shell, cursor: Cursor) -> None:
 
 
 def _window_block(shell: Shell, cursor: Cursor) -> None:
-    """`WINDOW <w> {` is RSP-QL's alone."""
+    """Check a WINDOW block, which only RSP-QL has."""
     name = shell.dialect.name
     if name == CQELS:
         cursor.fail("CQELS-QL gives windows no names", "write STREAM <stream> [RANGE 10s] { ... }, or use RSP-QL")
@@ -203,18 +220,19 @@ IN_PATTERN: dict[str, Callable[[Shell, Cursor], None]] = {
     "FROM": _from_inside,
     **dict.fromkeys(Operator, _operator_inside),
 }
-"""The words of the continuous shell that may turn up inside the pattern, and what is made of them there."""
+"""Words of the continuous shell that may turn up inside the pattern, with the functions that handle them there."""
 
 
 def _tail(shell: Shell) -> None:
-    """GROUP BY and what follows, up to the end; no clause of the shell comes this late."""
+    """Read GROUP BY and what follows, up to the end; no clause of the shell comes this late."""
     cursor = shell.cursor
     first = last = cursor.now
     while cursor.now.kind is not Kind.END:
         if cursor.now.is_word("FROM", "REPORT", "REGISTER"):
             cursor.fail(f"{cursor.now.text} behind the pattern", f"{cursor.now.text} comes before WHERE")
         last = cursor.take()
-    shell.tail = (first.start, last.end) if first.kind is not Kind.END else None
+    if first.kind is not Kind.END:
+        shell.tail = (first.start, last.end)
 
 
 CLAUSES: tuple[Callable[[Shell], None], ...] = (_prologue, _register, _prologue, _form, _dataset, _where, _tail)

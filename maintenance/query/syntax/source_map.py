@@ -1,4 +1,4 @@
-"""A text that knows which place of its source each character comes from, so that errors point to the right one."""
+"""Texts that know from which place of their source every character comes, for error messages."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Edit(NamedTuple):
-    """Replace text[start:end] by `new`."""
+    """A replacement of text[start:end] by `new`."""
 
     start: int
     end: int
@@ -15,23 +15,31 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceMap:
-    """A text made of copied and of new pieces: (offset here, offset in the source, copied or not), in order."""
+    """A text made of copied and new pieces.
+
+    Every piece is (offset in this text, offset in the source, whether it was copied), in order.
+    """
 
     text: str
     pieces: tuple[tuple[int, int, bool], ...]
 
     def origin(self, offset: int) -> int:
-        """The offset in the source that this offset comes from; a new piece comes from where it was put in."""
+        """Return the offset in the source from which an offset of this text comes.
+
+        A new piece comes from the place where it was put in.
+        """
         index = bisect_right(self.pieces, offset, key=lambda piece: piece[0]) - 1
         if index < 0:
             return 0
         here, source, copied = self.pieces[index]
-        return source + (offset - here if copied else 0)
+        if not copied:
+            return source
+        return source + offset - here
 
 
 @dataclass
 class Weaver:
-    """Puts a traced text together piece by piece."""
+    """A builder that puts a traced text together piece by piece."""
 
     source: str
     _parts: list[str] = field(default_factory=list)
@@ -39,7 +47,7 @@ class Weaver:
     length: int = 0
 
     def add(self, text: str, at: int) -> None:
-        """Append new text that stands for the source's offset `at`."""
+        """Append new text in place of what stands at the source's offset `at`."""
         self._put(text, at, copied=False)
 
     def copy(self, start: int, end: int, edits: list[Edit] | None = None) -> None:
@@ -52,7 +60,7 @@ class Weaver:
         self._put(self.source[start:end], start, copied=True)
 
     def done(self) -> SourceMap:
-        """The text so far."""
+        """Return the text so far."""
         return SourceMap("".join(self._parts), tuple(self._pieces))
 
     def _put(self, text: str, at: int, *, copied: bool) -> None:

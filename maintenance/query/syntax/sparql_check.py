@@ -1,11 +1,11 @@
-"""SPARQL 1.1 itself: pyoxigraph says whether it accepts a text, and its complaint is brought back to the source."""
+"""The check that pyoxigraph accepts a text as SPARQL 1.1, with its errors traced back to the query as written."""
 
 import re
 from itertools import pairwise
 
 import pyoxigraph as ox
 
-from freshkeeper.maintenance.query.syntax.cursor import shown
+from freshkeeper.maintenance.query.syntax.cursor import describe_token
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.source_map import SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens, tokenize
@@ -35,19 +35,21 @@ _PHRASES = {
 
 
 def check_sparql(rewritten: SourceMap, expression: SourceMap, source: str) -> None:
-    """An error in the source where pyoxigraph does not accept the rewritten text."""
+    """Raise QuerySyntaxError at its place in the source if pyoxigraph does not accept the rewritten text."""
     complaint = _complaint(rewritten.text)
     if complaint is None:
         return
     tokens = tokenize(rewritten.text)
     token, expected = _find(tokens, complaint)
-    place = expression.origin(rewritten.origin(token.start)) if token.kind is not Kind.END else len(source.rstrip())
+    place = len(source.rstrip())
+    if token.kind is not Kind.END:
+        place = expression.origin(rewritten.origin(token.start))
     problem, remedy = _explain(token, expected, tokens)
     raise QuerySyntaxError(problem, source, place, remedy)
 
 
 def _complaint(text: str) -> str | None:
-    """What pyoxigraph says against a text, which it parses and does not evaluate.
+    """Return pyoxigraph's error for a text, which it parses but does not evaluate, or None.
 
     It has no call for parsing alone; two arguments that exclude each other make it stop between parsing and planning,
     so that no SERVICE is called, no function is missed, and no long pattern is planned.
@@ -62,9 +64,9 @@ def _complaint(text: str) -> str | None:
 
 
 def _find(tokens: Tokens, complaint: str) -> tuple[Token, list[str]]:
-    """The token that pyoxigraph stumbled over, and what it would have taken instead.
+    """Return the token at which pyoxigraph failed, and what it expected instead.
 
-    Asked again with every gap widened, what it reports lies behind the token it tried and before the next one.
+    Parsed again with every gap widened, the reported place lies behind the failing token and before the next one.
     """
     wide = _widened(tokens)
     again = _complaint(wide.text) or complaint
@@ -72,7 +74,8 @@ def _find(tokens: Tokens, complaint: str) -> tuple[Token, list[str]]:
     if match is None:
         return tokens.items[0], [again]
     line, column = int(match[1]), int(match[2])
-    start = sum(len(each) + 1 for each in wide.text.split("\n")[: line - 1])
+    start = sum(len(text) + 1 for text in wide.text.split("\n")[: line - 1])
+    # columns count bytes, offsets characters
     before = wide.text[start:].encode()[: column - 1].decode(errors="ignore")
     expected = _expected(match[3])
     offset = wide.origin(start + len(before))
@@ -83,7 +86,7 @@ def _find(tokens: Tokens, complaint: str) -> tuple[Token, list[str]]:
 
 
 def _widened(tokens: Tokens) -> SourceMap:
-    """The text with long gaps where there were gaps, and around group brackets."""
+    """Return the text with long gaps where there were gaps, and around group brackets."""
     weaver = Weaver(tokens.text)
     for token, after in pairwise(tokens.items):
         weaver.copy(token.start, token.end)
@@ -93,14 +96,14 @@ def _widened(tokens: Tokens) -> SourceMap:
 
 
 def _expected(listed: str) -> list[str]:
-    """The readable part of what was expected: marks, keywords and phrases, not classes of characters."""
+    """Return the readable part of the expected alternatives: marks, keywords and phrases, no classes of characters."""
     marks = [mark.replace("\\", "") for mark in _QUOTED.findall(listed)]
     words = re.sub(r"\[[^\]]*\]", "", _QUOTED.sub("", listed.removeprefix("one of "))).split(",")
     return marks + [word.strip() for word in words if word.strip() and not word.strip().startswith("<")]
 
 
 def _select_before(tokens: Tokens, offset: int) -> Token:
-    """The SELECT whose group ends at the offset."""
+    """Return the SELECT whose group ends at the offset."""
     last = [index for index, token in enumerate(tokens.items) if token.start <= offset]
     open_here = {i for i, close in tokens.closing.items() if last and i < last[-1] <= close}
     for index in reversed(last):
@@ -111,7 +114,7 @@ def _select_before(tokens: Tokens, offset: int) -> Token:
 
 
 def _explain(token: Token, expected: list[str], tokens: Tokens) -> tuple[str, str]:
-    """What is wrong at this token, and what would be right."""
+    """Return the problem at this token, and the remedy."""
     phrases = [phrase for phrase in expected if " " in phrase]
     if phrases:
         return f"SPARQL: {phrases[0].rstrip('.')}", _PHRASES.get(phrases[0], "")
@@ -119,22 +122,25 @@ def _explain(token: Token, expected: list[str], tokens: Tokens) -> tuple[str, st
         return "the query ends too early", ""
     if _is_strange(token):
         remedy = f"a variable is written ?{token.text}, a name prefix:{token.text}"
-        return f"{shown(token)} is no word of SPARQL", remedy
+        return f"{describe_token(token)} is not a SPARQL keyword", remedy
     # Where keywords were tried, only the longest of them is reported: not worth showing.
     marks = sorted(mark for mark in expected if mark and not mark.isalpha() and "_" not in mark)
-    told = f"it would take {' '.join(marks)}" if len(marks) == len(expected) and 0 < len(marks) <= 8 else ""
-    return f"SPARQL does not take {shown(token)} here", _guess(token, tokens) or told
+    remedy = _guess_remedy(token, tokens)
+    if not remedy and len(marks) == len(expected) and 0 < len(marks) <= 8:
+        remedy = f"expected: {' '.join(marks)}"
+    return f"SPARQL does not accept {describe_token(token)} here", remedy
 
 
 def _is_strange(token: Token) -> bool:
     return token.kind is Kind.WORD and token.text.upper() not in _KEYWORDS
 
 
-def _guess(token: Token, tokens: Tokens) -> str:
-    """The usual slip, where the tokens around look like one."""
+def _guess_remedy(token: Token, tokens: Tokens) -> str:
+    """Return a remedy if the surrounding tokens look like a common mistake, or an empty string."""
     index = tokens.items.index(token)
-    before = tokens.items[index - 1] if index else token
-    group = next((tokens.items[i:index] for i, close in tokens.closing.items() if close == index), ())
+    before = tokens.items[max(index - 1, 0)]
+    opening = next((start for start, close in tokens.closing.items() if close == index), index)
+    group = tokens.items[opening:index]
     if token.is_mark("}") and any(t.is_word("BIND") for t in group):
         return "what BIND sets must not occur before it in its group"
     if token.is_mark("}") and len(group) > 1 and group[1].is_word("SELECT"):

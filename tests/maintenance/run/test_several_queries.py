@@ -81,7 +81,7 @@ def test_a_query_that_is_none_is_named_with_line_and_column_and_the_others_run(p
     assert done.returncode == 1
     said = done.stderr
     at = bad.index("} }") + 1, lost.index(":t ") + 1
-    assert f"the query bad is left out: line 1, column {at[0]}: SPARQL does not take }} here" in said
+    assert f"the query bad is left out: line 1, column {at[0]}: SPARQL does not accept }} here" in said
     assert f"the query lost is left out: line 1, column {at[1]}: nothing feeds the stream <{E}t>" in said
     assert said.endswith("2 of 5 queries failed: bad, lost\n")
     assert {json.loads(line)["query"] for line in done.stdout.splitlines()} == {"reach", "rock", "topics"}
