@@ -26,11 +26,11 @@ from answers_in_sql import InSql
 from pyarrow import parquet
 from stopwatch import ratios, show
 
+from freshkeeper.maintenance.analysis import analyse, chosen, headline_alone
+from freshkeeper.maintenance.analysis.engine_choice import DuckDB
+from freshkeeper.maintenance.analysis.spark_session import spark_session
+from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.pipeline.analysis import analyse, chosen, headline_alone
-from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
-from freshkeeper.maintenance.pipeline.spark_session import spark_session
-from freshkeeper.policies.arrays import Ints
 
 PER_EVALUATION = 20_000
 """Answers of one evaluation; more rows are more evaluations."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import duckdb
 
-from freshkeeper.maintenance.pipeline.analysis.engine_choice import DuckDB
-from freshkeeper.maintenance.pipeline.analysis.judging import NEVER_STALE, SUBS, Judge, Parts, schema
+from freshkeeper.maintenance.analysis.engine_choice import DuckDB
+from freshkeeper.maintenance.analysis.judging import NEVER_STALE, SUBS, Judge, Parts, schema
 
 STEPS = {
     "by_copy": """

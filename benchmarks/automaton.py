@@ -26,17 +26,17 @@ import altair as alt
 import vl_convert
 from stopwatch import ratios, show
 
-from freshkeeper.maintenance.native.column_lines import ColumnLines
-from freshkeeper.maintenance.native.columns import Columns
-from freshkeeper.maintenance.native.conjunction import Conjunction
-from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.native.pattern_set import PatternSet
+from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction
+from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
+from freshkeeper.maintenance.engine.engine import run
+from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+from freshkeeper.maintenance.engine.native.columns import Columns
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import Registration
+from freshkeeper.maintenance.outputs.output import NdJson, chunks
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.rsp.output import NdJson, chunks
-from freshkeeper.maintenance.run.build import build_all
-from freshkeeper.maintenance.service_join.maintenance_settings import Registration
+from freshkeeper.maintenance.runtime.build import build_all
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.report.charts import VEGA_LITE
 from freshkeeper.simulator.trace.building import STREAM, Building, queries, readings

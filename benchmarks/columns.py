@@ -17,14 +17,14 @@ import numpy as np
 from pyoxigraph import Literal, NamedNode
 from stopwatch import ratios, seconds, show
 
-from freshkeeper.maintenance.native.column_lines import ColumnLines
-from freshkeeper.maintenance.native.columns import Columns
-from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.freshness_columns import FreshnessColumns
-from freshkeeper.maintenance.native.id_rows import IdRows
+from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+from freshkeeper.maintenance.engine.native.columns import Columns
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
+from freshkeeper.maintenance.engine.native.id_rows import IdRows
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.outputs.output import NdJson, chunks
 from freshkeeper.maintenance.query.model import Form, Operator
-from freshkeeper.maintenance.rsp.output import NdJson, chunks
-from freshkeeper.maintenance.rsp.r2s import Result
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 

@@ -20,17 +20,17 @@ from pathlib import Path
 
 from stopwatch import ratios, show
 
-from freshkeeper.maintenance.native.column_lines import ColumnLines
-from freshkeeper.maintenance.native.columns import Columns
-from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.native.moving_query import MovingQuery
-from freshkeeper.maintenance.native.static_graphs import StaticGraphs
-from freshkeeper.maintenance.native.templates import template_query, templates_of
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.engine import run
+from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+from freshkeeper.maintenance.engine.native.columns import Columns
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.moving_query import MovingQuery
+from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.native.templates import template_query, templates_of
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.simulator.trace.conference import Conference, author_name, floor_plan, papers, query_texts, sightings
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, STREAM

@@ -19,9 +19,9 @@ from numba import njit
 from stopwatch import ratios, show
 from stopwatch import seconds as measured
 
-from freshkeeper.maintenance.demand.graph import MaintenanceGraph
-from freshkeeper.maintenance.demand.window import Window, WindowSpec
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
+from freshkeeper.maintenance.cache.demand.graph import MaintenanceGraph
+from freshkeeper.maintenance.cache.demand.window import Window, WindowSpec
 from freshkeeper.policies.base import Budget, Knowledge, Round
 from freshkeeper.policies.ibm import Ibm
 from freshkeeper.policies.plan import Plan

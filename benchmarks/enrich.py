@@ -22,12 +22,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from stopwatch import ratios, show
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrich import Warm, enrich, read_journal
-from freshkeeper.maintenance.pipeline.spark_session import spark_session
-from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.analysis.spark_session import spark_session
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.learned import Learned
+from freshkeeper.maintenance.spark.enrich import Warm, enrich, read_journal
 from freshkeeper.policies.base import Graph, Policy
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.trace.trace import Trace

@@ -20,9 +20,9 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from stopwatch import ratios, show
 
-from freshkeeper.maintenance.pipeline.enrich import OnCluster, Warm, enrich, read_journal
-from freshkeeper.maintenance.pipeline.spark_session import spark_session
-from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Price
+from freshkeeper.maintenance.analysis.spark_session import spark_session
+from freshkeeper.maintenance.fetching.endpoint import Copy, Fetched, Price
+from freshkeeper.maintenance.spark.enrich import OnCluster, Warm, enrich, read_journal
 from freshkeeper.policies.registry import make
 
 EDGES, GAMMA, DEGREE, SECONDS, BATCHES, WINDOW = 1_000_000, 500, 10, 10, 3, 4

@@ -14,7 +14,7 @@ from cachetools import TTLCache
 from stopwatch import ratios, show
 
 from freshkeeper import Enricher
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
 
 EVENTS = 200_000
 

@@ -12,7 +12,7 @@ import numpy as np
 from stopwatch import show
 
 from freshkeeper import Enricher
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 
 KEYS, REUSES, SEEDS = 200, {"1s": 60, "1m": 12, "1h": 12}, 3
 PACES = {"1s": (1000, "40/s"), "1m": (60_000, "40/min"), "1h": (3_600_000, "40/h")}

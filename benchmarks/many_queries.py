@@ -10,9 +10,9 @@ from pathlib import Path
 
 from stopwatch import ratios, show
 
-from freshkeeper.maintenance.run.query_set import read_queries
-from freshkeeper.maintenance.run.run_config import config_of
-from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.runtime.query_set import read_queries
+from freshkeeper.maintenance.runtime.run_config import config_of
+from freshkeeper.maintenance.runtime.run_session import Session
 
 E = "http://e/"
 TOPICS, USERS, INSTANTS, BUDGET = 100, 200, 5, 50

@@ -20,12 +20,12 @@ import pyoxigraph as ox
 from stopwatch import ratios, show
 
 from freshkeeper import BudgetRule, Price, Source
-from freshkeeper.maintenance.native.service_answers import NativeServiceAnswers
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.engine import run
+from freshkeeper.maintenance.engine.native.service_answers import NativeServiceAnswers
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.run.build import build
-from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.policies.registry import make
 
 DEGREE, RATE, MEASURED, BATCH = 10, 200, 20, 100

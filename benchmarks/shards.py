@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from stopwatch import ratios, show
 
-from freshkeeper.maintenance.view.learned import exponential
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
+from freshkeeper.maintenance.cache.view.learned import exponential
 from freshkeeper.policies.base import Knowledge, Round, Structure
 from freshkeeper.policies.gain import Gain
 from freshkeeper.policies.ranked import NO

@@ -15,7 +15,7 @@ import numpy as np
 from stopwatch import ratios, show
 
 from freshkeeper import BudgetRule, Case, Learned, Manager, SharedBudget, WindowSpec, evaluate_together, policy
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies.base import Graph
 from freshkeeper.simulator.report.intervals import paired
 from freshkeeper.simulator.trace.trace import Trace

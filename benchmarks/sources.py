@@ -21,21 +21,21 @@ from pyoxigraph import NamedNode, Quad
 from SPARQLWrapper import JSON, SPARQLWrapper
 from stopwatch import ratios, seconds, show
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.engine.engine import run
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.fetching.endpoint import Order
+from freshkeeper.maintenance.fetching.http.exchange import Deadline
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import Split, split
-from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.run.build import build
-from freshkeeper.maintenance.service.dispatcher import Dispatcher
-from freshkeeper.maintenance.service.endpoint import Order
-from freshkeeper.maintenance.service.http.exchange import Deadline
-from freshkeeper.maintenance.service.http.sparql_over_http import SparqlOverHttp
-from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.service.source_config import config_of
-from freshkeeper.maintenance.service.sources import Source, source_of
-from freshkeeper.maintenance.service.transport import Request
-from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
-from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.sources.dispatcher import Dispatcher
+from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.source_config import config_of
+from freshkeeper.maintenance.sources.sources import Source, source_of
+from freshkeeper.maintenance.sources.sparql_over_http import SparqlOverHttp
+from freshkeeper.maintenance.sources.transport import Request
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
 

@@ -14,8 +14,8 @@ from typing import Any
 from stopwatch import ratios, seconds, show
 
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.run.run_config import config_of
-from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.runtime.run_config import config_of
+from freshkeeper.maintenance.runtime.run_session import Session
 from freshkeeper.maintenance.state import database
 
 E = "http://e/"

@@ -56,7 +56,7 @@ def swept(way: str, runs: int, place: Path) -> tuple[float, float]:
     """Seconds of a sweep, after a small one that starts whatever has to be started: of the runs, and of all."""
     if way == "local":
         return _timed(experiment(runs), place / "run", jobs=2)
-    from freshkeeper.maintenance.pipeline.spark_session import spark_session
+    from freshkeeper.maintenance.analysis.spark_session import spark_session
     from freshkeeper.simulator.experiment.spark_tasks import OnSpark
 
     spark = spark_session(f"local-cluster[{way},1,640]", WORKER)

@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
 
-from freshkeeper.maintenance.demand.inspection import to_networkx
+from freshkeeper.maintenance.cache.demand.inspection import to_networkx
 from freshkeeper.policies.base import Budget
 from freshkeeper.policies.registry import make
 from freshkeeper.policies.rounds_by_hand import round_of

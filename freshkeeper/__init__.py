@@ -13,10 +13,22 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
-    from freshkeeper.maintenance.budget.shared_budget import SharedBudget
-    from freshkeeper.maintenance.demand.inspection import to_networkx
-    from freshkeeper.maintenance.demand.window import WindowSpec
+    from freshkeeper.maintenance.base.closure import Closure
+    from freshkeeper.maintenance.base.errors import FreshkeeperError
+    from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
+    from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
+    from freshkeeper.maintenance.cache.demand.inspection import to_networkx
+    from freshkeeper.maintenance.cache.demand.window import WindowSpec
+    from freshkeeper.maintenance.cache.evaluate_together import evaluate_together
+    from freshkeeper.maintenance.cache.evaluation import Answer, Answers, Evaluation, Record
+    from freshkeeper.maintenance.cache.manager import Manager
+    from freshkeeper.maintenance.cache.view.changes import ChangeModel
+    from freshkeeper.maintenance.cache.view.learned import Learned, Poisson
+    from freshkeeper.maintenance.cache.view.published import Published
+    from freshkeeper.maintenance.cache.view.schedule import FixedSchedule, RecordedChanges
+    from freshkeeper.maintenance.cache.view.survival import Survival
+    from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
+    from freshkeeper.maintenance.engine.engine import run
     from freshkeeper.maintenance.enricher.async_enricher import AsyncEnricher
     from freshkeeper.maintenance.enricher.cached_row import CachedRow
     from freshkeeper.maintenance.enricher.enricher import Enricher
@@ -25,16 +37,7 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.lookups.sparql_lookup import SparqlLookup
     from freshkeeper.maintenance.enricher.lookups.sql_lookup import SqlLookup
     from freshkeeper.maintenance.enricher.lookups.whole_tables import enrich_table
-    from freshkeeper.maintenance.evaluate_together import evaluate_together
-    from freshkeeper.maintenance.evaluation import Answer, Answers, Evaluation, Record
-    from freshkeeper.maintenance.manager import Manager
-    from freshkeeper.maintenance.native.pattern_set import PatternSet
-    from freshkeeper.maintenance.pipeline.enrich import enrich
-    from freshkeeper.maintenance.query.parser import parse as parse_query
-    from freshkeeper.maintenance.rsp.engine import run
-    from freshkeeper.maintenance.run.asynchronous import run_async
-    from freshkeeper.maintenance.run.embedded_query import continuous_queries, continuous_query
-    from freshkeeper.maintenance.service.endpoint import (
+    from freshkeeper.maintenance.fetching.endpoint import (
         Copy,
         Delivery,
         Endpoint,
@@ -44,18 +47,15 @@ if TYPE_CHECKING:
         Price,
         Remote,
     )
-    from freshkeeper.maintenance.service.memory import InMemory
-    from freshkeeper.maintenance.service.source_contract import check_source
-    from freshkeeper.maintenance.service.sources import EmbeddedSource, Source, load_source
-    from freshkeeper.maintenance.settings.closure import Closure
-    from freshkeeper.maintenance.view.changes import ChangeModel
-    from freshkeeper.maintenance.view.learned import Learned, Poisson
-    from freshkeeper.maintenance.view.published import Published
-    from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
-    from freshkeeper.maintenance.view.survival import Survival
+    from freshkeeper.maintenance.query.parser import parse as parse_query
+    from freshkeeper.maintenance.runtime.asynchronous import run_async
+    from freshkeeper.maintenance.runtime.embedded_query import continuous_queries, continuous_query
+    from freshkeeper.maintenance.sources.memory import InMemory
+    from freshkeeper.maintenance.sources.source_contract import check_source
+    from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source, load_source
+    from freshkeeper.maintenance.spark.enrich import enrich
     from freshkeeper.policies.base import BasePolicy, Budget, Case, Graph, Knowledge, Policy, Round, Selection
     from freshkeeper.policies.contract import check as check_policy
-    from freshkeeper.policies.errors import FreshkeeperError
     from freshkeeper.policies.ranked import Ranked
     from freshkeeper.policies.registry import make as policy
     from freshkeeper.policies.rounds_by_hand import round_of
@@ -143,7 +143,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"freshkeeper has no {name!r}")
     module, own = _names()[name]
-    from freshkeeper.policies.errors import extra_for
+    from freshkeeper.maintenance.base.errors import extra_for
 
     try:
         found = getattr(import_module(module), own)

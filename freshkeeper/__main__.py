@@ -37,7 +37,7 @@ from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.model_options import with_options
 from freshkeeper.commands.screen import complain
 from freshkeeper.commands.standard_streams import prepare
-from freshkeeper.policies.errors import FreshkeeperError, MissingExtraError, ReaderGoneError, extra_for
+from freshkeeper.maintenance.base.errors import FreshkeeperError, MissingExtraError, ReaderGoneError, extra_for
 
 STOPPED, STOPPED_TEXT = 130, "stopped; what is finished is kept"
 """The exit code after Ctrl-C, of which typer says nothing, and what is said of it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from freshkeeper.commands.screen import show, table
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from freshkeeper.simulator.budget.answer import Answer

@@ -23,9 +23,9 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from freshkeeper import Copy, Expanded, Fetched, Price
-from freshkeeper.maintenance.pipeline.enrich import enrich, read_journal
-from freshkeeper.maintenance.pipeline.rdf_lines import statements
-from freshkeeper.maintenance.pipeline.spark_session import spark_session
+from freshkeeper.maintenance.analysis.spark_session import spark_session
+from freshkeeper.maintenance.spark.enrich import enrich, read_journal
+from freshkeeper.maintenance.spark.rdf_lines import statements
 
 place = Path(tempfile.mkdtemp())
 spark = spark_session("local[2]", {"spark.sql.adaptive.enabled": "false"})

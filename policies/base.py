@@ -6,14 +6,14 @@ looked at, the current one (m = 0) included.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from functools import cached_property
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, Kinds
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints, Kinds
 
 NEVER = -(2**62)
 """The refresh time of an SR of which the view holds no copy."""
@@ -123,14 +123,6 @@ class Graph:
         """Aᵀ, SR × SN, as ones."""
         ones = np.ones(self.sr_neighbours.size)
         return sparse.csr_array((ones, self.sr_neighbours, self.sr_start), shape=(self.srs, self.sns))
-
-
-class Kind(IntEnum):
-    """What is refreshed as one: a copy of an SR, all of an SN that the view lacks, or the edges of an SN."""
-
-    COPY = 0
-    MISS = 1
-    EDGES = 2
 
 
 @dataclass(frozen=True, eq=False)

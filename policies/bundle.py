@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Selection
 from freshkeeper.policies.choose import SLACK
 from freshkeeper.policies.completion import Completion, complete, start, value_if_complete

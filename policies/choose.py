@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
 from freshkeeper.policies.base import Selection
 
 SLACK = 1e-9

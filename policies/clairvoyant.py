@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from freshkeeper.maintenance.base.errors import ConfigError, PolicyError
 from freshkeeper.policies.base import BasePolicy, Budget, Case, Round, Scope, Selection
 from freshkeeper.policies.bound.edges import EXACT_BELOW, Bound, edge_bound
 from freshkeeper.policies.bound.future import Future
 from freshkeeper.policies.choose import SLACK
-from freshkeeper.policies.errors import ConfigError, PolicyError
 
 
 @dataclass

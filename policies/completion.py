@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import Graph, Round
 from freshkeeper.policies.choose import SLACK
 

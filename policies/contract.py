@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.base.errors import PolicyError
 from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Policy, Round, Selection, Structure, Trait
 from freshkeeper.policies.choose import SLACK
-from freshkeeper.policies.errors import PolicyError
 from freshkeeper.policies.rounds_by_hand import from_parts
 
 SEED = 7

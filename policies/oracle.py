@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 import pulp
 
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.base.errors import PolicyError
 from freshkeeper.policies.base import BasePolicy, Budget, Case, Knowledge, Round, Selection
 from freshkeeper.policies.completion import value_if_complete, weighted_product
-from freshkeeper.policies.errors import PolicyError
 from freshkeeper.policies.ibm import impact
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies.base import Round
 
 LONGEST_LIFE = 64.0

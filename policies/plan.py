@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import Budget, Knowledge, LooksAhead, Round, Selection
 from freshkeeper.policies.gain import expected_gain
 from freshkeeper.policies.now_or_later import NowOrLater

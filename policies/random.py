@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies.base import Round, Trait
 from freshkeeper.policies.ranked import NO, Ranked
 

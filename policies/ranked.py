@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import BasePolicy, Budget, Knowledge, Round, Selection
 
 NO = -np.inf

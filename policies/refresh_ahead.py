@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Ints
+from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.policies.base import NEVER, Budget, Round, Scope, Selection
 from freshkeeper.policies.lru import age
 from freshkeeper.policies.ttl import Ttl, oldest_first

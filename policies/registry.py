@@ -11,8 +11,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from freshkeeper.maintenance.base.errors import FreshkeeperError, UnknownPolicyError, UnknownSettingError, nearest
 from freshkeeper.policies.base import Policy
-from freshkeeper.policies.errors import FreshkeeperError, UnknownPolicyError, UnknownSettingError, nearest
 
 GROUP = "freshkeeper.policies"
 OURS = {

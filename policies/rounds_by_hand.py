@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies.base import NEVER, Case, Graph, Knowledge, Round, Structure
 
 

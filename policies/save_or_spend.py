@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from freshkeeper.policies.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
 from freshkeeper.policies.base import Budget, Round
 from freshkeeper.policies.choose import SLACK
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies import choose
-from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import Budget, Case, Round, Selection
 from freshkeeper.policies.completion import complete, start
 from freshkeeper.policies.ranked import NO, Ranked

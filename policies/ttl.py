@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.policies.base import BasePolicy, Budget, Round, Selection
-from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.lru import age
 
 

@@ -15,17 +15,17 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.journal.query_journal import QueryJournal
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.evaluation import Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.engine import Engine
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
 from freshkeeper.maintenance.journal.run_json import About
-from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.engine import Engine
-from freshkeeper.maintenance.run.build import build
-from freshkeeper.maintenance.service.sources import load_source
-from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.query_journal import QueryJournal
+from freshkeeper.maintenance.sources.sources import load_source
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.trace.trace import Trace

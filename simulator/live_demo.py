@@ -13,9 +13,9 @@ from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
 from freshkeeper.maintenance.serve.server import bound_to, serve
-from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.demo import BASE, BLOG, POSTS, SECONDS
 
 LAP = 1_000 * SECONDS

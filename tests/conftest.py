@@ -12,7 +12,7 @@ from quick_java import QUICK
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from freshkeeper.maintenance.pipeline.spark_session import LEAST_JAVA, java_version, spark_session
+from freshkeeper.maintenance.analysis.spark_session import LEAST_JAVA, java_version, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +58,7 @@ def _process_of(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     if file.endswith("test_documents.py"):
         return nodeid  # they share nothing
-    return "spark" if ("/pipeline/" in nodeid or "spark" in nodeid) and not file.endswith(ALONE) else file
+    return "spark" if ("spark" in nodeid) and not file.endswith(ALONE) else file
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

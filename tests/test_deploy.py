@@ -10,8 +10,8 @@ import pytest
 import yaml
 from serving import BLOG, REACH, configured, posts, served
 
+from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
-from freshkeeper.maintenance.settings.validation import validated
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 BUCKETS = ("_bucket", "_sum", "_count")

@@ -7,7 +7,7 @@ import typer
 
 from freshkeeper.commands.options import assignments
 from freshkeeper.commands.screen import number, print_json, say, show, table
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 COLUMNS = {
     "setting": "setting", "policy": "policy", "freshness": "freshness", "± 95 %": "ci95", "basis": "basis",
@@ -44,8 +44,8 @@ def analyse(
     Examples: `freshkeeper analyse runs/mine --target .9`, `freshkeeper analyse runs/mine --headline`,
     `freshkeeper analyse hdfs:///journals/today --master yarn --set spark.driver.memory=4g`
     """
-    from freshkeeper.maintenance.pipeline.analysis import analyse as analysis
-    from freshkeeper.maintenance.pipeline.analysis import analyse_daily, chosen, headline_alone
+    from freshkeeper.maintenance.analysis import analyse as analysis
+    from freshkeeper.maintenance.analysis import analyse_daily, chosen, headline_alone
 
     if headline and (daily or out):
         raise ConfigError(f"--headline writes nothing: leave out {'--daily' if daily else '--out'}")

@@ -16,7 +16,7 @@ from freshkeeper.commands.model_options import options_of, said
 from freshkeeper.commands.options import changed
 from freshkeeper.commands.screen import Bar, print_json, say, show, table
 from freshkeeper.commands.trace import CHANGES, EDGES, UNIT, named
-from freshkeeper.policies.errors import ConfigError, InputError, StoppedError
+from freshkeeper.maintenance.base.errors import ConfigError, InputError, StoppedError
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,7 +8,7 @@ import typer
 
 from freshkeeper.commands.run import configured, parsed, read_query
 from freshkeeper.commands.screen import print_json, say
-from freshkeeper.policies.errors import ConfigError, InputError, nearest
+from freshkeeper.maintenance.base.errors import ConfigError, InputError, nearest
 
 app = typer.Typer(
     help="Configs: write one, see those that come with freshkeeper, check one, print the schema.", no_args_is_help=True
@@ -25,7 +25,7 @@ def init(
 
     Examples: `freshkeeper config init mine.yaml`, `freshkeeper config init run.yaml --for run`
     """
-    from freshkeeper.maintenance.files import writing
+    from freshkeeper.maintenance.base.files import writing
 
     if out.exists() and not overwrite:
         raise ConfigError(f"{out} is there already; say --overwrite or name another file")
@@ -46,7 +46,7 @@ def _reference(kind: str) -> str:
 
         return reference()
     if kind == "run":
-        from freshkeeper.maintenance.run.run_config import run_reference
+        from freshkeeper.maintenance.runtime.run_config import run_reference
 
         return run_reference()
     if kind == "service":
@@ -54,7 +54,7 @@ def _reference(kind: str) -> str:
 
         return serve_reference()
     if kind == "source":
-        from freshkeeper.maintenance.service.source_config import source_reference
+        from freshkeeper.maintenance.sources.source_config import source_reference
 
         return source_reference()
     raise ConfigError(f"--for {kind}: {nearest(kind, ['experiment', 'run', 'service', 'source'])}")
@@ -66,7 +66,7 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="print the n
 
     Example: `freshkeeper config list`
     """
-    from freshkeeper.maintenance.settings.shipped_configs import about, names
+    from freshkeeper.maintenance.base.shipped_configs import about, names
 
     if as_json:
         print_json({name: about(name)[1] for name in names()})
@@ -82,7 +82,7 @@ def show(name: Annotated[str, typer.Argument(help="a name that `config list` kno
 
     Example: `freshkeeper config show fig2a > mine.yaml`
     """
-    from freshkeeper.maintenance.settings.shipped_configs import named
+    from freshkeeper.maintenance.base.shipped_configs import named
 
     print(named(name).read_text("utf-8"), end="")
 
@@ -93,8 +93,8 @@ def validate(file: Annotated[Path, typer.Argument(help="the config to check")]) 
 
     Example: `freshkeeper config validate configs/fig2a.yaml`
     """
-    from freshkeeper.maintenance.settings.shipped_configs import kind_of, or_named
-    from freshkeeper.maintenance.settings.yaml_file import read_yaml
+    from freshkeeper.maintenance.base.shipped_configs import kind_of, or_named
+    from freshkeeper.maintenance.base.yaml_file import read_yaml
 
     check = {"run": _check_run, "source": _check_source, "experiment": _check_experiment, "following": _check_following}
     file = or_named(file)
@@ -125,16 +125,16 @@ def _check_following(file: Path) -> str:
 
 
 def _check_source(file: Path) -> str:
-    from freshkeeper.maintenance.service.source_config import read_config
+    from freshkeeper.maintenance.sources.source_config import read_config
 
     config = read_config(file)
     return f"a source with {config.kind}, {_counted({'volatile predicate': len(config.volatile)})}"
 
 
 def _check_run(file: Path) -> str:
-    from freshkeeper.maintenance.run.input_checks import check_inputs
-    from freshkeeper.maintenance.run.query_set import NamedText, named_texts
-    from freshkeeper.maintenance.run.run_config import QueryConfig
+    from freshkeeper.maintenance.runtime.input_checks import check_inputs
+    from freshkeeper.maintenance.runtime.query_set import NamedText, named_texts
+    from freshkeeper.maintenance.runtime.run_config import QueryConfig
 
     config = configured(str(file), {})
     one = None if config.several else NamedText("", read_query(config.query), config.query, QueryConfig())

@@ -15,7 +15,7 @@ import typer
 from freshkeeper.commands.interrupts import interruptible
 from freshkeeper.commands.model_options import options_of
 from freshkeeper.commands.screen import Bar, number, print_json, say, show, table
-from freshkeeper.policies.errors import ConfigError, StoppedError
+from freshkeeper.maintenance.base.errors import ConfigError, StoppedError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -122,7 +122,7 @@ def _where(experiment: "Experiment", chosen: Chosen) -> "Performed | None":
         return None
     if chosen.on != "spark":
         raise ConfigError(f"--on {chosen.on}: it is local or spark")
-    from freshkeeper.maintenance.pipeline.spark_session import spark_session
+    from freshkeeper.maintenance.analysis.spark_session import spark_session
 
     settings = experiment.spark_settings
     master = chosen.master or settings.pop("spark.master", "local[*]")

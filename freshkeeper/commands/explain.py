@@ -9,12 +9,12 @@ import typer
 from freshkeeper.commands.options import pairs
 from freshkeeper.commands.run import configured, is_config, parsed, read_query, volatile_of
 from freshkeeper.commands.screen import print_json
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
+    from freshkeeper.maintenance.cache.view.regular import Regular
     from freshkeeper.maintenance.query.model import Query
-    from freshkeeper.maintenance.run.run_config import RunConfig
-    from freshkeeper.maintenance.view.regular import Regular
+    from freshkeeper.maintenance.runtime.run_config import RunConfig
 
 SHOWN = 10
 """Regular entries of a source that are shown."""
@@ -36,11 +36,11 @@ def explain(
     Examples: `freshkeeper explain query.rspql --volatile http://example.org/blog=http://example.org/followers`,
     `freshkeeper explain runs/demo/demo.yaml`
     """
-    from freshkeeper.maintenance.native.dictionary import Dictionary
-    from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
-    from freshkeeper.maintenance.native.explain_plan import explain_plan
-    from freshkeeper.maintenance.native.static_graphs import StaticGraphs
-    from freshkeeper.maintenance.run.run_config import iris
+    from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+    from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+    from freshkeeper.maintenance.engine.native.explain_plan import explain_plan
+    from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+    from freshkeeper.maintenance.runtime.run_config import iris
 
     said = {source: iris(written) for source, written in pairs("volatile", volatile, "IRI=P,P").items()}
     known, streams, texts = said, dict[str, str](), {"": (query, dialect)}
@@ -68,7 +68,7 @@ def _clocks(config: "RunConfig") -> "dict[str, list[Regular]]":
     """What the run's state has learned of entries that change by a clock, where it keeps one."""
     if config.state is None:
         return {}
-    from freshkeeper.maintenance.service.source_config import read_config
+    from freshkeeper.maintenance.sources.source_config import read_config
     from freshkeeper.maintenance.state.learned_clocks import learned_clocks
 
     said = {
@@ -80,7 +80,7 @@ def _clocks(config: "RunConfig") -> "dict[str, list[Regular]]":
 
 
 def _clock_lines(clocks: "dict[str, list[Regular]]") -> Iterator[str]:
-    from freshkeeper.maintenance.settings.durations import to_unit
+    from freshkeeper.maintenance.base.durations import to_unit
 
     for name, entries in clocks.items():
         yield f"<{name}>: {len(entries)} entries are believed to change by a clock"
@@ -103,7 +103,7 @@ def _texts(config: "RunConfig") -> dict[str, tuple[str, str]]:
     """Each query of a run by name, with its dialect; one that is alone has no name."""
     if not config.several:
         return {"": (config.query, config.dialect)}
-    from freshkeeper.maintenance.run.query_set import named_texts
+    from freshkeeper.maintenance.runtime.query_set import named_texts
 
     return {each.name: (each.text, each.own.dialect or config.dialect) for each in named_texts(config)}
 
@@ -117,7 +117,7 @@ def _show(
     plan: dict[str, object],
     clocks: "dict[str, list[Regular]]",
 ) -> None:
-    from freshkeeper.maintenance.native.explain_plan import plan_lines
+    from freshkeeper.maintenance.engine.native.explain_plan import plan_lines
     from freshkeeper.maintenance.query.explain import explain as explained
     from freshkeeper.maintenance.query.explain import explain_text
     from freshkeeper.maintenance.query.printing import to_dialect

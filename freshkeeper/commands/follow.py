@@ -10,16 +10,16 @@ import typer
 from freshkeeper.commands.options import SPEAKING, TIMING
 from freshkeeper.commands.run import read_query
 from freshkeeper.commands.screen import complain, print_json
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
-    from freshkeeper.maintenance.fragments.annotation_style import Style
-    from freshkeeper.maintenance.fragments.following import Delivered, Following, Pauses
+    from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
+    from freshkeeper.maintenance.annotated.following import Delivered, Following, Pauses
     from freshkeeper.maintenance.query.model import Operator
-    from freshkeeper.maintenance.service.source_config import SourceConfig
+    from freshkeeper.maintenance.sources.fragments.annotation_style import Style
+    from freshkeeper.maintenance.sources.source_config import SourceConfig
 
 
 def follow(
@@ -59,10 +59,10 @@ def follow(
     Examples: `freshkeeper follow delays.rq --source http://localhost:3000/trains`,
     `freshkeeper follow delays.rq --source trains.yaml --source http://localhost:3001/platforms --budget 12`
     """
-    from freshkeeper.maintenance.fragments.annotation_style import Speaking, Style, Timing
-    from freshkeeper.maintenance.fragments.followed_sources import source_named
-    from freshkeeper.maintenance.fragments.following import Pauses
+    from freshkeeper.maintenance.annotated.followed_sources import source_named
+    from freshkeeper.maintenance.annotated.following import Pauses
     from freshkeeper.maintenance.query.model import Operator
+    from freshkeeper.maintenance.sources.fragments.annotation_style import Speaking, Style, Timing
 
     configs = [source_named(each) for each in source]
     style = None
@@ -89,9 +89,9 @@ def opened(
     style: "Style | None" = None, cached: bool = True, dynamic: frozenset[Any] | None = None,
 ) -> "Iterator[AnnotatedQuery]":  # fmt: skip
     """A query over sources, which are closed with it."""
-    from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
-    from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
-    from freshkeeper.maintenance.fragments.followed_sources import annotated_source_of, said_to_change
+    from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
+    from freshkeeper.maintenance.annotated.followed_sources import annotated_source_of, said_to_change
+    from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
 
     ledger = None if budget is None else Ledger(BudgetRule.of(budget, bank))
     over = [annotated_source_of(config, style, cached) for config in configs]
@@ -106,7 +106,7 @@ def deliver(
     query: "AnnotatedQuery", times: int = 0, operator: "Operator | None" = None, pauses: "Pauses | None" = None
 ) -> None:
     """Every evaluation as a line, and what a person should know at the end."""
-    from freshkeeper.maintenance.fragments.following import Following, Pauses
+    from freshkeeper.maintenance.annotated.following import Following, Pauses
     from freshkeeper.maintenance.query.model import Operator
 
     _deliver(Following(query, operator or Operator.RSTREAM, pauses or Pauses(), tell=complain), times)
@@ -143,7 +143,7 @@ def _news(following: "Following") -> "Iterator[str]":
 
 
 def _line(delivered: "Delivered", operator: str) -> dict[str, Any]:
-    from freshkeeper.maintenance.rdf.terms import term_json
+    from freshkeeper.maintenance.base.terms import term_json
 
     moment = delivered.moment
     known = {"since": moment.since, "until": moment.until}
@@ -194,7 +194,7 @@ def one_of(kinds: Any, option: str, written: str) -> Any:
 
 def milliseconds(option: str, written: str) -> int:
     """A duration that an option says."""
-    from freshkeeper.maintenance.settings.durations import to_delay
+    from freshkeeper.maintenance.base.durations import to_delay
 
     try:
         return int(to_delay(written))

@@ -7,11 +7,11 @@ import typer
 
 from freshkeeper.commands.options import duration, pairs
 from freshkeeper.commands.screen import say
-from freshkeeper.maintenance.settings.durations import to_delay
-from freshkeeper.policies.errors import ConfigError, InputError, nearest
+from freshkeeper.maintenance.base.durations import to_delay
+from freshkeeper.maintenance.base.errors import ConfigError, InputError, nearest
 
 if TYPE_CHECKING:
-    from freshkeeper.maintenance.native.pattern_set import PatternSet
+    from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
     from freshkeeper.maintenance.query.model import Query
     from freshkeeper.maintenance.streams.watermark import Inputs
 
@@ -33,9 +33,9 @@ def match(
 
     Example: `freshkeeper match queries/ --stream http://example.org/building/readings=readings.nq > found.ndjson`
     """
-    from freshkeeper.maintenance.native.pattern_set import PatternSet
-    from freshkeeper.maintenance.rsp.delivery import Delivery
-    from freshkeeper.maintenance.run.query_files import named
+    from freshkeeper.maintenance.engine.automaton.pattern_set import PatternSet
+    from freshkeeper.maintenance.outputs.delivery import Delivery
+    from freshkeeper.maintenance.runtime.query_files import named
 
     files = pairs("stream", stream)
     read = {name: _parsed(file, list(files)) for name, file in named(queries).items()}
@@ -55,7 +55,7 @@ def match(
 
 def _parsed(file: str, streams: list[str]) -> "Query":
     from freshkeeper.maintenance.query.parser import parse
-    from freshkeeper.maintenance.run.query_files import read_text
+    from freshkeeper.maintenance.runtime.query_files import read_text
 
     try:
         return parse(read_text(file), streams=streams)
@@ -65,7 +65,7 @@ def _parsed(file: str, streams: list[str]) -> "Query":
 
 def _inputs(patterns: "PatternSet", files: dict[str, str], delay: int, on_error: str) -> "Inputs":
     """What feeds the streams that the queries read."""
-    from freshkeeper.maintenance.native.column_lines import ColumnLines
+    from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
     from freshkeeper.maintenance.streams.opening import open_stream
     from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
     from freshkeeper.maintenance.streams.watermark import Inputs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import typer
 
 from freshkeeper.commands.options import pairs
-from freshkeeper.maintenance.settings.durations import to_unit
+from freshkeeper.maintenance.base.durations import to_unit
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -9,7 +9,7 @@ import typer
 
 import freshkeeper
 from freshkeeper.commands.screen import Bar
-from freshkeeper.policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 
 PACKAGE = Path(freshkeeper.__file__).parent
 PLACES = (PACKAGE / "notebooks", PACKAGE.parent / "notebooks")

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from freshkeeper.maintenance.settings import durations
-from freshkeeper.maintenance.settings.durations import to_ms
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base import durations
+from freshkeeper.maintenance.base.durations import to_ms
+from freshkeeper.maintenance.base.errors import ConfigError
 
 
 def assignments(written: list[str] | None) -> dict[str, Any]:

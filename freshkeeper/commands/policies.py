@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from freshkeeper.commands.screen import print_json, say, show, table
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 
 def policies(

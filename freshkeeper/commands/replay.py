@@ -9,7 +9,7 @@ from freshkeeper.commands.experiments import Chosen, carry_out, free, unbudgeted
 from freshkeeper.commands.model_options import said
 from freshkeeper.commands.options import changed
 from freshkeeper.commands.screen import say
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 KEYS = ("policies", "budget", "bank", "knowledge", "case", "window", "step", "seeds", "baselines")
 

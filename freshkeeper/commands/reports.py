@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from freshkeeper.commands.screen import print_json, say, show, table
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 
 def report(

@@ -10,20 +10,20 @@ import typer
 
 from freshkeeper.commands.model_options import options_of, said
 from freshkeeper.commands.screen import teller
-from freshkeeper.maintenance.settings.addresses import shown
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from inspect import Parameter
 
+    from freshkeeper.maintenance.engine.service_join.maintenance_settings import Observer
+    from freshkeeper.maintenance.outputs.delivery import AnswerFiles, Delivery
     from freshkeeper.maintenance.outputs.sender import SentOut
     from freshkeeper.maintenance.query.model import Query
-    from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
-    from freshkeeper.maintenance.run.run_config import RunConfig
-    from freshkeeper.maintenance.run.run_session import Session
-    from freshkeeper.maintenance.service.source_config import SourceConfig
-    from freshkeeper.maintenance.service_join.maintenance_settings import Observer
+    from freshkeeper.maintenance.runtime.run_config import RunConfig
+    from freshkeeper.maintenance.runtime.run_session import Session
+    from freshkeeper.maintenance.sources.source_config import SourceConfig
 
 
 GIVEN = ("query", "queries", "templates")
@@ -32,7 +32,7 @@ GIVEN = ("query", "queries", "templates")
 
 def options() -> "Iterator[Parameter]":
     """Every key of a config but what is run, which is named or stands in a file."""
-    from freshkeeper.maintenance.run.run_config import RunConfig
+    from freshkeeper.maintenance.runtime.run_config import RunConfig
 
     return options_of(RunConfig, [key for key in RunConfig.model_fields if key not in GIVEN])
 
@@ -56,8 +56,8 @@ def run(
     `freshkeeper run reach.yaml --policy plan --metrics :9100`,
     `freshkeeper run queries/ --stream http://example.org/s=posts.nq --out answers`
     """
-    from freshkeeper.maintenance.run.query_files import named
-    from freshkeeper.maintenance.run.run_config import RunConfig, config_of
+    from freshkeeper.maintenance.runtime.query_files import named
+    from freshkeeper.maintenance.runtime.run_config import RunConfig, config_of
 
     given, (first, *more) = said(ctx, RunConfig, options), queries
     if more and (configs := [each for each in queries if is_config(each)]):
@@ -72,7 +72,7 @@ def run(
 
 def _followed(config: "RunConfig") -> "list[SourceConfig]":
     """The sources of a query without windows and SERVICE, where all are fragments: it is asked of them."""
-    from freshkeeper.maintenance.fragments.followed_sources import all_fragments
+    from freshkeeper.maintenance.annotated.followed_sources import all_fragments
 
     if config.several or config.streams or config.graph_files:
         return []
@@ -88,14 +88,14 @@ def is_config(query: str) -> bool:
 
 def configured(file: str, given: "Mapping[str, Any]") -> "RunConfig":
     """A run from its file, with what was given beside it."""
-    from freshkeeper.maintenance.run.run_config import read_config
+    from freshkeeper.maintenance.runtime.run_config import read_config
 
     return read_config(Path(file), given)
 
 
 def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
     """The volatile predicates of every source that has some, whoever says them."""
-    from freshkeeper.maintenance.service.source_config import read_config
+    from freshkeeper.maintenance.sources.source_config import read_config
 
     said = {
         name: read_config(Path(source)) if isinstance(source, str) else source
@@ -107,10 +107,10 @@ def volatile_of(config: "RunConfig") -> dict[str, list[str]]:
 
 def _carry_out(config: "RunConfig") -> None:
     """Answers to standard output, everything else to standard error."""
-    from freshkeeper.maintenance.native.compiling import tell_when_compiling
+    from freshkeeper.maintenance.engine.native.compiling import tell_when_compiling
     from freshkeeper.maintenance.observe import logs
     from freshkeeper.maintenance.observe.metrics import Metrics, address_of
-    from freshkeeper.maintenance.run.stopping import Stopping
+    from freshkeeper.maintenance.runtime.stopping import Stopping
 
     if sources := _followed(config):
         from freshkeeper.commands.follow import deliver, opened
@@ -154,8 +154,8 @@ def _carry_out(config: "RunConfig") -> None:
 def _session(
     config: "RunConfig", observers: "Sequence[Observer]", command: str, tell: "Callable[[str], None]"
 ) -> "Session":
-    from freshkeeper.maintenance.run.query_set import read_queries
-    from freshkeeper.maintenance.run.run_session import Session
+    from freshkeeper.maintenance.runtime.query_set import read_queries
+    from freshkeeper.maintenance.runtime.run_session import Session
 
     if not config.several:
         text = read_query(config.query)
@@ -172,8 +172,8 @@ def _session(
 
 def answers_of(session: "Session") -> "Delivery | AnswerFiles | SentOut":
     """Where the answers of a run go."""
+    from freshkeeper.maintenance.outputs.delivery import AnswerFiles, Delivery
     from freshkeeper.maintenance.outputs.sender import Sender, SentOut
-    from freshkeeper.maintenance.rsp.delivery import AnswerFiles, Delivery
 
     config = session.config
     empty = config.empty or not config.several
@@ -195,7 +195,7 @@ def _of_results(results: bool, errors: int, goes_on: bool) -> "Iterator[str]":
 
 def read_query(written: str) -> str:
     """The text of a query, from a file or as it is written."""
-    from freshkeeper.maintenance.run.query_files import read_text
+    from freshkeeper.maintenance.runtime.query_files import read_text
 
     return read_text(written)
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.maintenance.base.addresses import shown
 
 errors = Console(stderr=True, highlight=False)
 

@@ -38,7 +38,7 @@ def serve(
 
     Examples: `freshkeeper serve serve.yaml`, `freshkeeper serve serve.yaml --listen 8642 --state state`
     """
-    from freshkeeper.maintenance.native.compiling import tell_when_compiling
+    from freshkeeper.maintenance.engine.native.compiling import tell_when_compiling
     from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
     from freshkeeper.maintenance.serve.server import serve
 

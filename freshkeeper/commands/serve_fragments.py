@@ -12,7 +12,7 @@ import typer
 from freshkeeper.commands.follow import milliseconds, one_of
 from freshkeeper.commands.options import SPEAKING, TIMING
 from freshkeeper.commands.screen import complain
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 
 def serve_fragments(
@@ -53,13 +53,13 @@ def serve_fragments(
     `freshkeeper serve-fragments trains.nt --elements delays.tsv`,
     `delays | freshkeeper serve-fragments trains.nt --live - --notice 2s`
     """
-    from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData, read_elements_file
-    from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
-    from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
-    from freshkeeper.maintenance.fragments.http_listener import Listener
-    from freshkeeper.maintenance.fragments.live_elements import LiveElements
-    from freshkeeper.maintenance.fragments.served_data import Served, Serving
-    from freshkeeper.maintenance.rdf.rdf_files import load_graph
+    from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData, read_elements_file
+    from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
+    from freshkeeper.maintenance.annotated.http_listener import Listener
+    from freshkeeper.maintenance.annotated.live_elements import LiveElements
+    from freshkeeper.maintenance.annotated.served_data import Served, Serving
+    from freshkeeper.maintenance.base.rdf_files import load_graph
+    from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
 
     if not path.startswith("/"):
         raise ConfigError(f"--path {path}: it begins with a slash, as /trains")

@@ -11,7 +11,7 @@ from freshkeeper.commands.experiments import Chosen, carry_out, free
 from freshkeeper.commands.model_options import said
 from freshkeeper.commands.options import assignments, changed
 from freshkeeper.commands.screen import complain, say
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 KEYS = (
     *("trace", "policies", "budget", "bank", "window", "step", "case", "knowledge"),
@@ -34,8 +34,8 @@ def simulate(
     Examples: `freshkeeper simulate fig2a`,
     `freshkeeper simulate --trace DIR --window 7d --step 6h --budget 5 --policy lru,ibm,gain --knowledge learned`
     """
-    from freshkeeper.maintenance.settings.shipped_configs import kind_of, or_named
-    from freshkeeper.maintenance.settings.yaml_file import read_yaml
+    from freshkeeper.maintenance.base.shipped_configs import kind_of, or_named
+    from freshkeeper.maintenance.base.yaml_file import read_yaml
     from freshkeeper.simulator.experiment.experiment_config import Experiment, load, resolve
 
     given, chosen = said(ctx, Experiment, options), Chosen.of(options)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from freshkeeper.commands.screen import say, show, table
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 OURS = "docs/writing-a-source.md"
 KINDS = [
@@ -35,7 +35,7 @@ def sources(
     if not check:
         show(table("", ["source", "what it is", "where to read on"], KINDS, words=3))
         return
-    from freshkeeper.maintenance.service.source_contract import check_source
+    from freshkeeper.maintenance.sources.source_contract import check_source
 
     asked = [each for each in keys.split(",") if each]
     if not asked:

@@ -5,8 +5,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from freshkeeper.maintenance.files import writing
-from freshkeeper.policies.errors import ConfigError, ReaderGoneError
+from freshkeeper.maintenance.base.errors import ConfigError, ReaderGoneError
+from freshkeeper.maintenance.base.files import writing
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -7,7 +7,7 @@ import typer
 
 from freshkeeper.commands.options import assignments
 from freshkeeper.commands.screen import print_json, say, show, table
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from freshkeeper.simulator.trace.convert import Conversion
@@ -63,7 +63,7 @@ def building(
     Example: `freshkeeper trace building out/building --queries 2000 --set window=500`, and then
     `freshkeeper match out/building/queries --stream http://example.org/building/readings=out/building/readings.nq`
     """
-    from freshkeeper.maintenance.settings.validation import validated
+    from freshkeeper.maintenance.base.validation import validated
     from freshkeeper.simulator.trace.building import Building, write_building
 
     wanted = validated(Building, assignments(change), "--set ")
@@ -87,7 +87,7 @@ def conference(
     `freshkeeper run out/iswc/q3.cqels --stream http://deri.org/streams/rfid=out/iswc/rfid.nq
     --graph http://deri.org/floorplan/=out/iswc/floorplan.nt --default out/iswc/dblp.nt`
     """
-    from freshkeeper.maintenance.settings.validation import validated
+    from freshkeeper.maintenance.base.validation import validated
     from freshkeeper.simulator.trace.conference import Conference, write_conference
 
     wanted = validated(Conference, assignments(change), "--set ")
@@ -169,8 +169,8 @@ def named(arrivals: str, edges: str, changes: str, unit: str) -> "tuple[Conversi
 
 
 def _mapped(mapping: Path) -> "Conversion":
-    from freshkeeper.maintenance.settings.validation import validated
-    from freshkeeper.maintenance.settings.yaml_file import read_yaml
+    from freshkeeper.maintenance.base.validation import validated
+    from freshkeeper.maintenance.base.yaml_file import read_yaml
     from freshkeeper.simulator.trace.convert import Conversion
 
     return validated(Conversion, read_yaml(mapping), f"{mapping}: ")

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
+from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.enricher.cached_row import CachedRow, nothing
 from freshkeeper.maintenance.enricher.callers import EventLoop, Threads
 from freshkeeper.maintenance.enricher.enrichment import Enrichment
@@ -13,7 +14,6 @@ from freshkeeper.maintenance.enricher.joining import KeyOf, key_reader, no_key
 from freshkeeper.maintenance.enricher.lookup_source import Caller
 from freshkeeper.maintenance.enricher.settings import is_asynchronous
 from freshkeeper.maintenance.enricher.shared_entries import EntryRows, together
-from freshkeeper.maintenance.evaluation import Evaluation
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.cache.evaluation import Evaluation
 
 
 @dataclass

@@ -15,6 +15,8 @@ from pathlib import Path
 from threading import Event, Lock, RLock, Thread
 from typing import TYPE_CHECKING, Any, cast
 
+from freshkeeper.maintenance.base.errors import ConfigError, InputError, TimeError, extra_for
+from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.enricher.cached_row import UNSURE, CachedRow, nothing
 from freshkeeper.maintenance.enricher.callers import Here
 from freshkeeper.maintenance.enricher.counts import Counts
@@ -22,10 +24,8 @@ from freshkeeper.maintenance.enricher.lookup_source import Caller, LookupSource
 from freshkeeper.maintenance.enricher.row_cache import RowCache, warm_up
 from freshkeeper.maintenance.enricher.settings import EnricherSettings, duration
 from freshkeeper.maintenance.enricher.shared_entries import Entries
-from freshkeeper.maintenance.evaluation import Evaluation
+from freshkeeper.maintenance.fetching.endpoint import PENDING
 from freshkeeper.maintenance.observe.logs import LOGGER
-from freshkeeper.maintenance.service.endpoint import PENDING
-from freshkeeper.policies.errors import ConfigError, InputError, TimeError, extra_for
 
 if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.stored_rows import StoredRows

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.errors import InputError
 
 KeyOf: TypeAlias = str | int | Callable[[Any], Hashable]
 """A field's name or place, or a function of the event."""

@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-from freshkeeper.maintenance.service.asking import Waiting, finished
-from freshkeeper.maintenance.service.endpoint import (
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.base.times import UNKNOWN
+from freshkeeper.maintenance.fetching.asking import Waiting, finished
+from freshkeeper.maintenance.fetching.endpoint import (
     PENDING,
     Asked,
     Copy,
@@ -25,10 +27,8 @@ from freshkeeper.maintenance.service.endpoint import (
     Price,
     error_text,
 )
-from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
-from freshkeeper.maintenance.service.limits.refusals import Refusals
-from freshkeeper.maintenance.view.changes import UNKNOWN
-from freshkeeper.policies.base import Kind
+from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
+from freshkeeper.maintenance.fetching.refusals import Refusals
 
 Rows: TypeAlias = Mapping[Any, Any]
 Lookup: TypeAlias = Callable[[list[Any]], Rows] | Callable[[list[Any]], Awaitable[Rows]]

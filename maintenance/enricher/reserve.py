@@ -10,8 +10,8 @@ from fractions import Fraction
 from threading import Lock
 from typing import Any
 
-from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule, Ledger, exact
-from freshkeeper.maintenance.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.cache.budget.ledger import Amount, BudgetRule, Ledger, exact
+from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
 from freshkeeper.policies.base import Budget
 
 
@@ -19,7 +19,7 @@ from freshkeeper.policies.base import Budget
 class Reserve(Ledger):
     """γ per round, of which `held` is held back for misses.
 
-    >>> from freshkeeper.maintenance.budget.ledger import BudgetRule
+    >>> from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
     >>> ledger = Reserve.of(BudgetRule.of(4, bank=2), 2)
     >>> ledger.open().available, ledger.take(1), ledger.take(2)
     (2.0, True, False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
 
 SHORTEST, PER_OCTAVE, OCTAVES = 125.0, 2, 32
 """Bins of gaps: from an eighth of a second to half a millennium, two to an octave."""

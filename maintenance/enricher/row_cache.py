@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.durations import to_unit
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.cache.evaluation import Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.enricher.cached_row import HELD, CachedRow, Cell, nothing
 from freshkeeper.maintenance.enricher.callers import Here
 from freshkeeper.maintenance.enricher.counts import Counts
@@ -20,14 +25,10 @@ from freshkeeper.maintenance.enricher.lookup_source import Caller, LookupSource,
 from freshkeeper.maintenance.enricher.reserve import Reserve
 from freshkeeper.maintenance.enricher.reuse_gaps import ReuseGaps
 from freshkeeper.maintenance.enricher.settings import EnricherSettings
-from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.fetching.asking import Waiting, finished
+from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded
 from freshkeeper.maintenance.observe.logs import LOGGER
-from freshkeeper.maintenance.service.asking import Waiting, finished
-from freshkeeper.maintenance.service.endpoint import Copy, Expanded
-from freshkeeper.maintenance.settings.durations import to_unit
-from freshkeeper.policies.arrays import Ints
-from freshkeeper.policies.base import NEVER, Kind
+from freshkeeper.policies.base import NEVER
 
 if TYPE_CHECKING:
     from freshkeeper.maintenance.enricher.stored_rows import StoredRows

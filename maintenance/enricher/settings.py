@@ -8,18 +8,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule, exact
-from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.base import durations
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, exact
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
+from freshkeeper.maintenance.cache.view.changes import ChangeModel
+from freshkeeper.maintenance.cache.view.learned import Learned
+from freshkeeper.maintenance.cache.view.published import Published
 from freshkeeper.maintenance.enricher.lookup_source import Lookup
 from freshkeeper.maintenance.enricher.reserve import Reserve, TargetReserve
-from freshkeeper.maintenance.service.endpoint import Price
-from freshkeeper.maintenance.service.limits.rate import Rate
-from freshkeeper.maintenance.settings import durations
-from freshkeeper.maintenance.view.changes import ChangeModel
-from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.maintenance.view.published import Published
+from freshkeeper.maintenance.fetching.endpoint import Price
+from freshkeeper.maintenance.fetching.rate import Rate
 from freshkeeper.policies.base import Policy
-from freshkeeper.policies.errors import ConfigError, nearest
 from freshkeeper.policies.registry import make
 
 Missing: TypeAlias = Literal["fetch", "wait", "without"]

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from freshkeeper.maintenance.enricher.cached_row import UNSURE, CachedRow
-from freshkeeper.maintenance.service.endpoint import failure
+from freshkeeper.maintenance.fetching.endpoint import failure
 
 Keys = tuple[Hashable, ...]
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.changes import ChangeModel
 from freshkeeper.maintenance.enricher.lookup_source import LookupSource
-from freshkeeper.maintenance.evaluation import Decision, Evaluation
-from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.stored_view import StoredView
-from freshkeeper.maintenance.view.changes import ChangeModel
-from freshkeeper.policies.arrays import Ints
 
 BEGAN, HORIZON = "enricher began", "enricher's horizon"
 

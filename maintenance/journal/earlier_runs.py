@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from freshkeeper.maintenance.files import writing
+from freshkeeper.maintenance.base.files import writing
 from freshkeeper.maintenance.journal.journal import SCHEMAS
 from freshkeeper.maintenance.journal.run_json import FILE
 

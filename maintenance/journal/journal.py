@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from freshkeeper.maintenance.files import PRIVATE, whole, writing
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.base.files import PRIVATE, whole, writing
 
 Column = Sequence[object] | Ints | Ids | Floats | Bools
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from freshkeeper.maintenance.files import writing
+from freshkeeper.maintenance.base.files import writing
 from freshkeeper.maintenance.journal.journal import files
 
 

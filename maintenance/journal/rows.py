@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from freshkeeper.maintenance.budget.audit import Audit
-from freshkeeper.maintenance.evaluation import Answers, Record, Refreshes
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.base.terms import text_of
+from freshkeeper.maintenance.cache.budget.audit import Audit
+from freshkeeper.maintenance.cache.evaluation import Answers, Record, Refreshes
 from freshkeeper.maintenance.journal.journal import Column
-from freshkeeper.maintenance.rdf.terms import text_of
-from freshkeeper.policies.base import Kind
 
 LABELS = ("", "miss ", "edges ")
 """What stands before the key of a refresh, by its kind."""

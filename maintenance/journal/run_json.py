@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from freshkeeper.maintenance.files import PRIVATE, whole
-from freshkeeper.maintenance.settings.addresses import shown_in
-from freshkeeper.maintenance.settings.validation import explained
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.addresses import shown_in
+from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.files import PRIVATE, whole
+from freshkeeper.maintenance.base.validation import explained
 
 if TYPE_CHECKING:
-    from freshkeeper.maintenance.manager import Manager
+    from freshkeeper.maintenance.cache.manager import Manager
 
 FILE = "run.json"
 LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "pyoxigraph", "simpy", "highspy")

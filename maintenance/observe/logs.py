@@ -5,11 +5,11 @@ import logging
 import sys
 from typing import TextIO
 
-from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.fetch_errors import kind_of
-from freshkeeper.maintenance.settings.addresses import shown_in
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.addresses import shown_in
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.cache.evaluation import Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.fetching.fetch_errors import kind_of
 
 LOGGER = logging.getLogger("freshkeeper")
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

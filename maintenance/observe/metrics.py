@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from freshkeeper.maintenance.budget.target_ledger import TargetLedger
-from freshkeeper.maintenance.budget.target_news import daily
-from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.cache.budget.target_news import daily
+from freshkeeper.maintenance.cache.evaluation import Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.fetching.fetch_errors import kind_of
 from freshkeeper.maintenance.observe.metrics_server import Links, MetricsServer
 from freshkeeper.maintenance.observe.stream_numbers import StreamNumbers
-from freshkeeper.maintenance.service.fetch_errors import kind_of
-from freshkeeper.policies.errors import ConfigError
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 LOOPBACK = "127.0.0.1"

@@ -7,8 +7,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.live.feed import LinkStatus
-from freshkeeper.policies.errors import ConfigError
 
 Links = Callable[[], dict[str, LinkStatus]]
 Started = Callable[[str, list[tuple[str, str]]], object]

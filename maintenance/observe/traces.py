@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from freshkeeper.maintenance.service.dispatcher import Dispatcher
-from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.maintenance.settings.addresses import shown
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.sources.dispatcher import Dispatcher
+from freshkeeper.maintenance.sources.sources import Source
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -8,12 +8,12 @@ is sent again by the next, with the same id.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.outputs.sender import Answer
-from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.streams.live.address_options import options_of
 from freshkeeper.maintenance.streams.live.feed import LostError
 from freshkeeper.maintenance.streams.live.kafka import KafkaPlace, said
-from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer

@@ -5,11 +5,11 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from freshkeeper.maintenance.base.addresses import shown
 from freshkeeper.maintenance.outputs.kafka_output import KafkaOutput
 from freshkeeper.maintenance.outputs.rotating_file import RotatingFile
 from freshkeeper.maintenance.outputs.sender import Output
 from freshkeeper.maintenance.outputs.webhook import Webhook, secret_of
-from freshkeeper.maintenance.settings.addresses import shown
 
 WAYS = "kafka://broker:9092/TOPIC, https://host/path, or a file"
 

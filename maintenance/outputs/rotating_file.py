@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from freshkeeper.maintenance.files import writing
+from freshkeeper.maintenance.base.files import writing
 from freshkeeper.maintenance.outputs.sender import Answer
 from freshkeeper.maintenance.state.append_log import truncate_partial_line
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from freshkeeper.maintenance.rsp.output import NdJson, chunks
-from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.outputs.output import NdJson, chunks
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError
 
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from freshkeeper.maintenance.files import make_directory, writing
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.files import make_directory, writing
 from freshkeeper.maintenance.outputs.sender import Answer
-from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError
-from freshkeeper.policies.errors import ConfigError
 
 AGAIN = (408, 425, 429, 500, 502, 503, 504)
 """Statuses after which it is tried again."""

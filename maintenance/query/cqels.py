@@ -8,13 +8,13 @@ before the stream's name and its five queries behind it: both are read.
 
 from collections.abc import Sequence
 
+from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.query.dialect import CQELS, Declared, Dialect
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Tokens
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_extent
-from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.maintenance.settings.durations import to_unit
 
 EXAMPLES = "write [RANGE 3s SLIDE 1s], [TRIPLES 100], [NOW] or [ALL]"
 

@@ -4,12 +4,12 @@ Defaults, seeds/001: RSTREAM only; reports when a window closes and is not empty
 of n, so that such a window steps by n; a range needs STEP or TUMBLING. Windows are right-open, [o, c).
 """
 
+from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.query.dialect import CSPARQL, Declared, Dialect, Feature, cannot
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.window_extent import read_extent
-from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.maintenance.settings.durations import to_unit
 
 EXAMPLES = "write [RANGE 10m STEP 1m], [RANGE 10m TUMBLING] or [TRIPLES 100]"
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.tokens import Token
-from freshkeeper.maintenance.settings.closure import Closure
 
 
 class Feature(StrEnum):

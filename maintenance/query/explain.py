@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from textwrap import indent
 from typing import Any
 
+from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.durations import to_iso
 from freshkeeper.maintenance.query.model import Operator, Query, Report, Window, WindowKind
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.service_split import split_of
 from freshkeeper.maintenance.query.syntax.query_errors import SplitError
-from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.maintenance.settings.durations import to_iso
 
 Volatile = Mapping[str, Collection[str]]
 """Per endpoint IRI, its volatile predicates."""

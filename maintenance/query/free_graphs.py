@@ -6,6 +6,7 @@ the same where a triple pattern comes before all that looks at the solutions bef
 
 from collections.abc import Iterator, Sequence
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.syntax.tree import (
     Element,
@@ -19,7 +20,6 @@ from freshkeeper.maintenance.query.syntax.tree import (
     Union,
     bound_variables,
 )
-from freshkeeper.policies.errors import ConfigError
 
 
 def check_free_graphs(query: Query) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.query.service_context import Context, context_of, window_variables
 from freshkeeper.maintenance.query.service_patterns import ServicePattern, outermost, services_in
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
@@ -18,7 +19,6 @@ from freshkeeper.maintenance.query.syntax.rewrite import alias_edits, window_edi
 from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Weaver
 from freshkeeper.maintenance.query.syntax.tokens import Token, tokenize
 from freshkeeper.maintenance.query.syntax.tree import Element, Select, Source
-from freshkeeper.maintenance.settings.closure import Closure
 
 
 class Form(StrEnum):

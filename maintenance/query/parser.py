@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.query import cqels, csparql, rspql, sparqlstream
 from freshkeeper.maintenance.query.dialect import Dialect
 from freshkeeper.maintenance.query.model import Query
@@ -10,7 +11,6 @@ from freshkeeper.maintenance.query.syntax.lowering import lower
 from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE
 from freshkeeper.maintenance.query.syntax.shell import Shell
 from freshkeeper.maintenance.query.syntax.tokens import Token, Tokens, check_size, tokenize
-from freshkeeper.policies.errors import ConfigError, nearest
 
 DIALECTS: dict[str, Dialect] = {
     "rspql": rspql.DIALECT,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from freshkeeper.maintenance.base.durations import to_iso, to_unit
 from freshkeeper.maintenance.query.dialect import (
     CQELS,
     CSPARQL,
@@ -18,7 +19,6 @@ from freshkeeper.maintenance.query.rspql import write, write_extent
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError
 from freshkeeper.maintenance.query.syntax.source_map import Edit, Weaver
 from freshkeeper.maintenance.query.syntax.tree import WindowBlock
-from freshkeeper.maintenance.settings.durations import to_iso, to_unit
 
 
 def to_dialect(query: Query, dialect: str = "rspql") -> str:

@@ -6,13 +6,13 @@ Seeds/001 leaves the report policy and t0 open: the extensions REPORT and STARTI
 reports when a window closes, t0 is the run's default, and the operator is RSTREAM, SPARQL's own answer.
 """
 
+from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.durations import to_iso
 from freshkeeper.maintenance.query.dialect import RSPQL, Declared, Dialect
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
 from freshkeeper.maintenance.query.syntax.tokens import Token
 from freshkeeper.maintenance.query.syntax.window_extent import EXAMPLES, Extent, read_extent, read_span
-from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.maintenance.settings.durations import to_iso
 
 CLOSURES = {"LEFT_OPEN": Closure.LEFT_OPEN, "RIGHT_OPEN": Closure.RIGHT_OPEN}
 Limits = tuple[int | None, Closure | None]

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NoReturn
 
+from freshkeeper.maintenance.base.errors import nearest
+from freshkeeper.maintenance.base.terms import text_of
 from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.query.service_patterns import ServicePattern
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
@@ -33,8 +35,6 @@ from freshkeeper.maintenance.query.syntax.tree import (
     bound_variables,
     everything,
 )
-from freshkeeper.maintenance.rdf.terms import text_of
-from freshkeeper.policies.errors import nearest
 
 _LOOKING = (Filter, Minus, Bind)
 """Elements that look at the solutions before them, and bind nothing that a join may rely on."""

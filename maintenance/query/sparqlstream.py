@@ -5,12 +5,12 @@ window closes and is not empty; NAMED is accepted, but the name cannot be used i
 moves with every element, as TRIPLES n does. Windows are right-open, as C-SPARQL's: both run on the same kind of engine.
 """
 
+from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.durations import to_unit
 from freshkeeper.maintenance.query.dialect import SPARQLSTREAM, Declared, Dialect, Feature, cannot
 from freshkeeper.maintenance.query.model import Operator, Report, Window, WindowKind
 from freshkeeper.maintenance.query.syntax.cursor import Cursor
 from freshkeeper.maintenance.query.syntax.window_extent import Extent, read_span
-from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.maintenance.settings.durations import to_unit
 
 EXAMPLES = "write [NOW - 10 MINUTES TO NOW SLIDE 1 MINUTES], [NOW - 30 S] or [TRIPLES 100]"
 UNITS = ("MS", "S", "MINUTES", "HOURS", "DAYS")

@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
 
-from freshkeeper.maintenance.files import make_directory, writing
-from freshkeeper.maintenance.rsp.output import NdJson, chunks
-from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.base.files import make_directory, writing
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.outputs.output import NdJson, chunks
 from freshkeeper.maintenance.state.append_log import last_line_end, truncate_partial_line
 
 LARGEST = 1 << 26

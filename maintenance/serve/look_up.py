@@ -18,16 +18,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from pyoxigraph import Literal, NamedNode, RdfFormat, parse
 
-from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.rdf.terms import term_json
+from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.base.errors import ConfigError, UnknownNameError
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.base.terms import term_json
+from freshkeeper.maintenance.cache.evaluation import Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
+from freshkeeper.maintenance.fetching.endpoint import Asked
 from freshkeeper.maintenance.serve.registrations import Registrations
-from freshkeeper.maintenance.service.endpoint import Asked
-from freshkeeper.maintenance.service.transport import Term, Terms
-from freshkeeper.maintenance.service_join.service_view import ServiceView
-from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import NEVER, Kind
-from freshkeeper.policies.errors import ConfigError, UnknownNameError
+from freshkeeper.maintenance.sources.transport import Term, Terms
+from freshkeeper.policies.base import NEVER
 
 OFTEN = 1.0
 """Seconds between two times at which beliefs are laid out."""

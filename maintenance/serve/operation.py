@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from freshkeeper.maintenance.settings.validation import validated
+from freshkeeper.maintenance.base.validation import validated
 
 if TYPE_CHECKING:
     from freshkeeper.maintenance.serve.door import Door

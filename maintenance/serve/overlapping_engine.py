@@ -7,10 +7,10 @@ wait, and it is due again when it has landed. All others go on.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.engine import ENDLESS, Engine
-from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.service.asking import UnderWay, begin
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.engine import ENDLESS, Engine
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.fetching.asking import UnderWay, begin
 
 MOST_UNSWEPT = 1_000
 """Times that evaluations in the air keep ids that nobody has any more from being freed, before they are waited for."""

@@ -9,11 +9,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 
+from freshkeeper.maintenance.base.errors import FreshkeeperError, UnknownNameError
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.serve.look_up import UnknownKeyError
 from freshkeeper.maintenance.serve.registrations import FullError, NameInUseError
 from freshkeeper.maintenance.serve.service import BusyError, ClosedError
-from freshkeeper.policies.errors import FreshkeeperError, UnknownNameError
 
 STATUS: dict[type[Exception], HTTPStatus] = {
     BusyError: HTTPStatus.TOO_MANY_REQUESTS,

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from pyoxigraph import Quad, RdfFormat, parse
 
-from freshkeeper.maintenance.rdf.nesting import checked
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
+from freshkeeper.maintenance.base.nesting import checked
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
 from freshkeeper.maintenance.streams.batch import Timed
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
 from freshkeeper.maintenance.streams.timed_rows import RowReader
-from freshkeeper.policies.errors import ConfigError, InputError
 
 BODY = "the body"
 """What it is called in errors."""

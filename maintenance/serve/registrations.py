@@ -5,28 +5,29 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from freshkeeper.maintenance.budget.shared_budget import Member
-from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
-from freshkeeper.maintenance.native.explain_plan import explain_plan
-from freshkeeper.maintenance.native.shared_windows import SharedWindows
-from freshkeeper.maintenance.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.base.errors import ConfigError, UnknownNameError
+from freshkeeper.maintenance.cache.budget.shared_budget import Member
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.native.explain_plan import explain_plan
+from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows
+from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.r2s import Answers
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, Registration
+from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
+from freshkeeper.maintenance.engine.service_join.shared_views import Views
 from freshkeeper.maintenance.query.explain import explain
 from freshkeeper.maintenance.query.model import Operator, Query, WindowKind
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.r2s import Answers
-from freshkeeper.maintenance.run.build import build_all
-from freshkeeper.maintenance.run.input_checks import check_inputs
-from freshkeeper.maintenance.run.query_set import NAME
+from freshkeeper.maintenance.runtime.build import build_all
+from freshkeeper.maintenance.runtime.input_checks import check_inputs
+from freshkeeper.maintenance.runtime.progress import Progress
+from freshkeeper.maintenance.runtime.query_set import NAME
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
-from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Registration
-from freshkeeper.maintenance.service_join.service_view import ServiceView
-from freshkeeper.maintenance.service_join.shared_views import Views
-from freshkeeper.maintenance.state.run_state import Progress, State
+from freshkeeper.maintenance.sources.sources import Source
+from freshkeeper.maintenance.state.run_state import State
 from freshkeeper.maintenance.streams.event_order import NEVER
-from freshkeeper.policies.errors import ConfigError, UnknownNameError
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ class Registrations:
 
     def progress(self, name: str) -> Progress:
         """How far it is."""
-        return self.state.progress(name)
+        return Progress(self.state.base, name)
 
     def streamed(self, name: str) -> Answers | None:
         """What R2S compares its next answers with."""

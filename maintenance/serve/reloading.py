@@ -10,13 +10,13 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from freshkeeper.maintenance.run.graph_watch import Stamp, stamp_of
+from freshkeeper.maintenance.base.errors import FreshkeeperError
+from freshkeeper.maintenance.runtime.graph_watch import Stamp, stamp_of
 from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
 from freshkeeper.maintenance.serve.starting import sources_of, take_queries
-from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.maintenance.sources.sources import Source
 
 AT_ONCE = ("queries", "token", "read_token", "largest_body", "longest_query", "most_queries", "most_listeners", "watch")
 """Keys that need no restart."""

@@ -11,9 +11,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import HTTPConnection
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.serve.operation import Role
 from freshkeeper.maintenance.serve.problems import Problem
-from freshkeeper.policies.errors import ConfigError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SHORTEST = 16

@@ -7,8 +7,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from freshkeeper.maintenance.base.durations import as_ms
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.reference import reference
+from freshkeeper.maintenance.base.validation import validated
+from freshkeeper.maintenance.base.yaml_file import read_yaml
 from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
-from freshkeeper.maintenance.run.run_config import (
+from freshkeeper.maintenance.runtime.run_config import (
     Amount,
     Directory,
     Duration,
@@ -18,16 +23,11 @@ from freshkeeper.maintenance.run.run_config import (
     check_dialect,
     resolve_paths,
 )
-from freshkeeper.maintenance.service.source_config import SourceConfig
-from freshkeeper.maintenance.settings.durations import as_ms
-from freshkeeper.maintenance.settings.reference import reference
-from freshkeeper.maintenance.settings.validation import validated
-from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.maintenance.sources.source_config import SourceConfig
 from freshkeeper.maintenance.streams.live.address_kinds import address_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import ReadErrors
 from freshkeeper.maintenance.streams.timed_rows import RowReader
-from freshkeeper.policies.errors import ConfigError
 
 PATHS, TABLES = ("default", "state", "journal", "token", "read_token", "certificate", "key"), ("graphs", "sources")
 """Keys whose values are files beside the config, and such files by IRI."""

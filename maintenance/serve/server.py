@@ -15,6 +15,7 @@ from typing import Any
 
 import uvicorn
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.observe.metrics import Metrics
 from freshkeeper.maintenance.observe.traces import TracedRequests, Traces
 from freshkeeper.maintenance.serve.app import application
@@ -28,8 +29,7 @@ from freshkeeper.maintenance.serve.service_numbers import ServiceNumbers
 from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.starting import start
 from freshkeeper.maintenance.serve.warm_up import warm_up_if_possible
-from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.sources.sources import Source
 
 PATIENCE = 5
 """Seconds for requests that are under way when the service is to stop."""

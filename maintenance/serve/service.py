@@ -14,25 +14,25 @@ from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from freshkeeper.maintenance.journal.query_journal import QueryJournal
-from freshkeeper.maintenance.native.column_lines import ColumnLines
-from freshkeeper.maintenance.native.columns import Columns
+from freshkeeper.maintenance.base.errors import FreshkeeperError, InputError, UnknownNameError
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.engine import Spans
+from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+from freshkeeper.maintenance.engine.native.columns import Columns
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.engine import Spans
-from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.maintenance.serve.log_summary import History
 from freshkeeper.maintenance.serve.overlapping_engine import OverlappingEngine
 from freshkeeper.maintenance.serve.registrations import Registered, Registrations
 from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
-from freshkeeper.maintenance.service.endpoint import error_text
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.maintenance.streams.event_order import NEVER
 from freshkeeper.maintenance.streams.live.feed import LinkStatus, Position
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_lines import TimedLines, readable
 from freshkeeper.maintenance.streams.watermark import Inputs
-from freshkeeper.policies.errors import FreshkeeperError, InputError, UnknownNameError
 
 T = TypeVar("T")
 SEGMENT = 1 << 26

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from freshkeeper.maintenance.files import make_directory, writing
+from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.files import make_directory, writing
 from freshkeeper.maintenance.state.append_log import AppendLog, read_records
-from freshkeeper.policies.errors import InputError
 
 MAX_RECORD_BYTES = 1 << 30
 

@@ -14,20 +14,21 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from freshkeeper.maintenance.budget.audit import Measured
-from freshkeeper.maintenance.budget.shared_budget import Member, SharedBudget
-from freshkeeper.maintenance.budget.target_ledger import TargetLedger
-from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.cache.budget.audit import Measured
+from freshkeeper.maintenance.cache.budget.shared_budget import Member, SharedBudget
+from freshkeeper.maintenance.cache.budget.target_ledger import TargetLedger
+from freshkeeper.maintenance.cache.evaluation import Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.serve.look_up import key_text
 from freshkeeper.maintenance.serve.registrations import Registered
 from freshkeeper.maintenance.serve.service import Service
-from freshkeeper.maintenance.service.dispatcher import Dispatcher
-from freshkeeper.maintenance.service.sources import Source
-from freshkeeper.maintenance.settings.addresses import shown
-from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.base import NEVER, Kind
+from freshkeeper.maintenance.sources.dispatcher import Dispatcher
+from freshkeeper.maintenance.sources.sources import Source
+from freshkeeper.policies.base import NEVER
 
 KEPT = 720
 """Evaluations of each query and view that are remembered."""

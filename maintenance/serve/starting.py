@@ -6,27 +6,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.budget.shared_budget import SharedBudget
-from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.journal.query_journal import QueryJournal
+from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.budget.shared_budget import SharedBudget
+from freshkeeper.maintenance.cache.evaluation import Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import (
+    MaintenanceSettings,
+    Observer,
+    PolicyName,
+    Shares,
+)
 from freshkeeper.maintenance.journal.retention import Retention
 from freshkeeper.maintenance.journal.run_json import About
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.static_graphs import StaticGraphs
-from freshkeeper.maintenance.run.query_files import read_text
+from freshkeeper.maintenance.runtime.query_files import read_text
+from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.maintenance.serve.answer_log import AnswerLog
 from freshkeeper.maintenance.serve.registrations import Registrations
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.maintenance.serve.service_log import ServiceLog
-from freshkeeper.maintenance.service.source_config import SourceConfig
-from freshkeeper.maintenance.service.sources import Source, load_source, source_of
-from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings, Observer, PolicyName, Shares
+from freshkeeper.maintenance.sources.source_config import SourceConfig
+from freshkeeper.maintenance.sources.sources import Source, load_source, source_of
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.run_state import State
-from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 
 def start(config: ServeConfig, observers: Sequence[Observer]) -> Service:

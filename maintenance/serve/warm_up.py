@@ -12,15 +12,15 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from freshkeeper.maintenance.native.dictionary import SMALL
+from freshkeeper.maintenance.base.errors import FreshkeeperError
+from freshkeeper.maintenance.base.validation import validated
+from freshkeeper.maintenance.engine.native.dictionary import SMALL
+from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service import Service
 from freshkeeper.maintenance.serve.service_status import Status
 from freshkeeper.maintenance.serve.starting import start
-from freshkeeper.maintenance.service.endpoint import error_text
-from freshkeeper.maintenance.settings.validation import validated
-from freshkeeper.policies.errors import FreshkeeperError
 
 STREAM, OTHER, SOURCE = "urn:warm:posts", "urn:warm:places", "urn:warm:users"
 BEGIN, STEP, STEPS, TOPICS, USERS = 1_000_000_000_000, 1_000, 6, 3, 7

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from freshkeeper.maintenance.files import writing
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.files import writing
 
 SIZES = struct.Struct("<II")
 """Bytes of the head, bytes of the body."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from freshkeeper.maintenance.files import PRIVATE, lock, make_directory
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.files import PRIVATE, lock, make_directory
 
 VERSION = 3
 FILE = "state.sqlite"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from freshkeeper.maintenance.base.arrays import Ids, Ints
+from freshkeeper.maintenance.cache.view.changes import Beliefs, ChangeModel, Evidence
 from freshkeeper.maintenance.state.term_text import Json, decode, encode
-from freshkeeper.maintenance.view.changes import Beliefs, ChangeModel, Evidence
-from freshkeeper.policies.arrays import Ids, Ints
 from freshkeeper.policies.base import Knowledge
 
 

@@ -4,66 +4,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from freshkeeper.maintenance.budget.shared_budget import Member
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.rsp.r2s import Answers, Freshness
-from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.cache.budget.shared_budget import Member
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.stored_view import StoredView
-from freshkeeper.maintenance.state.term_text import decode, encode
-from freshkeeper.policies.errors import ConfigError
 
 Columns = Mapping[str, Sequence[object]]
-
-
-@dataclass(eq=False)
-class Progress:
-    """How far the answers of one query are out."""
-
-    base: Database
-    query: str = ""
-    """its name, where there are several"""
-
-    @property
-    def answered(self) -> int | None:
-        """The last evaluation whose answers are known to be out."""
-        found: int | None = self.base.facts.get(self._named("answered"))
-        return found
-
-    @property
-    def answering(self) -> int | None:
-        """The evaluation within whose answers the output of the run before may end."""
-        found: int | None = self.base.facts.get(self._named("answering"))
-        return found
-
-    @property
-    def torn(self) -> bool:
-        """Whether there is such an evaluation."""
-        return self.answering is not None
-
-    @property
-    def streamed(self) -> Answers | None:
-        """What R2S compares the next answers with."""
-        written = self.base.facts.get(self._named("streamed"))
-        return None if written is None else _read(written)
-
-    def begin(self, t: int) -> None:
-        """The answers of an evaluation are about to go out."""
-        with self.base.transaction():
-            self.base.note({self._named("answering"): t})
-
-    def answer(self, t: int, streamed: Answers | None) -> None:
-        """The answers of an evaluation are out; `streamed` is what R2S compares the next ones with."""
-        written = None if streamed is None else _written(streamed)
-        facts = {"answering": None, "answered": t, "streamed": written}
-        with self.base.transaction():
-            self.base.note({self._named(name): value for name, value in facts.items()})
-
-    def _named(self, fact: str) -> str:
-        return f"{fact} {self.query}".rstrip()
 
 
 @dataclass(eq=False)
@@ -97,10 +47,6 @@ class State:
     def begun(self) -> bool:
         """Whether any evaluation was written."""
         return bool(self.base.read("SELECT 1 FROM views WHERE body IS NOT NULL"))
-
-    def progress(self, query: str = "") -> Progress:
-        """How far a query is."""
-        return Progress(self.base, query)
 
     def place(self, stream: str) -> Mapping[str, int | str]:
         """Where a stream goes on; empty where nothing is known of it."""
@@ -173,15 +119,3 @@ def _different(before: object, now: object) -> str:
         return ""
     first = min(name for name in {*before, *now} if before.get(name) != now.get(name))
     return f" ({first} is {'new' if first not in before else 'gone' if first not in now else 'another one'})"
-
-
-def _written(answers: Answers) -> list[Any]:
-    fresh = answers.freshness
-    sure = None if fresh is None else [[one.probability, one.age] for one in fresh]
-    return [encode(tuple(answers.items)), sure]
-
-
-def _read(written: list[Any]) -> Answers:
-    (items,) = decode([written[0]])
-    sure = None if written[1] is None else [Freshness(probability, age) for probability, age in written[1]]
-    return Answers(items, sure)

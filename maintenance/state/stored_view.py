@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from freshkeeper.maintenance.budget.ledger import exact
-from freshkeeper.maintenance.budget.shared_budget import Member
-from freshkeeper.maintenance.evaluation import Decision, Evaluation
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.transport import Stateful
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.cache.budget.ledger import exact
+from freshkeeper.maintenance.cache.budget.shared_budget import Member
+from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.dumpable import dumpable
+from freshkeeper.maintenance.sources.transport import Stateful
 from freshkeeper.maintenance.state import change_model_state as learned
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
 from freshkeeper.maintenance.state.stored_source import StoredSource
 from freshkeeper.maintenance.state.view_rows import ViewRows
 from freshkeeper.maintenance.state.view_store import Doubt
-from freshkeeper.maintenance.view.dumpable import dumpable
-from freshkeeper.policies.arrays import Ints
-from freshkeeper.policies.errors import ConfigError
 
 SHORTEST = 200_000
 """Bytes of evidence that are kept one by one before what was learned is kept whole."""

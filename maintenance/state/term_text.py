@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import pyoxigraph as ox
 
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.state.plain_values import parts, tagged, untagged
-from freshkeeper.policies.errors import InputError
 
 Json: TypeAlias = Any
 LINE = "<freshkeeper:s> <freshkeeper:p> {} .\n"

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.state.database import Database
 from freshkeeper.maintenance.state.stored_source import StoredSource
 from freshkeeper.maintenance.state.term_text import decode, encode
-from freshkeeper.policies.base import NEVER, Kind
+from freshkeeper.policies.base import NEVER
 
 SNS = "INSERT OR REPLACE INTO sns VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 SRS = "INSERT OR REPLACE INTO srs VALUES (?, ?, ?, ?, ?, ?, ?)"

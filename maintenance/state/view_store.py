@@ -4,8 +4,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-from freshkeeper.maintenance.evaluation import Decision, Evaluation
-from freshkeeper.policies.arrays import Ints
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Protocol, runtime_checkable
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.streams.steps import Steps
-from freshkeeper.policies.arrays import Ints
-from freshkeeper.policies.errors import InputError
 
 DEFAULT = DefaultGraph()
 

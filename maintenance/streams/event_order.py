@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from freshkeeper.maintenance.base.errors import TimeError
 from freshkeeper.maintenance.streams.batch import Batch, Timed
-from freshkeeper.policies.errors import TimeError
 
 NEVER = -(2**62)
 LATEST = 2**62 - 1

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.directory import Directory
 from freshkeeper.maintenance.streams.live.address_kinds import ADDRESSES, address_of
@@ -27,7 +28,6 @@ from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.timed_graphs import TimedGraphs
 from freshkeeper.maintenance.streams.timed_lines import ReadErrors, TimedLines
 from freshkeeper.maintenance.streams.timed_rows import TimedRows
-from freshkeeper.policies.errors import ConfigError
 
 FOLLOW = "follow:"
 WAYS = "tcp://host:port, http://..., ws://..., kafka://broker:9092/TOPIC, redis://host:port/0?stream=KEY"

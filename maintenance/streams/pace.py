@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.batch import Stream, Timed
-from freshkeeper.policies.errors import ConfigError
 
 
 def speed_of(written: str) -> float | None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pyoxigraph import Literal, NamedNode, Quad
 
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 PARTS = ("subject", "predicate", "object", "iri", "datatype", "language")
 _FIELD = re.compile(r"\{([^{}]*)\}")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freshkeeper.maintenance.settings.durations import LONGEST_MS, to_iso
-from freshkeeper.policies.arrays import Ints
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.durations import LONGEST_MS, to_iso
 
 LONGEST_GAP = 30 * 86_400_000
 """A month: traces have holidays, and what is further ahead is mostly in another unit of time, or broken."""

@@ -1,6 +1,6 @@
 """What can be wrong with a stream: an element that cannot be read, told with its place."""
 
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.errors import InputError
 
 
 class StreamError(InputError):

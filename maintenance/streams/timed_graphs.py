@@ -16,13 +16,13 @@ from typing import TypeAlias, TypeVar
 
 from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
-from freshkeeper.maintenance.rdf.nesting import checked, readable
-from freshkeeper.maintenance.settings.durations import to_instant
+from freshkeeper.maintenance.base.durations import to_instant
+from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.nesting import checked, readable
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import ReadErrors
-from freshkeeper.policies.errors import InputError
 
 GENERATED = NamedNode("http://www.w3.org/ns/prov#generatedAtTime")
 Name: TypeAlias = NamedNode | BlankNode | Triple | DefaultGraph

@@ -17,11 +17,11 @@ from typing import BinaryIO
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad, RdfFormat, parse
 
-from freshkeeper.maintenance.rdf.nesting import DEEPEST, TOO_DEEP, depth_of_triples
+from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.nesting import DEEPEST, TOO_DEEP, depth_of_triples
 from freshkeeper.maintenance.streams.batch import DEFAULT, Batch, in_graph
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
-from freshkeeper.policies.errors import InputError
 
 CHUNK = 1 << 18
 """Bytes that are read at a time."""

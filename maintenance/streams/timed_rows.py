@@ -21,15 +21,15 @@ from typing import Any
 
 from pyoxigraph import Quad
 
-from freshkeeper.maintenance.rdf.nesting import no_constant
-from freshkeeper.maintenance.settings.durations import to_instant
-from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.maintenance.base.durations import to_instant
+from freshkeeper.maintenance.base.errors import ConfigError, InputError, nearest
+from freshkeeper.maintenance.base.nesting import no_constant
+from freshkeeper.maintenance.base.yaml_file import read_yaml
 from freshkeeper.maintenance.streams.batch import Batch
 from freshkeeper.maintenance.streams.row_templates import Template, template, text_of
 from freshkeeper.maintenance.streams.steps import Steps
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import ReadErrors
-from freshkeeper.policies.errors import ConfigError, InputError, nearest
 
 KEYS = ("data", "time", "unit", "prefixes", "triples")
 XSD = {"xsd": "http://www.w3.org/2001/XMLSchema#"}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Event
 
-from freshkeeper.maintenance.settings.durations import to_iso
+from freshkeeper.maintenance.base.durations import to_iso
 from freshkeeper.maintenance.streams.background import Background, SilentError
 from freshkeeper.maintenance.streams.batch import Stream, Timed
 from freshkeeper.maintenance.streams.event_order import EMPTY, NEVER, Order

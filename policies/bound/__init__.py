@@ -5,11 +5,11 @@ that evict and changes that are not known only lower what a policy reaches; but 
 batch, all of a missing SN), `cost` must be what an SR costs at the least, or the bound does not hold.
 """
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.policies.base import Case
 from freshkeeper.policies.bound.aggregates import RELAXED_BELOW, aggregate_bound
 from freshkeeper.policies.bound.edges import EXACT_BELOW, Bound, edge_bound
 from freshkeeper.policies.bound.future import Future
-from freshkeeper.policies.errors import ConfigError
 
 
 def upper_bound(future: Future, case: Case, exact_below: int | None = None) -> Bound:

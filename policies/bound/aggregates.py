@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.policies.arrays import Floats, Ints, spread
+from freshkeeper.maintenance.base.arrays import Floats, Ints, spread
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.policies.base import Graph
 from freshkeeper.policies.bound.edges import Bound, edge_bound, in_requests
 from freshkeeper.policies.bound.flow import Network, budget_network
 from freshkeeper.policies.bound.future import Allowance, Future, Matrix
 from freshkeeper.policies.bound.periods import Periods, Steps, changes_of, windows_of
 from freshkeeper.policies.bound.program import Program
-from freshkeeper.policies.errors import InputError
 
 RELAXED_BELOW = 150_000
 """The most inputs of answers that one program may have: about five seconds; at 250,000 it is a minute."""

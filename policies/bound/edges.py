@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
 from freshkeeper.policies.bound.flow import Network, budget_network
 from freshkeeper.policies.bound.future import Allowance, Future
 from freshkeeper.policies.bound.periods import Steps, dual_bound, nearest_to_best, net_gain, steps_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.policies.bound.future import Allowance
 from freshkeeper.policies.bound.program import Program
 

@@ -7,10 +7,10 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.policies.base import Graph
 from freshkeeper.policies.choose import SLACK
-from freshkeeper.policies.errors import InputError
 
 Matrix: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
 from freshkeeper.policies.bound.flow import rank_of
 from freshkeeper.policies.bound.future import Allowance, Future
 

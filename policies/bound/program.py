@@ -7,8 +7,8 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.policies.arrays import Floats, Ints
-from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.maintenance.base.arrays import Floats, Ints
+from freshkeeper.maintenance.base.errors import FreshkeeperError
 
 SIMPLEX_BELOW = 20_000
 """Entries of the matrix up to which simplex is the quicker; at 300,000 interior point takes 7 s and simplex 80 s."""

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from freshkeeper.maintenance.files import whole, writing
+from freshkeeper.maintenance.base.files import whole, writing
 from freshkeeper.simulator.budget import words
 from freshkeeper.simulator.budget.answer import Answer, Needed
 from freshkeeper.simulator.budget.caches import NAMES

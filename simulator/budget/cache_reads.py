@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints, spread
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints, spread
 from freshkeeper.policies.base import Case
 from freshkeeper.simulator.world.foresight import profiles
 from freshkeeper.simulator.world.task import Task

@@ -6,7 +6,7 @@ from math import nan
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Bools, Floats
+from freshkeeper.maintenance.base.arrays import Bools, Floats
 from freshkeeper.simulator.budget.cache_reads import Series
 from freshkeeper.simulator.report.intervals import Estimate, estimate
 

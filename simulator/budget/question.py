@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.journal.run_json import About
 from freshkeeper.policies.base import Knowledge
-from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
 

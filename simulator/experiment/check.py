@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from freshkeeper.maintenance.budget.audit import Measured
-from freshkeeper.policies.arrays import Bools
-from freshkeeper.policies.errors import ConfigError, FreshkeeperError, nearest
+from freshkeeper.maintenance.base.arrays import Bools
+from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError, nearest
+from freshkeeper.maintenance.cache.budget.audit import Measured
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.experiment.baselines import MARK
 from freshkeeper.simulator.experiment.run_directory import Evaluations, Run

@@ -19,10 +19,10 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from threading import Thread
 
+from freshkeeper.maintenance.base.addresses import shown_in
+from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.journal import run_json
 from freshkeeper.maintenance.journal.run_json import About, RunError
-from freshkeeper.maintenance.settings.addresses import shown_in
-from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of
 from freshkeeper.simulator.experiment.run_parts import (

@@ -13,18 +13,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.durations import as_ms
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.reference import option
+from freshkeeper.maintenance.base.reference import reference as written
+from freshkeeper.maintenance.base.shipped_configs import or_named
+from freshkeeper.maintenance.base.validation import validated
+from freshkeeper.maintenance.base.yaml_file import read_yaml
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.journal.run_json import flat
-from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.maintenance.settings.durations import as_ms
-from freshkeeper.maintenance.settings.reference import option
-from freshkeeper.maintenance.settings.reference import reference as written
-from freshkeeper.maintenance.settings.shipped_configs import or_named
-from freshkeeper.maintenance.settings.validation import validated
-from freshkeeper.maintenance.settings.yaml_file import read_yaml
 from freshkeeper.policies.base import Case, Knowledge, Policy
-from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.trace.workload import Workload
 from freshkeeper.simulator.world.world import RemoteSettings

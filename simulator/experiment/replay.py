@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from freshkeeper.maintenance.base.durations import to_unit
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.journal.run_json import About, Setting
-from freshkeeper.maintenance.settings.durations import to_unit
-from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.experiment.experiment_config import Experiment, resolve
 from freshkeeper.simulator.experiment.summary import Row
 from freshkeeper.simulator.trace.describe import STEPS_PER_WINDOW, suggested_step

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.run_json import About, Contender, RunError, Setting
-from freshkeeper.policies.arrays import Bools, Floats, Ints
 from freshkeeper.policies.base import Case, Knowledge
 from freshkeeper.simulator.experiment.baselines import Baseline, read_baselines
 from freshkeeper.simulator.experiment.summary import Row, read_summary

@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
-from freshkeeper.maintenance.files import whole
-from freshkeeper.maintenance.settings.durations import to_unit
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.durations import to_unit
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.files import whole
 from freshkeeper.policies.registry import find
 from freshkeeper.simulator.budget.cache_baselines import cache_baselines
 from freshkeeper.simulator.experiment.experiment_config import Experiment, PolicySettings, Setting, settings_of

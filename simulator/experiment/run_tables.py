@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from freshkeeper.maintenance.files import whole
+from freshkeeper.maintenance.base.files import whole
 from freshkeeper.maintenance.journal import journal, run_json
 from freshkeeper.maintenance.journal.run_json import About, BoundNote, Contender
 from freshkeeper.policies.registry import find

@@ -20,9 +20,9 @@ from uuid import uuid4
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from freshkeeper.maintenance.pipeline.ship import settled, ship
-from freshkeeper.maintenance.pipeline.spark_session import first_words
-from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.maintenance.analysis.ship import settled, ship
+from freshkeeper.maintenance.analysis.spark_session import first_words
+from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.simulator.experiment.run_parts import Job, Made, Part, content, made, write_parts
 from freshkeeper.simulator.trace.trace import Trace, read_trace
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from freshkeeper.maintenance.files import whole
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.base.files import whole
 from freshkeeper.simulator.report.intervals import estimate
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from email.utils import formatdate
 
-from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
-from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
-from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
-from freshkeeper.maintenance.fragments.annotation_style import Style, Timing
-from freshkeeper.maintenance.fragments.following import Following, Pauses
-from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
-from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
-from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
+from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
+from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.annotated.following import Following, Pauses
+from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.sources.fragments.annotation_style import Style, Timing
+from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.simulator.following.following_config import FollowingExperiment, History
 from freshkeeper.simulator.trace.trains import DEPARTURES, trains
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from freshkeeper.maintenance.fragments.annotation_style import Speaking, Timing
-from freshkeeper.maintenance.settings.durations import as_ms
-from freshkeeper.maintenance.settings.validation import validated
-from freshkeeper.maintenance.settings.yaml_file import read_yaml
+from freshkeeper.maintenance.base.durations import as_ms
+from freshkeeper.maintenance.base.validation import validated
+from freshkeeper.maintenance.base.yaml_file import read_yaml
+from freshkeeper.maintenance.sources.fragments.annotation_style import Speaking, Timing
 
 Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=1)]
 

@@ -14,7 +14,7 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from freshkeeper.maintenance.files import writing
+from freshkeeper.maintenance.base.files import writing
 from freshkeeper.simulator.following.annotation_ways import EvaluationCost, Way
 from freshkeeper.simulator.following.many_clients import Load, Sample
 from freshkeeper.simulator.report import charts, page

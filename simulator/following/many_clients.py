@@ -18,13 +18,13 @@ from threading import Event, Lock, Thread
 
 from pyoxigraph import RdfFormat, serialize
 
-from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
-from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
-from freshkeeper.maintenance.fragments.annotation_style import Style
-from freshkeeper.maintenance.fragments.following import Following
-from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
-from freshkeeper.maintenance.service.http.exchange import ConnectionPool
-from freshkeeper.policies.errors import EndpointError, InputError
+from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
+from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.annotated.following import Following
+from freshkeeper.maintenance.base.errors import EndpointError, InputError
+from freshkeeper.maintenance.fetching.http.exchange import ConnectionPool
+from freshkeeper.maintenance.sources.fragments.annotation_style import Style
+from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
 from freshkeeper.simulator.following.following_config import FollowingExperiment
 from freshkeeper.simulator.trace.trains import DEPARTURES, trains
 

@@ -11,7 +11,7 @@ import altair as alt
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.simulator.report.styles import Style, css
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.simulator.experiment.run_directory import Run
 from freshkeeper.simulator.report.intervals import Estimate, estimate
 from freshkeeper.simulator.report.journal_columns import BROKEN, Batch, batches, floats, has, integers, sums, words

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.simulator.experiment.baselines import Baseline
 from freshkeeper.simulator.experiment.run_directory import Run
 from freshkeeper.simulator.report.amounts import GAP, value

@@ -11,9 +11,9 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from freshkeeper.maintenance.files import whole
+from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.files import whole
 from freshkeeper.maintenance.journal.run_json import FILE, RunError
-from freshkeeper.policies.errors import InputError
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.report import charts
 from freshkeeper.simulator.report.amounts import NOTHING, amount, percent_with_interval

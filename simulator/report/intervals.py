@@ -6,7 +6,7 @@ from math import isnan, sqrt
 import numpy as np
 from scipy.special import stdtrit
 
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 
 CONFIDENCE = 0.95
 

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
 
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.maintenance.journal.journal import files
-from freshkeeper.policies.arrays import Floats, Ints
 
 BROKEN = (OSError, ValueError, NotImplementedError, KeyError)
 """What pyarrow raises for a file that is no Parquet and for a column that cannot be cast."""

@@ -13,7 +13,7 @@ from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
-from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.simulator.report import charts, judgement_charts
 from freshkeeper.simulator.report.amounts import amount, duration, percent
 from freshkeeper.simulator.report.drawing import Drawn, Figure, Rows, View, framed, short
@@ -50,8 +50,8 @@ def judgement(run: Path, target: float | None = None) -> Judgement:
         return _judgement_of(found, whole=True)
     if find_spec("duckdb") is None:
         return Judgement(notes=["Answers were not judged one by one: pip install 'freshkeeper[analysis]'."])
-    from freshkeeper.maintenance.pipeline.analysis import analyse, chosen, headline_alone
-    from freshkeeper.maintenance.pipeline.analysis.engine_choice import rows_of
+    from freshkeeper.maintenance.analysis import analyse, chosen, headline_alone
+    from freshkeeper.maintenance.analysis.engine_choice import rows_of
 
     rows = rows_of(run, "answers")
     if rows > LARGE:

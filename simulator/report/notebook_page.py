@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from freshkeeper.maintenance.files import whole
+from freshkeeper.maintenance.base.files import whole
 from freshkeeper.simulator.report.page import inlined
 
 HERE = Path(__file__).parent

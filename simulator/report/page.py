@@ -18,8 +18,8 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from freshkeeper.maintenance.files import writing
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.files import writing
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.report import figures, report_tables
 from freshkeeper.simulator.report.amounts import listed

@@ -10,9 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from freshkeeper.maintenance.budget.audit import Measured
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.cache.budget.audit import Measured
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.policies.arrays import Bools, Floats, Ints
 from freshkeeper.simulator.experiment.run_directory import Evaluations, Run, Series
 from freshkeeper.simulator.report.intervals import Estimate, common, estimate
 from freshkeeper.simulator.report.journal_columns import sums

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.policies.base import NEVER
 from freshkeeper.simulator.experiment.run_directory import Run
 from freshkeeper.simulator.report.costs import Spread, counted

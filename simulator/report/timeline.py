@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.simulator.experiment.run_directory import Evaluations
 from freshkeeper.simulator.report.intervals import halves
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import BaseModel, ConfigDict, Field
 
-from freshkeeper.maintenance.files import whole_directory
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.files import whole_directory
 
 BASE = "http://example.org/building/"
 STREAM = f"{BASE}readings"

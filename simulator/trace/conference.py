@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from freshkeeper.maintenance.files import whole_directory
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.files import whole_directory
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, LV, NAME, QUERIES
 
 ROOMS, CORRIDORS = 26, 60

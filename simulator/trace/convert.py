@@ -18,8 +18,8 @@ from pyarrow import json
 from pyarrow.types import is_integer, is_timestamp
 from pydantic import BaseModel, ConfigDict, Field
 
-from freshkeeper.policies.arrays import Ids, Ints
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.arrays import Ids, Ints
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.simulator.trace.file_tables import Labels, Table, read_csv, read_parquet
 from freshkeeper.simulator.trace.recorded_trace import changes_seen
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Trace, distinct_edges, number

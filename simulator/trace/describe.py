@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import rankdata
 
-from freshkeeper.policies.arrays import Ids, Ints
+from freshkeeper.maintenance.base.arrays import Ids, Ints
 from freshkeeper.simulator.trace.trace import Trace
 
 Description = Mapping[str, int | float | None]

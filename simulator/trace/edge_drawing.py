@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.simulator.trace.trace import Edges
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pyarrow import csv, parquet
 from pyarrow.types import is_dictionary, is_floating, is_integer, is_nested
 
-from freshkeeper.policies.arrays import Ints
-from freshkeeper.policies.errors import InputError, TimeError, nearest
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.errors import InputError, TimeError, nearest
 
 Labels: TypeAlias = NDArray[Any]
 """int64, or str as objects."""

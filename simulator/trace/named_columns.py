@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.simulator.trace.convert import (
     ArrivalSource,
     ChangeSource,

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from freshkeeper.policies.arrays import Bools, Ids, Ints
-from freshkeeper.policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.base.arrays import Bools, Ids, Ints
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.simulator.trace.file_tables import Table, read_parquet
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Trace, distinct_edges, number
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats, Ids, Ints
+from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Trace
 
 

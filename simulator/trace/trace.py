@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 from pyarrow.types import is_string
 
-from freshkeeper.maintenance.files import whole, writing
-from freshkeeper.policies.arrays import Ids, Ints
-from freshkeeper.policies.errors import InputError, nearest
+from freshkeeper.maintenance.base.arrays import Ids, Ints
+from freshkeeper.maintenance.base.errors import InputError, nearest
+from freshkeeper.maintenance.base.files import whole, writing
 from freshkeeper.simulator.trace.file_tables import Labels, Table, integers_or_words, read_csv, read_parquet
 
 COLUMNS = {

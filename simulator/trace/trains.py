@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
-from freshkeeper.maintenance.fragments.annotation_style import Held, date
-from freshkeeper.maintenance.fragments.vocabulary import XSD
+from freshkeeper.maintenance.sources.fragments.annotation_style import Held, date
+from freshkeeper.maintenance.sources.fragments.vocabulary import XSD
 
 BASE = "http://example.org/train/"
 FIRST = round(datetime(2015, 12, 8, 10, 20, 18, tzinfo=UTC).timestamp() * 1000)

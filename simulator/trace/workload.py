@@ -15,7 +15,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from freshkeeper.policies.arrays import Floats, Ids, Ints, spread
+from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints, spread
 from freshkeeper.simulator.trace.edge_drawing import draw_edges, own_edges
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Schedule, Trace
 

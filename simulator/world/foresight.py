@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import sparse
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.demand.window import Window, WindowSpec
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.demand.window import Window, WindowSpec
 from freshkeeper.policies.base import Case, Graph
 from freshkeeper.policies.bound.future import Future, headline_weight
 from freshkeeper.simulator.trace.trace import Trace

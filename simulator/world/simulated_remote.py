@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from freshkeeper.maintenance.service.dispatcher import PATIENCE
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price, deliver
-from freshkeeper.maintenance.view.changes import UNKNOWN
-from freshkeeper.maintenance.view.schedule import BEFORE
-from freshkeeper.policies.arrays import Ints
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.times import UNKNOWN
+from freshkeeper.maintenance.cache.view.schedule import BEFORE
+from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price, deliver
+from freshkeeper.maintenance.sources.dispatcher import PATIENCE
 from freshkeeper.policies.base import Graph
 from freshkeeper.simulator.world.truth import Schedule
 

@@ -9,13 +9,13 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.changes import ChangeModel
+from freshkeeper.maintenance.cache.view.learned import Learned, Poisson
+from freshkeeper.maintenance.cache.view.published import Published
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.rows import Rows
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.view.changes import ChangeModel
-from freshkeeper.maintenance.view.learned import Learned, Poisson
-from freshkeeper.maintenance.view.published import Published
-from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.base import Case, Graph, Knowledge, Policy
 from freshkeeper.policies.bound import upper_bound
 from freshkeeper.policies.bound.future import Future

@@ -5,12 +5,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.view.local_view import View
-from freshkeeper.maintenance.view.schedule import FixedSchedule, RecordedChanges
-from freshkeeper.policies.arrays import Bools, Floats, Ids, Ints
-from freshkeeper.policies.base import NEVER, Case, Graph, Kind
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.cache.evaluation import Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.local_view import View
+from freshkeeper.maintenance.cache.view.schedule import FixedSchedule, RecordedChanges
+from freshkeeper.policies.base import NEVER, Case, Graph
 from freshkeeper.simulator.trace.trace import Trace
 
 Schedule: TypeAlias = FixedSchedule | RecordedChanges

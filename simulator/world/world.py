@@ -19,11 +19,11 @@ import simpy
 from pydantic import BaseModel, ConfigDict, Field
 from simpy.events import EventPriority
 
-from freshkeeper.maintenance.evaluation import Decision, Evaluation, Refreshes
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.endpoint import PENDING, Copy, Expanded
-from freshkeeper.maintenance.service.pattern_endpoint import UNDER_WAY
-from freshkeeper.policies.base import Kind
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation, Refreshes
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, Expanded
+from freshkeeper.maintenance.sources.pattern_endpoint import UNDER_WAY
 from freshkeeper.simulator.trace.trace import Arrivals, Trace
 from freshkeeper.simulator.world.simulated_remote import Limited, Remote
 

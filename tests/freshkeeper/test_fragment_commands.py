@@ -13,8 +13,8 @@ from calls import Call
 from fragment_sites import FragmentSite, Pages
 from pyoxigraph import Literal, NamedNode, Quad, Triple
 
-from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
-from freshkeeper.maintenance.fragments.annotation_style import Held
+from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
+from freshkeeper.maintenance.sources.fragments.annotation_style import Held
 
 E = "http://e/"
 

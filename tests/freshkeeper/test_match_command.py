@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from freshkeeper.__main__ import app
-from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.maintenance.base.errors import FreshkeeperError
 
 STREAM = "http://example.org/building/readings"
 HOT = "SELECT * { STREAM <urn:s> [TRIPLES 10] { ?x <urn:in> ?room . ?x <urn:is> <urn:hot> } }"

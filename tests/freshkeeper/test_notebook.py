@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from calls import Call, caller
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.notebook import figure, folded, freshness, judged_run
-from freshkeeper.policies.errors import ConfigError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pyoxigraph import RdfFormat, parse
 
-from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
-from freshkeeper.maintenance.fragments.page_writer import FORMATS, Place, write_page
-from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
+from freshkeeper.maintenance.annotated.page_writer import FORMATS, Place, write_page
+from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
+from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 E = "http://e/"

@@ -16,31 +16,31 @@ from pathlib import Path
 from feeds import Line
 from samples import MAPPINGS
 
-from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
-from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
-from freshkeeper.maintenance.fragments.annotation_style import Speaking, Style, Timing
-from freshkeeper.maintenance.fragments.fragment_server import FragmentServer
-from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
-from freshkeeper.maintenance.fragments.http_listener import Listener
-from freshkeeper.maintenance.fragments.page_requests import PageRequests
-from freshkeeper.maintenance.fragments.served_data import Served
-from freshkeeper.maintenance.native.column_lines import ColumnLines
-from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
+from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.annotated.fragment_server import FragmentServer
+from freshkeeper.maintenance.annotated.http_listener import Listener
+from freshkeeper.maintenance.annotated.page_requests import PageRequests
+from freshkeeper.maintenance.annotated.served_data import Served
+from freshkeeper.maintenance.base.errors import FreshkeeperError
+from freshkeeper.maintenance.base.rdf_files import load_graph
+from freshkeeper.maintenance.engine.engine import run
+from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.outputs.output import FORMATS, writer
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rdf.rdf_files import load_graph
-from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.rsp.output import FORMATS, writer
-from freshkeeper.maintenance.run.build import build
-from freshkeeper.maintenance.run.run_config import config_of, read_config
-from freshkeeper.maintenance.run.run_session import Session
-from freshkeeper.maintenance.service.source_config import read_config as read_source
+from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.runtime.run_config import config_of, read_config
+from freshkeeper.maintenance.runtime.run_session import Session
+from freshkeeper.maintenance.sources.fragments.annotation_style import Speaking, Style, Timing
+from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
+from freshkeeper.maintenance.sources.source_config import read_config as read_source
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss
 from freshkeeper.maintenance.streams.live.server_sent_events import EventConnection
 from freshkeeper.maintenance.streams.opening import open_stream
 from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
-from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.simulator.experiment.experiment_config import load
 
 E = "http://e/"

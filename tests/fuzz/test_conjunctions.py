@@ -15,10 +15,10 @@ import pytest
 from conjunctions import Conjunction, conjunction
 from evaluators import results, said
 
-from freshkeeper.maintenance.native.native_plan import plan_of
-from freshkeeper.maintenance.native.plan_head import NotNativeError
+from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.engine.native.native_plan import plan_of
+from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.policies.errors import InputError
 
 QUERIES = int(os.environ.get("FUZZ_QUERIES", "1500")) // 10
 SEED = os.environ.get("FUZZ_SEED", "")

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import queries
 
-from freshkeeper.maintenance.budget.ledger import Amount, BudgetRule
-from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.service.memory import InMemory
-from freshkeeper.maintenance.view.schedule import FixedSchedule
+from freshkeeper.maintenance.cache.budget.ledger import Amount, BudgetRule
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.schedule import FixedSchedule
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.sources.memory import InMemory
 from freshkeeper.policies import registry
 from freshkeeper.policies.base import Policy
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from freshkeeper.maintenance.base.arrays import Floats, Ids, Ints
+from freshkeeper.maintenance.base.errors import ConfigError, InputError, PolicyError
 from freshkeeper.policies import registry
-from freshkeeper.policies.arrays import Floats, Ids, Ints
 from freshkeeper.policies.base import Budget, Case, Graph, Policy
 from freshkeeper.policies.bound import edges, upper_bound
 from freshkeeper.policies.bound.edges import Schedule
 from freshkeeper.policies.bound.future import Future, headline_weight
 from freshkeeper.policies.bound.periods import dual_bound, steps_of
 from freshkeeper.policies.clairvoyant import Clairvoyant
-from freshkeeper.policies.errors import ConfigError, InputError, PolicyError
 from freshkeeper.policies.rounds_by_hand import from_parts, round_of
 
 

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from freshkeeper.maintenance.base.errors import PolicyError
 from freshkeeper.policies import registry
 from freshkeeper.policies.base import Budget, Case, Knowledge, Policy, Round, Selection, Trait
 from freshkeeper.policies.bound.future import Future
 from freshkeeper.policies.contract import check, check_staler_first
-from freshkeeper.policies.errors import PolicyError
 from freshkeeper.policies.ibm import Ibm
 from freshkeeper.policies.lru import Lru
 from freshkeeper.policies.random import Random

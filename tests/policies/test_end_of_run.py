@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule, Ledger
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule, Ledger
 from freshkeeper.policies import registry
 from freshkeeper.policies.base import Budget
 from freshkeeper.policies.rounds_by_hand import round_of

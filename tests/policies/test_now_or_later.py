@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.policies import registry
-from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Round
 from freshkeeper.policies.now_or_later import CLOSE, GRID, NowOrLater, indices_of
 from freshkeeper.policies.rounds_by_hand import from_parts

@@ -6,8 +6,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from freshkeeper.maintenance.base.arrays import Ids
 from freshkeeper.policies import registry
-from freshkeeper.policies.arrays import Ids
 from freshkeeper.policies.base import Budget, Case, Round
 from freshkeeper.policies.ibm import impact
 

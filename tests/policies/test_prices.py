@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies import registry
-from freshkeeper.policies.arrays import Floats
 from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Round
 from freshkeeper.policies.choose import best
 from freshkeeper.policies.ibm import impact

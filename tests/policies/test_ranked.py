@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.policies import registry
-from freshkeeper.policies.arrays import Ints
 from freshkeeper.policies.base import Budget, Case, Knowledge, Round
 from freshkeeper.policies.contract import examples
 from freshkeeper.policies.ranked import NO, Ranked

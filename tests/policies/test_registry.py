@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from commands import freshkeeper
 
+from freshkeeper.maintenance.base.errors import ConfigError, UnknownPolicyError
 from freshkeeper.policies import registry
-from freshkeeper.policies.errors import ConfigError, UnknownPolicyError
 from freshkeeper.policies.ibm import Ibm
 from freshkeeper.policies.lru import Lru
 

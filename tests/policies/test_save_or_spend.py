@@ -5,8 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.policies import registry
-from freshkeeper.policies.arrays import Floats, Ints
 from freshkeeper.policies.base import Budget, Case, Graph, Knowledge, Round
 from freshkeeper.policies.rounds_by_hand import from_parts
 from freshkeeper.policies.save_or_spend import SaveOrSpend, worth_of_money

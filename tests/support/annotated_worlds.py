@@ -7,18 +7,18 @@ from typing import Protocol
 
 from pyoxigraph import Quad, QuerySolutions, Store
 
-from freshkeeper.maintenance.fragments.annotated_data import AnnotatedData
-from freshkeeper.maintenance.fragments.annotated_query import AnnotatedQuery
-from freshkeeper.maintenance.fragments.annotated_source import AnnotatedSource
-from freshkeeper.maintenance.fragments.annotation_style import Held, Speaking, Style, Timing
-from freshkeeper.maintenance.fragments.fragment_server import FragmentServer, Response
-from freshkeeper.maintenance.fragments.fragments_over_http import FragmentsOverHttp
-from freshkeeper.maintenance.fragments.page_requests import PageRequests
-from freshkeeper.maintenance.fragments.served_data import Serving
+from freshkeeper.maintenance.annotated.annotated_data import AnnotatedData
+from freshkeeper.maintenance.annotated.annotated_query import AnnotatedQuery
+from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.annotated.fragment_server import FragmentServer, Response
+from freshkeeper.maintenance.annotated.page_requests import PageRequests
+from freshkeeper.maintenance.annotated.served_data import Serving
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.fetching.rate_limiter import RateLimiter
 from freshkeeper.maintenance.query.sound import sound
-from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
-from freshkeeper.maintenance.service.limits.rate_limiter import RateLimiter
-from freshkeeper.maintenance.service.transport import Bound
+from freshkeeper.maintenance.sources.fragments.annotation_style import Held, Speaking, Style, Timing
+from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
+from freshkeeper.maintenance.sources.transport import Bound
 
 START = 1_000_000_000_000
 STYLES = [Style(speaking, timing) for speaking in Speaking for timing in Timing]

@@ -24,21 +24,31 @@ from pyspark.sql import functions
 from pyspark.sql.types import StructType
 from quick_java import QUICK
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.evaluation import Evaluation
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.pipeline.enrich import Files, Warm, enrich
-from freshkeeper.maintenance.pipeline.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
-from freshkeeper.maintenance.pipeline.enrichment.micro_batches import Batches
-from freshkeeper.maintenance.pipeline.enrichment.on_driver import Settings, Shape, Step, on_the_driver
-from freshkeeper.maintenance.pipeline.enrichment.once import Once
-from freshkeeper.maintenance.pipeline.spark_session import SETTINGS as USUAL
-from freshkeeper.maintenance.pipeline.spark_session import spark_session
-from freshkeeper.maintenance.service.endpoint import PENDING, Copy, Delivery, Expanded, Fetched, Key, Late, Order, Price
-from freshkeeper.maintenance.view.changes import ChangeModel
-from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.maintenance.view.schedule import FixedSchedule
+from freshkeeper.maintenance.analysis.spark_session import SETTINGS as USUAL
+from freshkeeper.maintenance.analysis.spark_session import spark_session
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
+from freshkeeper.maintenance.cache.evaluation import Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.changes import ChangeModel
+from freshkeeper.maintenance.cache.view.learned import Learned
+from freshkeeper.maintenance.cache.view.schedule import FixedSchedule
+from freshkeeper.maintenance.fetching.endpoint import (
+    PENDING,
+    Copy,
+    Delivery,
+    Expanded,
+    Fetched,
+    Key,
+    Late,
+    Order,
+    Price,
+)
+from freshkeeper.maintenance.spark.enrich import Files, Warm, enrich
+from freshkeeper.maintenance.spark.enrichment.batch_arrivals import COUNT, EARLIEST, FIRST, LAST, LATEST
+from freshkeeper.maintenance.spark.enrichment.micro_batches import Batches
+from freshkeeper.maintenance.spark.enrichment.on_driver import Settings, Shape, Step, on_the_driver
+from freshkeeper.maintenance.spark.enrichment.once import Once
 from freshkeeper.policies.base import Policy
 from freshkeeper.policies.registry import make
 

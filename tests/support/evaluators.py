@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pyoxigraph import Quad, Triple
 
-from freshkeeper.maintenance.native import dictionary
-from freshkeeper.maintenance.native.dictionary import Dictionary
-from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.engine import run
+from freshkeeper.maintenance.engine.native import dictionary
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.r2s import Result
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.runtime.build import build
 
 Elements = Sequence[tuple[int, Triple]]
 

@@ -10,12 +10,12 @@ from pyoxigraph import Quad
 from servers import HERE, QuietHandler, Site
 from serving_thread import ServingThread
 
-from freshkeeper.maintenance.fragments.fragment_page import Page, read_page
-from freshkeeper.maintenance.fragments.fragment_reader import Counts, FragmentReader
-from freshkeeper.maintenance.fragments.fragment_server import FragmentServer, Response
-from freshkeeper.maintenance.fragments.quad_pattern import QuadPattern
-from freshkeeper.maintenance.fragments.served_data import Served, Serving
-from freshkeeper.maintenance.service.http.validity_headers import Validity
+from freshkeeper.maintenance.annotated.fragment_server import FragmentServer, Response
+from freshkeeper.maintenance.annotated.served_data import Served, Serving
+from freshkeeper.maintenance.fetching.http.validity_headers import Validity
+from freshkeeper.maintenance.sources.fragments.fragment_page import Page, read_page
+from freshkeeper.maintenance.sources.fragments.fragment_reader import Counts, FragmentReader
+from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern
 
 PageSaid: TypeAlias = Callable[[str], tuple[int, dict[str, str], bytes]]
 """A status, headers and a body, by target."""

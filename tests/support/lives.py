@@ -18,12 +18,12 @@ from typing import Any
 
 import pandas  # noqa: F401  pyarrow imports it where it is installed, with the first table
 
-from freshkeeper.maintenance.journal import query_journal
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.outputs.delivery import Delivery
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.delivery import Delivery
-from freshkeeper.maintenance.run.run_config import config_of
-from freshkeeper.maintenance.run.run_session import Session
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.runtime import query_journal
+from freshkeeper.maintenance.runtime.run_config import config_of
+from freshkeeper.maintenance.runtime.run_session import Session
 
 
 def connect(port: int) -> None:

@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 
-from freshkeeper.policies.arrays import Floats
+from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies.base import Round
 from freshkeeper.policies.gain import Gain
 from freshkeeper.policies.lru import Lru

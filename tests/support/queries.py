@@ -5,19 +5,19 @@ from typing import Any
 
 import pyoxigraph as ox
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.base.errors import EndpointError
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.engine.engine import Engine
+from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.fetching.endpoint import Price
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.engine import Engine
-from freshkeeper.maintenance.rsp.r2s import Result
-from freshkeeper.maintenance.run.build import build
-from freshkeeper.maintenance.service.endpoint import Price
-from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
-from freshkeeper.maintenance.service.transport import AtOnce, Bound
-from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
-from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
+from freshkeeper.maintenance.sources.transport import AtOnce, Bound
 from freshkeeper.maintenance.streams.batch import Elements
-from freshkeeper.policies.errors import EndpointError
 from freshkeeper.policies.registry import make
 
 E = "http://e/"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from freshkeeper.maintenance.outputs.output import NdJson
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.output import NdJson
-from freshkeeper.maintenance.run.run_config import config_of
-from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.runtime.run_config import config_of
+from freshkeeper.maintenance.runtime.run_session import Session
 from freshkeeper.maintenance.state.database import Database
 
 E = "http://example.org/"

@@ -5,10 +5,10 @@ In: {"config": {...}} starts one, and its process id is the answer; {"wait": pid
 
 from lives import fork
 
+from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.server import serve
 from freshkeeper.maintenance.serve.warm_up import warm_up
-from freshkeeper.maintenance.settings.validation import validated
 
 
 def begin(asked: dict[str, object]) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import uvicorn
 
+from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.serve.app import application
 from freshkeeper.maintenance.serve.doors.doors import Doors
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.server import Server, bound_to, opened
-from freshkeeper.maintenance.settings.validation import validated
 
 E = "http://example.org/"
 POSTS = f"{E}posts"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Thread
 
-from freshkeeper.maintenance.fragments.http_listener import Answers, Listener
+from freshkeeper.maintenance.annotated.http_listener import Answers, Listener
 
 
 @dataclass(eq=False)

@@ -27,10 +27,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from quick_java import QUICK
 
-from freshkeeper.maintenance.pipeline.analysis import analyse, judging
-from freshkeeper.maintenance.pipeline.analysis.spark_engine import Spark
-from freshkeeper.maintenance.pipeline.enrich import OnCluster
-from freshkeeper.maintenance.pipeline.spark_session import spark_session
+from freshkeeper.maintenance.analysis import analyse, judging
+from freshkeeper.maintenance.analysis.spark_engine import Spark
+from freshkeeper.maintenance.analysis.spark_session import spark_session
+from freshkeeper.maintenance.spark.enrich import OnCluster
 from freshkeeper.simulator.experiment.experiment import Progress, simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.run_parts import Part

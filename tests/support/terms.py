@@ -12,7 +12,7 @@ from pyoxigraph import (
     Triple,
 )
 
-from freshkeeper.maintenance.rsp.r2s import Result
+from freshkeeper.maintenance.engine.r2s import Result
 
 Term = NamedNode | BlankNode | Literal | Triple
 

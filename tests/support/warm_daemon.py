@@ -10,9 +10,9 @@ import sys
 from pyspark.daemon import manager
 
 NEEDED = (
-    "freshkeeper.maintenance.pipeline.analysis.spark_engine",
-    "freshkeeper.maintenance.pipeline.answer_stream",
-    "freshkeeper.maintenance.pipeline.enrichment.on_executors",
+    "freshkeeper.maintenance.analysis.spark_engine",
+    "freshkeeper.maintenance.spark.answer_stream",
+    "freshkeeper.maintenance.spark.enrichment.on_executors",
     "freshkeeper.simulator.experiment.spark_tasks",
     "pandas",
 )

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.enricher.lookup_source import Rows
-from freshkeeper.maintenance.service.endpoint import Copy
-from freshkeeper.maintenance.service.http.exchange import Answer, Call, ConnectionPool, Deadline
-from freshkeeper.maintenance.service.http.response_status import check
-from freshkeeper.maintenance.service.http.validity_headers import of_headers
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.fetching.endpoint import Copy
+from freshkeeper.maintenance.fetching.http.exchange import Answer, Call, ConnectionPool, Deadline
+from freshkeeper.maintenance.fetching.http.response_status import check
+from freshkeeper.maintenance.fetching.http.validity_headers import of_headers
 
 GONE = (404, 410)
 

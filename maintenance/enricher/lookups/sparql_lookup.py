@@ -5,9 +5,9 @@ from typing import Any
 
 from pyoxigraph import Literal, NamedNode
 
-from freshkeeper.maintenance.service.sources import Source, load_source
-from freshkeeper.maintenance.service.transport import Request
-from freshkeeper.policies.errors import ConfigError, EndpointError
+from freshkeeper.maintenance.base.errors import ConfigError, EndpointError
+from freshkeeper.maintenance.sources.sources import Source, load_source
+from freshkeeper.maintenance.sources.transport import Request
 
 HOLE = "{keys}"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from threading import local
 from typing import TYPE_CHECKING, Any
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.enricher.lookup_source import in_ms
-from freshkeeper.maintenance.service.endpoint import Copy
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.fetching.endpoint import Copy
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

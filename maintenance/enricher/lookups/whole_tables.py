@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.enricher.cached_row import CachedRow
 from freshkeeper.maintenance.enricher.enricher import Enricher
-from freshkeeper.policies.errors import InputError
 
 T = TypeVar("T")
 

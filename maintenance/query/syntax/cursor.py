@@ -2,9 +2,9 @@
 
 from typing import NoReturn
 
+from freshkeeper.maintenance.base import durations
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, Tokens
-from freshkeeper.maintenance.settings import durations
 
 UNITS = {*durations.UNITS, "month", "months", "year", "years"}
 """Words accepted behind a number. Months and years are recognised so that the error can say why they are refused."""

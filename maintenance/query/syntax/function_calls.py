@@ -18,10 +18,10 @@ from itertools import pairwise
 
 import pyoxigraph as ox
 
+from freshkeeper.maintenance.base.errors import nearest
 from freshkeeper.maintenance.query.model import Form, Query
 from freshkeeper.maintenance.query.syntax.tokens import Tokens
 from freshkeeper.maintenance.query.syntax.tree import Element, Select, Service, TriplePattern
-from freshkeeper.policies.errors import nearest
 
 TIMESTAMP = "freshkeeper:timestamp"
 NOW = "freshkeeper:now"

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.errors import nearest
 from freshkeeper.maintenance.query.dialect import Declared, Feature, cannot, fitted_report
 from freshkeeper.maintenance.query.model import (
     Dataset,
@@ -24,8 +26,6 @@ from freshkeeper.maintenance.query.syntax.source_map import Edit, SourceMap, Wea
 from freshkeeper.maintenance.query.syntax.sparql_check import check_sparql
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
 from freshkeeper.maintenance.query.syntax.tree import group_names
-from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.policies.errors import nearest
 
 GROUPS = "freshkeeper_groups"
 """Column of a sub-query over groups that have no names."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pyoxigraph as ox
 
+from freshkeeper.maintenance.base.errors import nearest
 from freshkeeper.maintenance.query.syntax.cursor import Cursor, describe_token
 from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
-from freshkeeper.policies.errors import nearest
 
 DEFAULT_BASE = "freshkeeper:/"
 """The base of relative names when neither the query nor the caller gives one."""

@@ -8,7 +8,7 @@ InputError
 
 import re
 
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.errors import InputError
 
 WIDTH = 100
 """Characters of a long line that are shown around the caret."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from freshkeeper.maintenance.base.errors import UnknownNameError
 from freshkeeper.maintenance.observe.stream_numbers import StreamNumbers
 from freshkeeper.maintenance.outputs.sender import Sender
 from freshkeeper.maintenance.serve.door import Door
@@ -11,7 +12,6 @@ from freshkeeper.maintenance.serve.doors.outgoing import Outgoing
 from freshkeeper.maintenance.serve.doors.output_numbers import OutputNumbers
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
 from freshkeeper.maintenance.serve.service import Service
-from freshkeeper.policies.errors import UnknownNameError
 
 
 @dataclass(eq=False)

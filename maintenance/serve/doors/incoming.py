@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.serve.service import BusyError, ClosedError, Service
-from freshkeeper.maintenance.service.endpoint import error_text
-from freshkeeper.maintenance.settings.addresses import shown
 from freshkeeper.maintenance.streams.live.address_kinds import address_of
 from freshkeeper.maintenance.streams.live.feed import Feed, LinkStatus, OnLoss, Received
 

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from freshkeeper.maintenance.files import make_directory, writing
+from freshkeeper.maintenance.base.files import make_directory, writing
+from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.observe.logs import LOGGER
 from freshkeeper.maintenance.outputs.sender import Answer, Sender
 from freshkeeper.maintenance.outputs.webhook import Webhook
 from freshkeeper.maintenance.serve.doors.answer_tail import AnswerTail
 from freshkeeper.maintenance.serve.service import Service
-from freshkeeper.maintenance.service.endpoint import error_text
 
 MOST = 500
 """Answers at once."""

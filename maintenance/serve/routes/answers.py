@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket
 
+from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.serve.door import Door, wants
 from freshkeeper.maintenance.serve.listening import Listening
 from freshkeeper.maintenance.serve.operation import EVENTS, LINES, Parameters, Role, operation
 from freshkeeper.maintenance.serve.problems import problem_response
 from freshkeeper.maintenance.serve.security import PROTOCOL
-from freshkeeper.maintenance.settings.validation import validated
 
 KEPT = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LET_GO = "you were too slow; ask again with the last instant that you have"

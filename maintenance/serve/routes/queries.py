@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from freshkeeper.maintenance.base.validation import validated
 from freshkeeper.maintenance.query.parser import NAMES
-from freshkeeper.maintenance.run.query_set import NAME
+from freshkeeper.maintenance.runtime.query_set import NAME
 from freshkeeper.maintenance.serve.door import Door, json_response, kind_of, read_json, read_text
 from freshkeeper.maintenance.serve.operation import JSON, Parameters, operation
 from freshkeeper.maintenance.serve.registrations import Registered
-from freshkeeper.maintenance.settings.validation import validated
 
 NAMED = Field(description="what the query is called")
 

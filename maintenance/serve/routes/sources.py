@@ -14,13 +14,13 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from freshkeeper.maintenance.journal.query_journal import TABLES
+from freshkeeper.maintenance.base.errors import UnknownNameError
+from freshkeeper.maintenance.runtime.query_journal import TABLES
 from freshkeeper.maintenance.serve.door import Door, json_response, wants
 from freshkeeper.maintenance.serve.operation import LINES, Parameters, operation
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.routes.queries import Nothing
 from freshkeeper.maintenance.serve.service_status import CHECKED
-from freshkeeper.policies.errors import UnknownNameError
 
 PARQUET = "application/vnd.apache.parquet"
 BATCH = 1_000

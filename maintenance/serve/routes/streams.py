@@ -8,13 +8,13 @@ from pydantic import BaseModel, Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from freshkeeper.maintenance.base.durations import to_instant
+from freshkeeper.maintenance.base.errors import UnknownNameError
 from freshkeeper.maintenance.serve.door import Door, json_response, kind_of
 from freshkeeper.maintenance.serve.operation import Parameters, operation
 from freshkeeper.maintenance.serve.problems import Problem
 from freshkeeper.maintenance.serve.push_formats import KINDS, as_lines
 from freshkeeper.maintenance.serve.routes.queries import Nothing
-from freshkeeper.maintenance.settings.durations import to_instant
-from freshkeeper.policies.errors import UnknownNameError
 
 NOW = "now"
 

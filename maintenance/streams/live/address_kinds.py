@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.streams.live.feed import Address
 from freshkeeper.maintenance.streams.live.kafka import KafkaAddress
 from freshkeeper.maintenance.streams.live.redis_stream import RedisAddress
 from freshkeeper.maintenance.streams.live.server_sent_events import EventAddress
 from freshkeeper.maintenance.streams.live.tcp import TcpAddress
 from freshkeeper.maintenance.streams.live.websocket import SocketAddress
-from freshkeeper.policies.errors import ConfigError, nearest
 
 KINDS: dict[str, Callable[[str], Address]] = {
     "tcp": TcpAddress,

@@ -2,8 +2,8 @@
 
 from urllib.parse import parse_qsl, urlsplit
 
-from freshkeeper.maintenance.settings.addresses import shown
-from freshkeeper.policies.errors import ConfigError, nearest
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
 
 
 def options_of(url: str, how: str, **known: str | None) -> dict[str, str]:

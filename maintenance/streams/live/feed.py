@@ -11,7 +11,7 @@ from enum import StrEnum
 from random import Random
 from typing import Protocol, TypeAlias
 
-from freshkeeper.policies.errors import InputError, InputLostError
+from freshkeeper.maintenance.base.errors import InputError, InputLostError
 
 Position: TypeAlias = Mapping[str, int | str]
 """Where one goes on: by part of a stream (as a partition) what comes next, or the last that came."""

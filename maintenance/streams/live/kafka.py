@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
 from freshkeeper.maintenance.streams.live.address_options import options_of
 from freshkeeper.maintenance.streams.live.backlog import Backlog, Waiting
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
 from freshkeeper.maintenance.streams.live.stamped import stamped
-from freshkeeper.policies.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.live.address_options import options_of
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
 from freshkeeper.maintenance.streams.live.stamped import stamped
-from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -13,11 +13,11 @@ from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
 
-from freshkeeper.maintenance.service.http.credentials import basic
-from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.credentials import basic
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
 from freshkeeper.maintenance.streams.timed_lines import CHUNK, LONGEST_LINE
-from freshkeeper.policies.errors import ConfigError, InputError
 
 EVENTS = "text/event-stream"
 _END = re.compile(rb"\r\n|\n|\r")

@@ -5,11 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
 from freshkeeper.maintenance.streams.live.line_splitter import LineSplitter
 from freshkeeper.maintenance.streams.timed_lines import CHUNK
-from freshkeeper.policies.errors import ConfigError
 
 PATIENCE = 10.0
 """Seconds until a connection is there."""

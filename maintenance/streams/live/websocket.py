@@ -4,10 +4,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from freshkeeper.maintenance.settings.addresses import shown
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.streams.live.feed import LostError, Position, Received
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE
-from freshkeeper.policies.errors import ConfigError
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

@@ -12,19 +12,19 @@ from query_generator import Case
 from query_text import PREFIX, E, group_text, select_text, tail_text, term_text
 from terms import in_default_graph
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.base.errors import FreshkeeperError
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.engine import run
+from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import DEFAULTS, MaintenanceSettings
+from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.query.alternatives import inseparable
 from freshkeeper.maintenance.query.model import Form
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.run.build import build
-from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
-from freshkeeper.maintenance.service.transport import AtOnce, Bound
-from freshkeeper.maintenance.service_join.maintenance_settings import DEFAULTS, MaintenanceSettings
-from freshkeeper.maintenance.service_join.service_solutions import Fetch
-from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
+from freshkeeper.maintenance.sources.transport import AtOnce, Bound
 from freshkeeper.policies.registry import make
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lookup_tables import START, Table
 
 from freshkeeper import Copy, Enricher, FreshkeeperError
-from freshkeeper.policies.errors import ConfigError, InputError, TimeError
+from freshkeeper.maintenance.base.errors import ConfigError, InputError, TimeError
 
 
 def test_a_key_that_is_not_there_is_fetched_and_is_then_a_hit(make: Callable[..., Enricher], table: Table) -> None:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from lookup_tables import START, Table
 
 from freshkeeper import Enricher
+from freshkeeper.maintenance.base.arrays import Floats
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.state.term_text import decode, encode
-from freshkeeper.policies.arrays import Floats
-from freshkeeper.policies.errors import ConfigError, InputError
 
 LIFE = Path(__file__).with_name("enricher_life.py")
 

@@ -8,8 +8,8 @@ from threading import Event
 import pytest
 
 from freshkeeper import AsyncEnricher, Enricher
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.enricher.shared_entries import EntryRows
-from freshkeeper.policies.errors import ConfigError
 
 DISCUSSED = {"jazz": ["ann", "bob"], "rock": ["bob"], "folk": []}
 FOLLOWERS = {"ann": 10, "bob": 20}

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from serving import POSTS, REACH, configured, posts
 
-from freshkeeper.maintenance.journal import query_journal
 from freshkeeper.maintenance.journal.journal import files, write_part
-from freshkeeper.maintenance.journal.query_journal import TABLES
 from freshkeeper.maintenance.journal.retention import Retention
+from freshkeeper.maintenance.runtime import query_journal
+from freshkeeper.maintenance.runtime.query_journal import TABLES
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.server import opened
 

@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from pyoxigraph import NamedNode
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.files import PRIVATE, whole, whole_directory
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.files import PRIVATE, whole, whole_directory
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.learned import Learned
+from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges
+from freshkeeper.maintenance.fetching.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price, deliver
 from freshkeeper.maintenance.journal import journal
 from freshkeeper.maintenance.journal.earlier_runs import keep_earlier
-from freshkeeper.maintenance.journal.query_journal import QueryJournal
 from freshkeeper.maintenance.journal.run_json import About, RunError
-from freshkeeper.maintenance.manager import Manager
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.service_split import split
-from freshkeeper.maintenance.service.endpoint import Copy, Delivery, Expanded, Fetched, Key, Order, Price, deliver
-from freshkeeper.maintenance.service.pattern_endpoint import PatternEndpoint
-from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.maintenance.service_join.edge_refreshes import KeepingEdges
-from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.runtime.query_journal import QueryJournal
+from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.transport import AtOnce
 from freshkeeper.policies.registry import make
 
 E = "http://example.org/"

@@ -9,18 +9,18 @@ from urllib.request import urlopen
 import httpx
 import pytest
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
-from freshkeeper.maintenance.demand.window import WindowSpec
-from freshkeeper.maintenance.evaluation import Record
-from freshkeeper.maintenance.manager import Manager
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
+from freshkeeper.maintenance.cache.evaluation import Record
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.learned import Learned
+from freshkeeper.maintenance.fetching.endpoint import Copy, Fetched, Key
+from freshkeeper.maintenance.fetching.fetch_errors import kind_of
 from freshkeeper.maintenance.observe import logs
 from freshkeeper.maintenance.observe.metrics import Metrics, address_of
-from freshkeeper.maintenance.service.endpoint import Copy, Fetched, Key
-from freshkeeper.maintenance.service.fetch_errors import kind_of
-from freshkeeper.maintenance.service.memory import InMemory
+from freshkeeper.maintenance.sources.memory import InMemory
 from freshkeeper.maintenance.streams.live.feed import LinkStatus
-from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.policies.errors import ConfigError
 from freshkeeper.policies.registry import make
 
 

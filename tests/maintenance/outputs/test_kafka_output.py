@@ -6,11 +6,11 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from kafka_brokers import brokers
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.outputs import kafka_output
 from freshkeeper.maintenance.outputs.kafka_output import KafkaOutput
 from freshkeeper.maintenance.outputs.sender import Answer
 from freshkeeper.maintenance.streams.live.feed import LostError
-from freshkeeper.policies.errors import ConfigError
 
 pytestmark = pytest.mark.slow
 

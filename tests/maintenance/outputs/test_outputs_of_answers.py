@@ -14,12 +14,12 @@ import pytest
 from hooks import Hook, hook
 from pydantic import ValidationError
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.outputs.output_config import OutputConfig
 from freshkeeper.maintenance.outputs.rotating_file import RotatingFile
 from freshkeeper.maintenance.outputs.sender import Answer, Sender
 from freshkeeper.maintenance.outputs.webhook import Webhook, secret_of
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError
-from freshkeeper.policies.errors import ConfigError
 
 
 def answer(t: int) -> Answer:

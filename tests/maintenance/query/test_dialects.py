@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.query.model import Operator, Query, Report
 from freshkeeper.maintenance.query.parser import DIALECTS, guess, parse
 from freshkeeper.maintenance.query.printing import to_dialect
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
-from freshkeeper.maintenance.settings.closure import Closure
-from freshkeeper.policies.errors import ConfigError
 
 NAMED = parse(
     "PREFIX : <http://e/> SELECT * FROM NAMED WINDOW :l ON :in [RANGE PT2H STEP PT10M] "

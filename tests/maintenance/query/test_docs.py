@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 from pyoxigraph import NamedNode, Triple
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.engine.engine import run
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings
+from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
 from freshkeeper.maintenance.query.parser import DIALECTS, guess, parse
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
 from freshkeeper.maintenance.query.syntax.tokens import tokenize
-from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.run.build import build
-from freshkeeper.maintenance.service.sources import EmbeddedSource, Source
-from freshkeeper.maintenance.service.transport import AtOnce
-from freshkeeper.maintenance.service_join.maintenance_settings import MaintenanceSettings
-from freshkeeper.maintenance.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.runtime.build import build
+from freshkeeper.maintenance.sources.sources import EmbeddedSource, Source
+from freshkeeper.maintenance.sources.transport import AtOnce
 from freshkeeper.maintenance.streams.batch import Elements
 from freshkeeper.policies.registry import make
 

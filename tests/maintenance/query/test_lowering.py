@@ -6,10 +6,10 @@ from dataclasses import replace
 import pyoxigraph as ox
 import pytest
 
+from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, Window, WindowKind
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.syntax.query_errors import QuerySyntaxError
-from freshkeeper.maintenance.settings.closure import Closure
 
 W = "PREFIX : <http://e/> SELECT * FROM NAMED WINDOW :w ON :s {} {}{{ WINDOW :w {{ ?a ?b ?c }} }}"
 

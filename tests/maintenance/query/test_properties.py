@@ -7,6 +7,7 @@ from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from freshkeeper.maintenance.base.closure import Closure
 from freshkeeper.maintenance.query.explain import explain_text
 from freshkeeper.maintenance.query.model import (
     Dataset,
@@ -23,7 +24,6 @@ from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.printing import to_dialect
 from freshkeeper.maintenance.query.syntax.prologue import Prologue
 from freshkeeper.maintenance.query.syntax.query_errors import DialectError, QuerySyntaxError
-from freshkeeper.maintenance.settings.closure import Closure
 
 CASES = Path(__file__).parents[2] / "cases" / "query"
 TEXTS = [p.read_text(encoding="utf-8") for p in sorted(CASES.glob("*/*")) if p.suffix != ".txt"]

@@ -11,8 +11,8 @@ import pytest
 from terms import solutions, text_of
 
 from freshkeeper import continuous_query, run
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError, Limits
 from freshkeeper.maintenance.query.sound import sound
-from freshkeeper.maintenance.rsp.evaluation_limits import EvaluationLimitError, Limits
 
 XSD = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>"
 CIRCLES: dict[str, Callable[[int], list[str]]] = {

@@ -17,8 +17,8 @@ from terms import rows_of, solutions, text_of
 from freshkeeper.maintenance.query.alternatives import inseparable
 from freshkeeper.maintenance.query.parser import parse
 from freshkeeper.maintenance.query.sound import sound
-from freshkeeper.maintenance.run.run_config import config_of
-from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.runtime.run_config import config_of
+from freshkeeper.maintenance.runtime.run_session import Session
 
 E = "http://e/"
 DATA = [("a", "p", 1), ("b", "p", 2), ("a", "q", 2), ("b", "q", 1), ("c", "q", 3), ("a", "r", 1), ("a", "r", 2)]

@@ -16,13 +16,13 @@ import pytest
 from servers import eventually
 from serving import POSTS, REACH, TOPICS, Client, E, posts
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.serve.door import Door
 from freshkeeper.maintenance.serve.reloading import Reloading
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import ServeConfig, read_config
 from freshkeeper.maintenance.serve.server import opened, serve
 from freshkeeper.maintenance.serve.warm_up import warm_up
-from freshkeeper.policies.errors import ConfigError
 
 Reloaded: TypeAlias = tuple[Callable[[], tuple[str, dict[str, str]]], Door]
 MAIN = f"streams: [{POSTS}]\nlisten: 127.0.0.1:0\nsources:\n  {E}blog: {{data: blog.ttl, volatile: '{E}followers'}}\n"

@@ -10,10 +10,10 @@ import pytest
 from servers import eventually
 from serving import POSTS, REACH, TOPICS, Client, E, configured, posts, served
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.server import serve
 from freshkeeper.maintenance.serve.warm_up import warm_up
-from freshkeeper.policies.errors import ConfigError
 
 PLAIN, JSON = {"Content-Type": "text/plain"}, {"Content-Type": "application/json"}
 

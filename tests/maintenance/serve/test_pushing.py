@@ -13,10 +13,10 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
+from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.maintenance.serve.push_formats import as_lines
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.serve_config import StreamConfig
-from freshkeeper.policies.errors import ConfigError, FreshkeeperError
 
 ROWS: dict[str, Any] = {
     "time": "at",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from serving import REACH, TOPICS, Client, configured, posts, served
 
-from freshkeeper.maintenance.native.expressions import Asked
-from freshkeeper.maintenance.native.triple_slots import TripleSlots
-from freshkeeper.maintenance.rsp.continuous_query import ContinuousQuery
-from freshkeeper.maintenance.rsp.window_content import Content
-from freshkeeper.maintenance.service_join.service_view import ServiceView
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.native.expressions import Asked
+from freshkeeper.maintenance.engine.native.triple_slots import TripleSlots
+from freshkeeper.maintenance.engine.service_join.service_view import ServiceView
+from freshkeeper.maintenance.engine.window_content import Content
 
 MOVING = TOPICS.replace("RANGE PT2S STEP PT1S", "ELEMENTS 3")
 FILTERED = TOPICS.replace("?topic }", "?topic FILTER(?topic != :rock) }")

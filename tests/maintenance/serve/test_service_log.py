@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.serve.service_log import Record, ServiceLog
-from freshkeeper.policies.errors import ConfigError
 
 RECORDS = st.lists(
     st.tuples(st.dictionaries(st.text(max_size=5), st.integers(), max_size=3), st.binary(max_size=50)), min_size=1

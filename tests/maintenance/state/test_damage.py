@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from run_files import RunFiles
 
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 
 FLIPS = int(os.environ.get("FRESHKEEPER_FLIPS", "60"))
 

@@ -9,16 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.times import UNKNOWN
+from freshkeeper.maintenance.cache.view.changes import Evidence
+from freshkeeper.maintenance.cache.view.dumpable import dumpable
+from freshkeeper.maintenance.cache.view.learned import Learned
+from freshkeeper.maintenance.cache.view.published import Published
+from freshkeeper.maintenance.cache.view.rates import ChangeBits, LastModified
+from freshkeeper.maintenance.cache.view.survival import Survival
 from freshkeeper.maintenance.state.change_model_state import packed, unpacked
 from freshkeeper.maintenance.state.evidence_log import EvidenceLog, tell
-from freshkeeper.maintenance.view.changes import UNKNOWN, Evidence
-from freshkeeper.maintenance.view.dumpable import dumpable
-from freshkeeper.maintenance.view.learned import Learned
-from freshkeeper.maintenance.view.published import Published
-from freshkeeper.maintenance.view.rates import ChangeBits, LastModified
-from freshkeeper.maintenance.view.survival import Survival
 from freshkeeper.policies.base import NEVER
-from freshkeeper.policies.errors import ConfigError
 
 MODELS: dict[str, Callable[[], Any]] = {
     "bits": Learned,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from run_files import Camera, RunFiles
 
-from freshkeeper.maintenance.journal import journal, query_journal
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.runtime import query_journal
 
 TIMED = ("decide_us", "fetch_ms", "latency_ms")
 E = "http://example.org/"

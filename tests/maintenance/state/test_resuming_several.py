@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from run_files import Camera, RunFiles
 
-from freshkeeper.maintenance.journal import journal, query_journal
-from freshkeeper.maintenance.rsp.output import NdJson
-from freshkeeper.maintenance.run.query_set import read_queries
-from freshkeeper.maintenance.run.run_config import config_of
-from freshkeeper.maintenance.run.run_session import Session
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.outputs.output import NdJson
+from freshkeeper.maintenance.runtime import query_journal
+from freshkeeper.maintenance.runtime.query_set import read_queries
+from freshkeeper.maintenance.runtime.run_config import config_of
+from freshkeeper.maintenance.runtime.run_session import Session
 
 E = "http://example.org/"
 HEAD = f"PREFIX : <{E}> REGISTER RSTREAM :out AS SELECT * FROM NAMED WINDOW :w ON :posts [RANGE PT4S STEP PT1S]"

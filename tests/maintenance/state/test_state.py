@@ -16,11 +16,12 @@ from run_files import Camera, RunFiles
 from servers import Oxigraph
 from tables import table_of
 
-from freshkeeper.maintenance.journal import journal, query_journal
-from freshkeeper.maintenance.service.dispatcher import Dispatcher
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
+from freshkeeper.maintenance.journal import journal
+from freshkeeper.maintenance.runtime import query_journal
+from freshkeeper.maintenance.sources.dispatcher import Dispatcher
 from freshkeeper.maintenance.state import stored_view as kept
 from freshkeeper.maintenance.state.term_text import decode, encode
-from freshkeeper.policies.errors import ConfigError, InputError
 from freshkeeper.simulator.experiment.check import check
 from freshkeeper.simulator.experiment.compare import compare
 from freshkeeper.simulator.report.page import write_report

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from freshkeeper.maintenance.native.column_lines import ColumnLines
-from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Stream
 from freshkeeper.maintenance.streams.timed_lines import OnError, ReadErrors, TimedLines
 

@@ -17,9 +17,10 @@ import pyoxigraph as ox
 import pytest
 from feeds import events
 
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.run.asynchronous import run_async
-from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.runtime.asynchronous import run_async
+from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.streams.batch import Elements, Stream
 from freshkeeper.maintenance.streams.directory import Directory
 from freshkeeper.maintenance.streams.live.feed import OnLoss
@@ -27,7 +28,6 @@ from freshkeeper.maintenance.streams.opening import Reception, open_stream
 from freshkeeper.maintenance.streams.pace import Pace, Paced, speed_of
 from freshkeeper.maintenance.streams.stream_error import StreamError
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, OnError, ReadErrors, TimedLines
-from freshkeeper.policies.errors import ConfigError, InputError
 
 TRIG = """PREFIX : <http://e/> PREFIX prov: <http://www.w3.org/ns/prov#> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>
 :g2 prov:generatedAtTime "1970-01-01T00:00:02Z"^^xsd:dateTime . :g2 { :b :p :c . :b :p :d }

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terms import text_of
 
-from freshkeeper.maintenance.native.column_lines import ColumnLines
-from freshkeeper.maintenance.native.columns import Columns, columns_of
-from freshkeeper.maintenance.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.column_lines import ColumnLines
+from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.streams.batch import Batch, Stream
 from freshkeeper.maintenance.streams.event_order import NEVER, Order
 from freshkeeper.maintenance.streams.stream_error import StreamError

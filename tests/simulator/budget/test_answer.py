@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.simulator.budget import words
 from freshkeeper.simulator.budget.answer import Answer, answer
 from freshkeeper.simulator.budget.budget_page import write

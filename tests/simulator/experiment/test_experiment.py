@@ -17,7 +17,7 @@ import pytest
 import yaml
 from pyarrow import parquet
 
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.simulator.experiment import experiment as experiment_module
 from freshkeeper.simulator.experiment import run_parts
 from freshkeeper.simulator.experiment.experiment import SoFar, runnable, simulate

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from freshkeeper.policies.errors import ConfigError, UnknownPolicyError, UnknownSettingError
+from freshkeeper.maintenance.base.errors import ConfigError, UnknownPolicyError, UnknownSettingError
 from freshkeeper.simulator.experiment.experiment import runnable
 from freshkeeper.simulator.experiment.experiment_config import Experiment, load, reference, resolve, settings_of
 

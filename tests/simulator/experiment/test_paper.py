@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.paper import Runs, freshness_table, lifts

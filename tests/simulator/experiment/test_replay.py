@@ -16,9 +16,9 @@ from pyarrow import parquet
 from same_traces import same
 from tables import table_of
 
-from freshkeeper.maintenance.demand.window import WindowSpec
+from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError, InputError
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.policies.errors import ConfigError, FreshkeeperError, InputError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.replay import cheapest, replay_of

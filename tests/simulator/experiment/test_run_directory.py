@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.journal.run_json import RunError
-from freshkeeper.policies.errors import FreshkeeperError
 from freshkeeper.simulator.experiment import run_directory
 from freshkeeper.simulator.experiment.run_directory import Series
 

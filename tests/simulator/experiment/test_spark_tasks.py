@@ -12,8 +12,8 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from freshkeeper.maintenance.pipeline.ship import packed
-from freshkeeper.policies.errors import ConfigError, FreshkeeperError
+from freshkeeper.maintenance.analysis.ship import packed
+from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.experiment.run_parts import Part, read_parts

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.maintenance.fragments.annotation_style import Speaking, Style, Timing
-from freshkeeper.policies.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.sources.fragments.annotation_style import Speaking, Style, Timing
 from freshkeeper.simulator.following.annotation_ways import Way, measured, ways
 from freshkeeper.simulator.following.following_config import FollowingExperiment, load
 from freshkeeper.simulator.following.following_report import later, rows_of, write_report

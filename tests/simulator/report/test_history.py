@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.simulator.report.history import runs_in, write_history
 
 

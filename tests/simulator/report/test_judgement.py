@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshkeeper.maintenance.pipeline.analysis import analyse, chosen
+from freshkeeper.maintenance.analysis import analyse, chosen
 from freshkeeper.simulator.experiment.experiment import simulate
 from freshkeeper.simulator.experiment.experiment_config import resolve
 from freshkeeper.simulator.report import judgement as judging

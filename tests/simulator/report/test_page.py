@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from freshkeeper.policies.errors import FreshkeeperError
+from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.simulator.report.drawing import expanded
 from freshkeeper.simulator.report.figures import points_each
 from freshkeeper.simulator.report.page import write_report

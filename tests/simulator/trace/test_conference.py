@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from evaluators import said
 
-from freshkeeper.maintenance.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.base.errors import InputError
+from freshkeeper.maintenance.base.rdf_files import load_graph
+from freshkeeper.maintenance.engine.engine import run
+from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.rdf.rdf_files import load_graph
-from freshkeeper.maintenance.rsp.engine import run
-from freshkeeper.maintenance.run.build import build
+from freshkeeper.maintenance.runtime.build import build
 from freshkeeper.maintenance.streams.timed_lines import TimedLines
-from freshkeeper.policies.errors import InputError
 from freshkeeper.simulator.trace.conference import Conference, floor_plan, papers, query_texts, write_conference
 from freshkeeper.simulator.trace.conference_queries import FLOOR_PLAN, STREAM
 

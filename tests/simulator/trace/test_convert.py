@@ -15,7 +15,7 @@ from pyarrow import parquet
 from pydantic import ValidationError
 from same_traces import same
 
-from freshkeeper.policies.errors import InputError
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.simulator.trace.convert import Conversion, convert, derived
 from freshkeeper.simulator.trace.trace import Trace, read_trace, write_trace
 

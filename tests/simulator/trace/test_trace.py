@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from same_traces import same
 
-from freshkeeper.policies.errors import InputError, TimeError
+from freshkeeper.maintenance.base.errors import InputError, TimeError
 from freshkeeper.simulator.trace.file_tables import Labels, integers_or_words
 from freshkeeper.simulator.trace.trace import (
     FORMATS,

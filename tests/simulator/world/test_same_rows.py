@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from freshkeeper.maintenance.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.cache.view.learned import Learned
+from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, Delivery, Endpoint, Late, Order, Price, deliver
+from freshkeeper.maintenance.fetching.endpoint import Remote as AnyRemote
 from freshkeeper.maintenance.journal import journal
-from freshkeeper.maintenance.journal.query_journal import QueryJournal
-from freshkeeper.maintenance.manager import Manager
-from freshkeeper.maintenance.service.endpoint import PENDING, Copy, Delivery, Endpoint, Late, Order, Price, deliver
-from freshkeeper.maintenance.service.endpoint import Remote as AnyRemote
-from freshkeeper.maintenance.view.learned import Learned
+from freshkeeper.maintenance.runtime.query_journal import QueryJournal
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.experiment.experiment_config import resolve, settings_of
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Edges, Trace

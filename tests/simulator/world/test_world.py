@@ -11,9 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from freshkeeper.maintenance.service.endpoint import PENDING
-from freshkeeper.maintenance.service.pattern_endpoint import UNDER_WAY
-from freshkeeper.policies.base import BasePolicy, Budget, Case, Kind, Policy, Round, Selection
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.fetching.endpoint import PENDING
+from freshkeeper.maintenance.sources.pattern_endpoint import UNDER_WAY
+from freshkeeper.policies.base import (
+    BasePolicy,
+    Budget,
+    Case,
+    Policy,
+    Round,
+    Selection,
+)
 from freshkeeper.policies.registry import make
 from freshkeeper.simulator.experiment.experiment_config import PolicySettings, Setting, resolve, settings_of
 from freshkeeper.simulator.trace.trace import Trace

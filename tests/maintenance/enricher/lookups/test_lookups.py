@@ -29,7 +29,7 @@ from freshkeeper import (
     SqlLookup,
     enrich_table,
 )
-from freshkeeper.policies.errors import ConfigError, InputError
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 
 PRODUCTS = [("pen", 2), ("ink", 7)]
 QUERY = "SELECT id, price FROM products WHERE id IN {keys}"

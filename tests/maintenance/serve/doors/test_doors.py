@@ -11,11 +11,11 @@ from redis.client import Redis
 from servers import eventually
 from serving import POSTS, TOPICS, configured, posts, served
 
+from freshkeeper.maintenance.base.errors import ConfigError
 from freshkeeper.maintenance.serve.doors.answer_tail import AnswerTail
 from freshkeeper.maintenance.serve.doors.doors import Doors
 from freshkeeper.maintenance.serve.security import Guard
 from freshkeeper.maintenance.serve.server import opened
-from freshkeeper.policies.errors import ConfigError
 
 
 def add(client: Redis, *times: int) -> None:

@@ -5,6 +5,7 @@ import random
 import pytest
 from feeds import Given, Line, fed
 
+from freshkeeper.maintenance.base.errors import ConfigError, InputLostError
 from freshkeeper.maintenance.streams.live.backlog import Backlog, Waiting
 from freshkeeper.maintenance.streams.live.fed_lines import MOST, FedLines, Trail
 from freshkeeper.maintenance.streams.live.feed import Backoff, LostError, OnLoss, Received
@@ -12,7 +13,6 @@ from freshkeeper.maintenance.streams.live.line_splitter import TOO_LONG, LineSpl
 from freshkeeper.maintenance.streams.live.stamped import stamped
 from freshkeeper.maintenance.streams.opening import open_stream
 from freshkeeper.maintenance.streams.timed_lines import LONGEST_LINE, ReadErrors
-from freshkeeper.policies.errors import ConfigError, InputLostError
 
 
 def element(at: int, **place: int) -> Received:

@@ -13,12 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 from forks import Forks
 from kafka_brokers import brokers, properties, send
 
+from freshkeeper.maintenance.base.errors import ConfigError, InputLostError
 from freshkeeper.maintenance.streams.live import kafka
 from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
 from freshkeeper.maintenance.streams.timed_lines import ReadErrors
-from freshkeeper.policies.errors import ConfigError, InputLostError
 
 pytestmark = pytest.mark.slow
 COUNT = """SELECT ?n FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S] { WINDOW <urn:w> { ?a <urn:b> ?n } }"""

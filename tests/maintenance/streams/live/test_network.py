@@ -16,14 +16,14 @@ from databases import redis_server
 from servers import eventually
 from websockets.sync.server import ServerConnection
 
+from freshkeeper.maintenance.base.errors import ConfigError, InputLostError
 from freshkeeper.maintenance.query.parser import parse
-from freshkeeper.maintenance.run.run_config import config_of
-from freshkeeper.maintenance.run.run_session import Session
+from freshkeeper.maintenance.runtime.run_config import config_of
+from freshkeeper.maintenance.runtime.run_session import Session
 from freshkeeper.maintenance.streams.live.fed_lines import FedLines
 from freshkeeper.maintenance.streams.live.feed import Feed, OnLoss
 from freshkeeper.maintenance.streams.opening import Reception, open_stream
 from freshkeeper.maintenance.streams.timed_lines import ReadErrors
-from freshkeeper.policies.errors import ConfigError, InputLostError
 
 
 def line(at: int) -> str:

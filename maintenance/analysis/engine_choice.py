@@ -1,0 +1,86 @@
+"""Where an analysis is done: in this process where data are small or there is no Java, else on Spark."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from pyarrow import parquet
+
+from freshkeeper.maintenance.analysis import judging
+from freshkeeper.maintenance.analysis.judging import Judge, Parts
+from freshkeeper.maintenance.analysis.spark_session import LEAST_JAVA, java_version, spark_session
+from freshkeeper.maintenance.base.errors import ConfigError, check_name
+from freshkeeper.maintenance.journal.journal import files
+
+NAMES = ["auto", "duckdb", "spark"]
+LOCAL = "local[*]"
+SMALL = 200_000_000
+"""Answers up to which one machine is enough, and quicker than Spark on it."""
+
+
+class DuckDB:
+    """This process alone: no Java, no start-up time. Spark is an engine as well, and departs from this one."""
+
+    name = "duckdb"
+    failures: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException)
+
+    def near(self, run: str) -> Path:
+        """A run where this process can read it, but for its answers, of which it has the columns."""
+        return Path(run)
+
+    def judged(self, run: str, judge: Judge) -> Iterator[Parts]:
+        """All answers of a run: one slice after another, each on all cores."""
+        del run
+        return judge.judged(judge.slices(judging.SLICE))
+
+    def deliver(self, made: Path, path: str) -> None:
+        """Put a finished directory where this process cannot."""
+        del made
+        raise ConfigError(f"{path}: DuckDB writes on this machine; --engine spark writes where a cluster does")
+
+    def close(self) -> None:
+        """Let go of what was kept."""
+
+
+def chosen(
+    run: str, name: str = "auto", master: str = LOCAL, settings: Mapping[str, str] | None = None
+) -> tuple[DuckDB, str]:
+    """The engine for a run, and in words which it is and why."""
+    check_name("engine", name, NAMES)
+    taken, why = (name, "as it was asked for") if name != "auto" else _fitting(run, master, settings or {})
+    if taken == "duckdb":
+        if "://" in run:
+            raise ConfigError(f"{run}: DuckDB reads what is on this machine; --engine spark reads what a cluster has")
+        if master != LOCAL or settings:
+            raise ConfigError("--master and --set are Spark's; leave them out, or --engine duckdb")
+        return DuckDB(), f"on DuckDB, {why}"
+    session = spark_session(master, settings)
+    from freshkeeper.maintenance.analysis.spark_engine import Spark
+
+    return Spark(session), f"on Spark, {why}"
+
+
+def _fitting(run: str, master: str, settings: Mapping[str, str]) -> tuple[str, str]:
+    if "://" in run:
+        return "spark", "as the run is on a cluster's file system"
+    if master != LOCAL or settings:
+        return "spark", "as --master or --set is given"
+    spark = find_spec("pyspark") is not None and (java_version() or 0) >= LEAST_JAVA
+    rows = rows_of(Path(run), "answers")
+    if rows <= SMALL:
+        return "duckdb", f"as {rows:,} answers are few enough for one machine"
+    if not spark:
+        return "duckdb", f"as Spark, which {rows:,} answers are for, lacks Java {LEAST_JAVA} or is not installed"
+    return "spark", f"as {rows:,} answers are many for one machine"
+
+
+def rows_of(run: Path, table: str) -> int:
+    """How many rows a table of a run has, as the ends of its files say; what is no Parquet has none."""
+    found = 0
+    for file in files(run / f"{table}.parquet"):
+        with suppress(pa.ArrowInvalid, OSError):
+            found += parquet.ParquetFile(file).metadata.num_rows
+    return found

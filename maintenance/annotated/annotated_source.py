@@ -1,0 +1,202 @@
+"""A source whose triples say how long they hold: how it says so, what its clock shows, and what it was asked already.
+
+How times are said need not be known: what is said of a time is looked up, and what it is said of (`found_style`).
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qsl, urlsplit
+
+from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
+
+from freshkeeper.maintenance.annotated.page_requests import PageRequests
+from freshkeeper.maintenance.base.addresses import shown
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.sources.fragments.annotation_style import (
+    ANNOTATING,
+    EXPIRATION,
+    FLAT_FINAL,
+    INTERVAL,
+    PREDICATE,
+    REIFIES,
+    SINGLETONS,
+    Speaking,
+    Style,
+    Timing,
+    said_of_over,
+)
+from freshkeeper.maintenance.sources.fragments.fragment_reader import FragmentReader
+from freshkeeper.maintenance.sources.fragments.fragments_over_http import FragmentsOverHttp
+from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, QuadPattern, read_term
+from freshkeeper.maintenance.sources.fragments.search_form import SearchForm
+
+TRIES = 3
+"""Looks for how times are said: what was looked at may be over by the next page."""
+TIMED_BY = {Timing.EXPIRATION: EXPIRATION, Timing.INTERVAL: INTERVAL, Timing.FLAT: FLAT_FINAL}
+"""By what each way to say the time is known."""
+
+
+@dataclass(eq=False)
+class AnnotatedSource:
+    """One source, asked with annotations in one style."""
+
+    client: FragmentsOverHttp
+    style: Style | None = None
+    """None: it is found by asking"""
+    keep: bool = True
+    """whether static fragments are asked for once"""
+    holding: bool = True
+    """whether what holds now is asked for alone, where that can be"""
+    requests: PageRequests = field(default_factory=PageRequests)
+    _static: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
+    _over: dict[PatternTerm, list[Quad]] = field(default_factory=dict)
+    """what was said of and by marks that are over"""
+    _spoken: dict[NamedNode, tuple[bool, bool]] = field(default_factory=dict)
+
+    @property
+    def ahead(self) -> int:
+        """How far its clock is ahead of ours at least, in milliseconds."""
+        return round(self.client.source_clock.ahead * 1000)
+
+    @property
+    def ahead_at_most(self) -> int:
+        """How far it may be."""
+        return round(self.client.source_clock.ahead_at_most * 1000)
+
+    def reader(self, static: frozenset[NamedNode], pay: Callable[[float], bool]) -> "StaticFragments":
+        """What reads its fragments, as they hold now where it can be asked for that; those of `static` only once."""
+        plain = self.requests.reader(self.client, pay)
+        given = (plain.start, plain.ask, plain.counts, plain.most, plain.allowed)
+        known = self._static if self.keep else {}
+        unchanging = static if self.keep else frozenset[NamedNode]()
+        return StaticFragments(*given, holding=self.holding, known=known, static=unchanging, over=self._over)
+
+    def leave_over(self, found: Collection[Quad], at: int) -> None:
+        """Keep what was read of elements that are over, so that it is not asked for again as long as it is seen."""
+        if self.keep and self.style is not None:
+            self._over = said_of_over(found, self.style, at)
+
+    def forget_over(self) -> bool:
+        """Ask for all of it again; whether there was anything."""
+        there = bool(self._over)
+        self._over = {}
+        return there
+
+    def found_style(self, pay: Callable[[float], bool]) -> Style | None:
+        """How it says until when triples hold; None as long as it says so of none."""
+        if self.style is not None and self.style.speaking is Speaking.SINGLETON:
+            reader = self.reader(frozenset(), pay)
+            there = [name for name in SINGLETONS if reader.first(_of(name)).quads]
+            self.style = replace(self.style, singleton=(*there, self.style.singleton)[0])
+        for _ in range(TRIES):
+            if self.style is not None:
+                break
+            reader = self.reader(frozenset(), pay)
+            said = {timing: reader.first(_of(predicate)).quads for timing, predicate in TIMED_BY.items()}
+            sample = [(timing, quad) for timing, quads in said.items() for quad in {*quads[:1], *quads[-1:]}]
+            ways = [_way(timing, quad, reader) for timing, quad in sample]
+            found = {style for style in ways if style is not None}
+            if len(found) > 1:
+                both = " and ".join(sorted(f"--speaking {each.speaking} --timing {each.timing}" for each in found))
+                raise ConfigError(
+                    f"{shown(self.client.url)} says in several ways how long triples hold: {both}; say which"
+                )
+            if not sample:
+                break
+            self.style = next(iter(found), None)  # none where all that was looked at was over meanwhile
+        return self.style
+
+    def spoken_of(self, predicate: NamedNode, reader: FragmentReader) -> tuple[bool, bool]:
+        """Whether triples of a predicate have times, and whether some have none; asked once, where there are any."""
+        if predicate not in self._spoken:
+            timed, plain = self._asked(predicate, reader)
+            if not (timed or plain):
+                return False, False
+            self._spoken[predicate] = timed, plain
+        return self._spoken[predicate]
+
+    def _asked(self, predicate: NamedNode, reader: FragmentReader) -> tuple[bool, bool]:
+        plain = _of(predicate)
+        if self.style is None:
+            return False, bool(reader.first(plain).quads)
+        if self.style.speaking is Speaking.GRAPH:
+            found = reader.whole(QuadPattern(predicate=predicate))
+            graphs = {isinstance(quad.graph_name, DefaultGraph) for quad in found}
+            if self.keep and graphs == {True}:
+                self._static[plain] = found
+            return False in graphs, True in graphs
+        if self.style.speaking in (Speaking.SINGLETON, Speaking.REIFICATION):
+            says = self.style.singleton if self.style.speaking is Speaking.SINGLETON else PREDICATE
+            timed = reader.first(QuadPattern(predicate=says, object=predicate, graph=DefaultGraph())).quads
+            return bool(timed), bool(reader.first(plain).quads)
+        if self.style.speaking is Speaking.STAR:
+            spoken = reader.whole(_of(REIFIES))
+            timed_too = any(isinstance(q.object, Triple) and q.object.predicate == predicate for q in spoken)
+            return timed_too, not timed_too and bool(reader.first(plain).quads)
+        found = reader.whole(plain)
+        marks = (reader.form().address(QuadPattern(q.subject, q.predicate, q.object)) for q in found[:1])
+        said = any(reader.first(QuadPattern(subject=NamedNode(m), graph=DefaultGraph())).quads for m in marks)
+        return said, bool(found) and not said
+
+
+def _of(predicate: NamedNode) -> QuadPattern:
+    """Its triples in the default graph."""
+    return QuadPattern(predicate=predicate, graph=DefaultGraph())
+
+
+def _way(timing: Timing, timed: Quad, reader: FragmentReader) -> Style | None:
+    """How a triple is spoken of by the subject of a time; None where nothing tells."""
+    said = {quad.predicate for quad in reader.first(QuadPattern(subject=timed.subject, graph=DefaultGraph())).quads}
+    if singleton := said.intersection(SINGLETONS):
+        return Style(Speaking.SINGLETON, timing, min(singleton, key=str))
+    for speaking, predicate in ((Speaking.REIFICATION, PREDICATE), (Speaking.STAR, REIFIES)):
+        if predicate in said:
+            return Style(speaking, timing)
+    if reader.quads and reader.first(QuadPattern(graph=timed.subject)).quads:
+        return Style(Speaking.GRAPH, timing)
+    is_address = isinstance(timed.subject, NamedNode) and _is_address(timed.subject.value, reader.form())
+    return Style(Speaking.IMPLICIT, timing) if is_address else None
+
+
+def _is_address(iri: str, form: SearchForm) -> bool:
+    """Whether it is that of the fragment of one triple."""
+    given = dict(parse_qsl(urlsplit(iri).query))
+    try:
+        terms = {role: read_term(given[form.variables[role]]) for role in ("subject", "predicate", "object")}
+    except (KeyError, ValueError):
+        return False
+    return form.address(QuadPattern(**terms)) == iri
+
+
+@dataclass(eq=False)
+class StaticFragments(FragmentReader):
+    """A reader that asks for fragments of what does not change once, in all evaluations together."""
+
+    known: dict[QuadPattern, list[Quad]] = field(default_factory=dict)
+    static: frozenset[NamedNode] = frozenset()
+    over: Mapping[PatternTerm, list[Quad]] = field(default_factory=dict)
+
+    def pages(self, pattern: QuadPattern) -> float:
+        """None for what is kept."""
+        return 0 if self.has(pattern) else super().pages(pattern)
+
+    def whole(self, pattern: QuadPattern) -> list[Quad]:
+        """Every triple of the fragment: of what is over or never changes without asking again."""
+        if (mark := self._mark(pattern)) is not None:
+            return [quad for quad in self.over[mark] if pattern.matches(quad)]
+        if pattern not in self.known:
+            found = super().whole(pattern)
+            if pattern.predicate not in self.static:
+                return found
+            self.known[pattern] = found
+        return self.known[pattern]
+
+    def has(self, pattern: QuadPattern) -> bool:
+        """What is kept, or was read for this evaluation."""
+        return pattern in self.known or self._mark(pattern) is not None or super().has(pattern)
+
+    def _mark(self, pattern: QuadPattern) -> PatternTerm | None:
+        """Of what that is over a pattern asks; what annotates nothing is asked for like everything else."""
+        if pattern.predicate in ANNOTATING and pattern.subject in self.over:
+            return pattern.subject
+        return pattern.predicate if pattern.predicate in self.over else None

@@ -1,0 +1,55 @@
+"""Sources that are followed, from what is said of them: an address, or the YAML file of a source of fragments."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyoxigraph import NamedNode
+
+from freshkeeper.maintenance.annotated.annotated_source import AnnotatedSource
+from freshkeeper.maintenance.annotated.page_requests import PageRequests
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.sources.fragments.annotation_style import Style
+from freshkeeper.maintenance.sources.source_config import SourceConfig, config_of, read_config
+from freshkeeper.maintenance.sources.sources import FRAGMENTS, fragments_of, limiter_of
+
+
+def source_named(written: str) -> SourceConfig:
+    """The config of an address or of a file."""
+    if not written.lower().endswith((".yaml", ".yml")):
+        return config_of({"fragments": written}, "--source")
+    config = read_config(Path(written))
+    if config.kind != "fragments":
+        raise ConfigError(f"{written} has {config.kind}: what is followed are fragments")
+    return config
+
+
+def all_fragments(sources: Iterable[str | SourceConfig]) -> list[SourceConfig]:
+    """The configs of sources, where all of them are of fragments; else none."""
+    found = []
+    for written in sources:
+        if isinstance(written, str) and written.lower().startswith(FRAGMENTS):
+            found.append(config_of({"fragments": written[len(FRAGMENTS) :]}, "--source"))
+        elif not isinstance(written, str):
+            found.append(written)
+        elif written.lower().endswith((".yaml", ".yml")):
+            found.append(read_config(Path(written)))
+        else:
+            return []
+    return found if all(config.kind == "fragments" for config in found) else []
+
+
+def annotated_source_of(config: SourceConfig, style: Style | None, keep: bool) -> AnnotatedSource:
+    """A source with its limits, its breaker and its price."""
+    credentials = config.auth.read().hiding(config.addresses)
+    client = replace(fragments_of(config, credentials), cached=keep and config.reuse)
+    limits = limiter_of(config), config.retries, config.timeout / 1000, config.per_request
+    requests = PageRequests(*limits, credentials.mask)
+    return AnnotatedSource(client, style, keep, requests=requests)
+
+
+def said_to_change(configs: Sequence[SourceConfig]) -> frozenset[NamedNode] | None:
+    """The predicates that change, where every source says which of its own do."""
+    if not all(config.volatile for config in configs):
+        return None
+    return frozenset(NamedNode(iri) for config in configs for iri in config.volatile)

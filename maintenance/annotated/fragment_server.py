@@ -1,0 +1,236 @@
+"""Answers to requests for pages: which fragment, which page, in which RDF, and how long it may be kept.
+
+A page that was made is held until it expires or the data change, whole as it is sent; so a request for it is one
+look-up. Cache-Control says in whole seconds, rounded down, how long it holds; the annotations in it say so exactly.
+"""
+
+import gzip
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from urllib.parse import parse_qsl, urlsplit
+
+from freshkeeper.maintenance.annotated.page_writer import FORMATS, Place, write_page
+from freshkeeper.maintenance.annotated.served_data import Serving
+from freshkeeper.maintenance.sources.fragments.quad_pattern import QuadPattern, read_term
+from freshkeeper.maintenance.sources.fragments.search_form import NOW
+
+ROLES = ("subject", "predicate", "object", "graph")
+LONGEST_AGE = 86_400
+"""Seconds that a page which does not change may be kept."""
+SMALL = 500
+"""Bytes that are not worth compressing."""
+ANYBODY = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "ETag, Expires, Date",
+    "Vary": "Accept, Accept-Encoding",
+}
+GET = ("GET", "HEAD", "OPTIONS")
+
+
+_HOST = re.compile(r"[A-Za-z0-9._:\[\]-]{1,255}")
+
+
+class _RefusedError(Exception):
+    """There is no such page."""
+
+    def __init__(self, status: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Response:
+    """What is sent: the status, headers, and a body."""
+
+    status: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    def head(self, date: str) -> bytes:
+        """Everything before the body."""
+        lines = [f"{name}: {value}" for name, value in self.headers.items()]
+        length = [] if self.status.startswith("304") else [f"Content-Length: {len(self.body)}"]
+        return "\r\n".join([f"HTTP/1.1 {self.status}", f"Date: {date}", *lines, *length, "", ""]).encode()
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A page as it is sent, with how long it may be."""
+
+    response: Response
+    version: int
+    until: int | None
+    """by the clock, in milliseconds: when it is another one; None where nobody knows"""
+
+    def holds(self, version: int, now: int) -> bool:
+        """Whether it can be sent as it is."""
+        return self.version == version and (self.until is None or now < self.until)
+
+    def at(self, now: int) -> Response:
+        """As it is sent now, with how long it may be kept from here."""
+        if self.until is None:
+            return Response(
+                self.response.status, {**self.response.headers, "Cache-Control": "no-cache"}, self.response.body
+            )
+        seconds = min(LONGEST_AGE, max(0, (self.until - now) // 1000))
+        told = {
+            "Cache-Control": f"public, max-age={seconds}",
+            "Expires": formatdate(now // 1000 + seconds, usegmt=True),
+        }
+        return Response(self.response.status, {**self.response.headers, **told}, self.response.body)
+
+
+@dataclass(eq=False)
+class FragmentServer:
+    """The fragments of one dataset, at one path."""
+
+    data: Serving
+    clock: Callable[[], int]
+    """milliseconds since 1970"""
+    path: str = "/"
+    per_page: int = 100
+    address: str = ""
+    """of the dataset, where it is another one outside"""
+    max_bytes: int = 64_000_000
+    """of pages that are held"""
+    requests: int = 0
+    made: int = 0
+    """pages that were made anew"""
+    _held: OrderedDict[tuple[str, str, str, str], _Made] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Response:
+        """The response to one request; names of headers in lower case."""
+        self.requests += 1
+        if method not in GET:
+            return _plain("405 Method Not Allowed", f"{method} is not answered here; GET is", {"Allow": ", ".join(GET)})
+        if method == "OPTIONS":
+            allowed = {"Access-Control-Allow-Methods": ", ".join(GET), "Access-Control-Allow-Headers": "Accept"}
+            return Response("204 No Content", {**ANYBODY, **allowed, "Access-Control-Max-Age": "86400"})
+        accept, coding = headers.get("accept", ""), _coding(headers.get("accept-encoding", ""))
+        now = self.clock()
+        key = (headers.get("host", ""), target, accept, coding)
+        made, version = self._held.get(key), self.data.version(now)
+        if made is None or not made.holds(version, now):
+            try:
+                made = self._make(key, version, now)
+            except _RefusedError as refused:
+                return _plain(refused.status, str(refused))
+            except ValueError as error:
+                return _plain("400 Bad Request", str(error))
+            self._hold(key, made)
+        response = made.at(now)
+        if _knows(headers.get("if-none-match", ""), response.headers["ETag"]):
+            return Response("304 Not Modified", {k: v for k, v in response.headers.items() if k in _KEPT})
+        return response
+
+    def _make(self, key: tuple[str, str, str, str], version: int, now: int) -> _Made:
+        host, target, accept, coding = key
+        parts = urlsplit(target)
+        if parts.path.rstrip("/") != self.path.rstrip("/"):
+            raise _RefusedError("404 Not Found", f"the fragments are at {self.path}")
+        if not self.address and not _HOST.fullmatch(host):
+            raise _RefusedError("400 Bad Request", f"the header Host is {host[:100]!r}: send the host of the address")
+        media_type = negotiated(accept)
+        if media_type is None:
+            raise _RefusedError("406 Not Acceptable", f"there is {', '.join(FORMATS)}")
+        asked = dict(parse_qsl(parts.query))
+        instant = asked.pop("instant", "")
+        pattern, number = pattern_of(asked), page_number(asked.get("page", "1"))
+        data = self._at(instant)
+        quads, total = data.slice(pattern, (number - 1) * self.per_page, self.per_page, now)
+        base = self.address or f"http://{host}{self.path}"
+        place = Place(base, pattern, number, self.per_page, total, self.data.holding is not None, instant)
+        if number > place.last:
+            raise _RefusedError("404 Not Found", f"there are {place.last} pages of {total} quads")
+        self.made += 1
+        try:
+            body = write_page(quads, place, media_type)
+        except OSError as error:
+            raise _RefusedError("406 Not Acceptable", f"{error}: ask for application/trig") from None
+        response = _found(body, media_type, coding)
+        return _Made(response, version, self.data.until(pattern, now))
+
+    def _at(self, instant: str) -> Serving:
+        if not instant:
+            return self.data
+        if self.data.holding is None:
+            raise ValueError("instant: nothing here has a history, so what there is is what holds now")
+        if instant != NOW:
+            raise ValueError(f"instant={instant[:40]}: there is what holds {NOW}, and all of it without an instant")
+        return self.data.holding
+
+    def _hold(self, key: tuple[str, str, str, str], made: _Made) -> None:
+        old = self._held.pop(key, None)
+        self._bytes += len(made.response.body) - (len(old.response.body) if old else 0)
+        self._held[key] = made
+        while self._bytes > self.max_bytes or len(self._held) > 100_000:
+            self._bytes -= len(self._held.popitem(last=False)[1].response.body)
+
+
+_KEPT = ("ETag", "Cache-Control", "Expires", *ANYBODY)
+"""What a 304 says again."""
+
+
+def pattern_of(asked: Mapping[str, str]) -> QuadPattern:
+    """The pattern in an address; ValueError where it is none."""
+    if unknown := asked.keys() - {*ROLES, "page"}:
+        raise ValueError(f"{min(unknown)!r} is no part of a fragment's address; there are {', '.join(ROLES)} and page")
+    return QuadPattern(**{role: read_term(asked[role]) for role in ROLES if role in asked})
+
+
+def page_number(written: str) -> int:
+    """The number of a page, from 1."""
+    if not (written.isascii() and written.isdigit() and len(written) < 10 and int(written) > 0):
+        raise ValueError(f"page={written[:20]}: pages are counted from 1")
+    return int(written)
+
+
+def negotiated(accept: str) -> str | None:
+    """The format that is wanted most; of those wanted alike the first that we have."""
+    wanted = {}
+    for part in accept.split(",") if accept.strip() else ["*/*"]:
+        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        wanted[name] = _quality(parameters)
+    best = max(FORMATS, key=lambda kind: _wish(kind, wanted))
+    return best if _wish(best, wanted) > 0 else None
+
+
+def _quality(parameters: list[str]) -> float:
+    written = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+    try:
+        return min(1.0, max(0.0, float(written)))
+    except ValueError:
+        return 0.0
+
+
+def _wish(kind: str, wanted: Mapping[str, float]) -> float:
+    for name in (kind, f"{kind.partition('/')[0]}/*", "*/*"):
+        if name in wanted:
+            return wanted[name]
+    return 0.0
+
+
+def _coding(accepted: str) -> str:
+    names = {part.partition(";")[0].strip().lower(): part for part in accepted.split(",")}
+    return "gzip" if "gzip" in names and "q=0" not in names["gzip"].replace(" ", "").split(";")[1:] else ""
+
+
+def _found(body: bytes, media_type: str, coding: str) -> Response:
+    tag = f'"{hashlib.sha256(body + coding.encode()).hexdigest()[:24]}"'
+    headers = {**ANYBODY, "Content-Type": f"{media_type};charset=utf-8", "ETag": tag}
+    if coding and len(body) > SMALL:
+        body, headers["Content-Encoding"] = gzip.compress(body, 5, mtime=0), coding
+    return Response("200 OK", headers, body)
+
+
+def _knows(written: str, tag: str) -> bool:
+    return written.strip() == "*" or tag in [each.strip().removeprefix("W/") for each in written.split(",")]
+
+
+def _plain(status: str, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(status, {**ANYBODY, "Content-Type": "text/plain;charset=utf-8", **(headers or {})}, text.encode())

@@ -1,0 +1,84 @@
+"""Directories and files of a run: for their owner alone, for one process at a time, and there whole or not at all."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from freshkeeper.maintenance.base.errors import ConfigError
+
+PRIVATE = 0o600
+
+
+@contextmanager
+def writing(path: Path | str) -> Iterator[None]:
+    """A disk that is full or cannot be written to is one clear error; that nobody reads a pipe is told apart."""
+    try:
+        yield
+    except (BrokenPipeError, ConnectionResetError):
+        raise
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise ConfigError(f"{path} cannot be written: {why}") from None
+
+
+@contextmanager
+def whole(path: Path, mode: int = 0o666, durable: bool = False, mark: object = "part") -> Iterator[Path]:
+    """Where to write a file that moves into place when it is complete; `durable`: and has reached the disk.
+
+    What a kill left under the other name is replaced; processes that may write the same file have marks of their own.
+    """
+    with writing(path):
+        path.parent.mkdir(0o700 if mode == PRIVATE else 0o777, parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.{mark}")
+        unfinished.unlink(missing_ok=True)
+        unfinished.touch(mode)
+        yield unfinished
+        if durable:
+            _to_disk(unfinished)
+        unfinished.replace(path)
+        if durable:
+            _to_disk(path.parent)
+
+
+@contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """Where to write a directory that takes the place of an earlier one when it is complete."""
+    with writing(path):
+        unfinished = path.with_name(f".{path.name}.part")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        try:
+            yield unfinished
+            shutil.rmtree(path, ignore_errors=True)
+            unfinished.rename(path)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _to_disk(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def make_directory(path: Path) -> None:
+    """A new one is for its owner alone; one that is there stays as it is."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def lock(path: Path, name: str) -> IO[str]:
+    """Hold a directory by a file in it until that is closed, or the process ends."""
+    path.touch(PRIVATE)
+    held = path.open("w")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        held.close()
+        raise ConfigError(f"{name} is in use by another process; every run needs its own") from None
+    return held

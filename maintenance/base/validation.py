@@ -1,0 +1,79 @@
+"""What pydantic says of a mistake, in one line that says what would be right."""
+
+import difflib
+import re
+from collections.abc import Collection, Sequence
+from typing import Any, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from freshkeeper.maintenance.base.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+TAG = re.compile(r"str|int|float|Place|SourceConfig|constrained-.*|function-.*|\w+\[.*", re.DOTALL)
+"""What pydantic puts into a place where a value may be of several kinds."""
+PLAINER = {
+    "too_short": "it must have at least one value",
+    "model_type": "it must have keys of its own",
+    "path_type": "it must be a path",
+    "list_type": "it must be a list",
+    "tuple_type": "it must be a list",
+}
+"""What pydantic says in its own terms."""
+
+
+def validated(model: type[Model], plain: object, where: str = "", grids: Collection[str] = ()) -> Model:
+    """A model of keys and values; a mistake is told behind `where` they come from."""
+    try:
+        return model.model_validate(plain)
+    except ValidationError as error:
+        raise ConfigError(where + explained(error, model, grids)) from None
+
+
+def explained(error: ValidationError, model: type[BaseModel], grids: Collection[str] = ()) -> str:
+    """The first mistake in the keys of a model; the values of `grids` are not numbered."""
+    places = [_place(each["loc"], grids, each["type"] == "extra_forbidden") for each in error.errors()]
+    alike = [n for n, place in enumerate(places) if place[: len(places[0])] == places[0]]
+    best = max(alike, key=lambda n: len(error.errors()[n]["loc"]))  # of several kinds, the one that fits best
+    place, found = places[best], error.errors()[best]
+    where, kind = ".".join(place), found["type"]
+    if kind == "extra_forbidden":
+        return f"there is no key {where!r}{_advice(model, place)}"
+    if kind == "missing":
+        lacking = "it has too few values" if place[-1].isdigit() else f"{place[-1]} is missing"
+        return ": ".join(filter(None, [".".join(place[:-1]), lacking]))
+    said = found["msg"].removeprefix("Value error, ").replace("Input should be", "it must be").split(", unable to")[0]
+    if kind == "value_error":
+        return ": ".join(filter(None, [where, said]))
+    said = PLAINER.get(kind, said[:1].lower() + said[1:])
+    hidden = "auth" in place or isinstance(found["input"], dict)
+    return ": ".join(filter(None, [where, said])) + ("" if hidden else f", not {found['input']!r}")
+
+
+def _place(loc: Sequence[int | str], grids: Collection[str], unknown: bool) -> list[str]:
+    """Where a mistake is, as the file has it; an `unknown` key is the last part, whatever it is called."""
+    numbered = loc[0] not in grids if loc else True
+    told = loc[:-1] if unknown else loc
+    found = [str(part) for part in told if (numbered if isinstance(part, int) else not TAG.fullmatch(part))]
+    return [*found, str(loc[-1])] if unknown else found
+
+
+def _advice(model: type[BaseModel], place: list[str]) -> str:
+    """The near match of an unknown key at its own level or elsewhere, or all that there are."""
+    word, here = place[-1], _keys(model, place[:-1])
+    elsewhere = {inner: f"{key}.{inner}" for key in model.model_fields for inner in _keys(model, [key])}
+    near = [elsewhere[word]] if word in elsewhere else difflib.get_close_matches(word, here, n=1, cutoff=0.7)
+    near += [elsewhere[key] for key in difflib.get_close_matches(word, elsewhere, n=1, cutoff=0.8)]
+    near += difflib.get_close_matches(word, here, n=1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; there are: {', '.join(here)}" if here else ""
+
+
+def _keys(kind: Any, path: Sequence[str]) -> list[str]:
+    """The keys that there are at a place, through lists, tables, and what may be of several kinds."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        field = kind.model_fields.get(path[0]) if path else None
+        return list(kind.model_fields) if not path else _keys(field.annotation, path[1:]) if field else []
+    rest = path[1:] if get_origin(kind) in (dict, list, tuple) else path
+    return next((found for each in get_args(kind) if (found := _keys(each, rest))), [])

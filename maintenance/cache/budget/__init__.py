@@ -1,0 +1,1 @@
+"""Budgets: the ledger, targets, shared budgets, audits, and checks of what a policy selects."""

@@ -1,0 +1,115 @@
+"""The round of one evaluation: what the policy sees, built from graph, view and change knowledge."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import overload
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Floats, Ints
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
+from freshkeeper.maintenance.cache.view.changes import ChangeModel
+from freshkeeper.maintenance.cache.view.local_view import View
+from freshkeeper.maintenance.fetching.endpoint import Asked, Price
+from freshkeeper.policies.base import Budget, Case, Policy, Round, Scope
+
+LONGEST_HORIZON = 64
+"""H is cut here: a window of more steps is planned for only so far ahead."""
+
+
+@dataclass(eq=False)
+class RoundBuilder:
+    """Builds a round for every evaluation."""
+
+    window: WindowSpec
+    view: View
+    model: ChangeModel
+    policy: Policy
+    case: Case
+    horizon: int = field(init=False)
+    _pace: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        self.horizon = max(1, min(LONGEST_HORIZON, self.window.span * self.policy.reach))
+
+    def build(self, now: int, k: int, price: Price, of_misses: Price | None = None) -> tuple[Ints, Round]:
+        """The slots that the round is about, and the round; `of_misses` is what lookup keys cost that are not there."""
+        graph = self.view.graph
+        active = graph.active(self.policy.scope)
+        srs = np.arange(graph.srs) if active is None else active
+        last_refresh = self.view.last_refresh[srs]
+        instants = self._instants(now, k)
+        beliefs = self.model.beliefs(instants, last_refresh, False, active)
+        expects = self.policy.scope is Scope.EXPECTED
+        return srs, Round(
+            demand=self._with_misses(graph.demand(self.horizon, active), srs),
+            fresh_if_refreshed=beliefs.refreshed,
+            fresh_if_kept=beliefs.kept,
+            cost=self._costs(srs, price.each, price.each if of_misses is None else of_misses.each),
+            last_refresh=last_refresh,
+            build=lambda: graph.structure(self.horizon, active),
+            expected_arrivals=self._with_misses(graph.arrivals(srs), srs) if expects else None,
+            foresee=lambda: self._changes(instants, last_refresh, active),
+            case=self.case,
+            knowledge=self.model.knowledge,
+            now=now,
+            span=self.window.span,
+            keys=Keys(self.view.srs.keys, srs),
+            kinds=self.view.kinds[srs],
+        )
+
+    def _costs(self, srs: Ints, each: float, missing: float) -> Floats:
+        cost = np.full(srs.size, each)
+        if missing != each:
+            cost[self.view.missing(srs)] = missing
+        return cost
+
+    def without(self, resting: Iterable[Asked], srs: Ints, round: Round, budget: Budget) -> Round:
+        """What rests costs more than there is, so that no policy waits for it."""
+        by_kind = self.view.srs.by_kind
+        slots = [by_kind[kind][key] for kind, key in resting if key in by_kind[kind]]
+        if not slots:
+            return round
+        return replace(round, cost=np.where(np.isin(srs, slots), budget.available + round.cost + 1, round.cost))
+
+    def _instants(self, now: int, k: int) -> Ints:
+        """The evaluations ahead; those of a count window at the pace seen so far."""
+        step = self.window.step
+        self._pace = self._pace or (now, k)
+        if self.window.count:
+            began, first = self._pace
+            step = max(1, (now - began) // max(1, k - first))
+        return now + step * np.arange(self.horizon)
+
+    def _with_misses(self, answers: Floats, srs: Ints) -> Floats:
+        """A miss stands for as many answers as an SN has on average."""
+        if self.view.misses and self.case is Case.BGP:
+            answers[self.view.missing(srs)] *= self.view.degree
+        return answers
+
+    def _changes(self, instants: Ints, last_refresh: Ints, active: Ints | None) -> Floats:
+        change = self.model.beliefs(instants, last_refresh, True, active).change
+        assert change is not None
+        return change
+
+
+@dataclass(frozen=True, eq=False)
+class Keys(Sequence[object]):
+    """The sources' keys of some slots, looked up only when somebody asks."""
+
+    keys: Sequence[object]
+    slots: Ints
+
+    def __len__(self) -> int:
+        return self.slots.size
+
+    @overload
+    def __getitem__(self, number: int) -> object: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[object]: ...
+
+    def __getitem__(self, number: int | slice) -> object:
+        if isinstance(number, slice):
+            return [self.keys[slot] for slot in self.slots[number].tolist()]
+        return self.keys[int(self.slots[number])]

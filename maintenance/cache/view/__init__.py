@@ -1,0 +1,1 @@
+"""The local view and its change models: cached entries, and the probability that each is still right."""

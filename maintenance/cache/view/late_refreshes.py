@@ -1,0 +1,39 @@
+"""What earlier evaluations asked for and a source answers after their deadline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freshkeeper.maintenance.cache.evaluation import Decision, Refreshes
+from freshkeeper.maintenance.cache.view.view_writer import ViewWriter
+from freshkeeper.maintenance.fetching.endpoint import Late
+
+LONGEST_WAIT = 1_000
+"""Evaluations that are remembered for what may still come of what they asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class LateRefreshes:
+    """Knows which evaluation asked at which instant."""
+
+    writer: ViewWriter
+    _asked: dict[int, int] = field(default_factory=dict)
+
+    def receive(self, late: Sequence[Late], k: int) -> Refreshes:
+        """Into the view with it, at evaluation `k`; what is no longer in the view is let go."""
+        by_kind = self.writer.view.srs.by_kind
+        known = [one for one in late if one.key in by_kind[one.kind]]
+        slots = [by_kind[one.kind][one.key] for one in known]
+        changed = [
+            bool(self.writer.receive(np.array([slot], np.int32), [one.key], [one.outcome], one.read_at)[0])
+            for slot, one in zip(slots, known, strict=True)
+        ]
+        return Refreshes.of_late(known, slots, changed, [self._asked.get(one.read_at, k) for one in known])
+
+    def remember(self, decision: Decision, errors: Sequence[str | None]) -> None:
+        """Which evaluation it was: what was asked for and is not there may still come."""
+        if any(errors):
+            self._asked[decision.now] = decision.k
+        if len(self._asked) > LONGEST_WAIT:
+            del self._asked[next(iter(self._asked))]

@@ -1,0 +1,58 @@
+"""What a source answered goes into the view, in time or late, and to those who learn from it."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Bools, Ids
+from freshkeeper.maintenance.cache.demand.window_demand import WindowDemand
+from freshkeeper.maintenance.cache.view.changes import ChangeModel, Evidence
+from freshkeeper.maintenance.cache.view.local_view import View
+from freshkeeper.maintenance.fetching.endpoint import Copy, Expanded
+from freshkeeper.policies.base import Policy, Results
+
+
+@dataclass(eq=False)
+class ViewWriter:
+    """Writes copies; the model sees them as evidence, a policy that observes as results."""
+
+    view: View
+    model: ChangeModel
+    policy: Policy
+    demand: WindowDemand
+    overtaken: bool = False
+    """whether copies have come that were read before the last evaluation"""
+
+    def receive(self, srs: Ids, keys: Sequence[Hashable], outcome: Sequence[Copy | Expanded], read_at: int) -> Bools:
+        """Put what was fetched into the view, now or late; tells which values had changed."""
+        self.overtaken |= self.demand.now is not None and read_at < self.demand.now
+        good = np.array([result.error is None for result in outcome], bool)
+        plain = good & np.array([isinstance(result, Copy) for result in outcome], bool)
+        copies = [result for result in outcome if isinstance(result, Copy) and result.error is None]
+        changed = np.zeros(len(keys), bool)
+        changed[plain] = self.store(srs[plain], copies, read_at)
+        brought: dict[int, Copy] = {}  # lookup keys that were fetched together share entries
+        for key, result in zip(keys, outcome, strict=True):
+            if isinstance(result, Expanded) and result.error is None:
+                slots = self.view.complete(key, list(result.copies), result.edges is not None).tolist()
+                copies = [*result.copies.values(), *([] if result.edges is None else [result.edges])]
+                brought |= {slot: copy for slot, copy in zip(slots, copies, strict=True) if copy.error is None}
+        if brought:
+            self.store(np.array(list(brought), np.int32), list(brought.values()), read_at)
+        if hasattr(self.policy, "observe"):
+            self.policy.observe(Results(srs, good, changed, read_at, tuple(keys), self.view.kinds[srs]))
+        return changed
+
+    def store(self, slots: Ids, copies: Sequence[Copy], now: int) -> Bools:
+        """New copies into the view; one that was read before the one held comes too late to be of use."""
+        previous = self.view.last_refresh[slots]
+        if (previous > now).any():
+            newer, changed = previous <= now, np.zeros(len(slots), bool)
+            changed[newer] = self.store(slots[newer], [copies[n] for n in np.flatnonzero(newer).tolist()], now)
+            return changed
+        changed = self.view.store(slots, [copy.value for copy in copies], now)
+        modified = np.array([copy.modified for copy in copies], dtype=np.int64)
+        expires = np.array([copy.expires for copy in copies], dtype=np.int64)
+        self.model.observe(Evidence(slots, now, previous, changed, modified, expires))
+        return changed

@@ -1,0 +1,135 @@
+"""A pattern automaton: conjunctions of triple patterns over one window of one stream, matched together (seeds/003).
+
+    triple ─▶ pattern trie ─▶ patterns that it matches ─▶ join trie ─▶ solutions, by form
+                                   │                         ▲
+                                   ╰──▶ window, in chains ───╯
+
+What is delivered is every new solution that contains the arriving triple. A triple that is in the window already renews
+its stay and gives nothing new. Conjunctions come and go while it runs: the tries are laid anew before the next element,
+and what the window holds is matched again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Bools, Ids, Ints
+from freshkeeper.maintenance.engine.automaton.automaton_kernels import read
+from freshkeeper.maintenance.engine.automaton.automaton_search import CUT, DONE, NO_SLOT, TOO_MANY, Found
+from freshkeeper.maintenance.engine.automaton.automaton_tries import JoinTrie, PatternTrie, chains, lay
+from freshkeeper.maintenance.engine.automaton.automaton_window import NEWER, OLDEST, Held, O, S, move_all, room_for
+
+FIRST_ROOM = 64
+NEVER = -1
+
+
+class Solutions(NamedTuple):
+    """New solutions in the order of their elements: the element's number, the form, the values one behind the other."""
+
+    element: Ints
+    form: Ids
+    value: Ints
+
+
+NOTHING = Solutions(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
+
+
+@dataclass(eq=False)
+class Automaton:
+    """Forms are conjunctions under a number: rows of ids, with -1 - v for the variable v, numbered from 0 on."""
+
+    reach: int
+    """how much later than its time, or its ordinal, a triple is over"""
+    most: int
+    """solutions of one form that one element may make; a form with more is cut"""
+    cut: list[int] = field(default_factory=list)
+    """forms that were taken out as they had too many"""
+    _forms: dict[int, Ints] = field(default_factory=dict)
+    _held: Held = field(default_factory=lambda: room_for(FIRST_ROOM))
+    _tries: tuple[PatternTrie, JoinTrie] | None = None
+    _element: Ints = field(default_factory=lambda: np.empty(FIRST_ROOM, np.int64))
+    _form: Ids = field(default_factory=lambda: np.empty(FIRST_ROOM, np.int32))
+    _value: Ints = field(default_factory=lambda: np.empty(FIRST_ROOM, np.int64))
+    _tally: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
+
+    def __len__(self) -> int:
+        return len(self._forms)
+
+    def add(self, form: int, rows: Sequence[Sequence[int]]) -> None:
+        """One more conjunction; what the window holds already counts for it."""
+        self._forms[form] = np.array(rows, np.int64)
+        self._tries = None
+
+    def remove(self, form: int) -> None:
+        """Match a form no more; the tries are built anew when they are next needed."""
+        del self._forms[form]
+        self._tries = None
+
+    def prepare(self) -> tuple[PatternTrie, JoinTrie]:
+        """Lay the tries, if forms came or went since they were laid."""
+        if self._tries is None:
+            numbers = np.array([*self._forms], np.int64)
+            starts = np.cumsum([0, *map(len, self._forms.values())], dtype=np.int64)
+            rows = np.concatenate([*self._forms.values(), np.empty((0, 3), np.int64)])
+            self._tries = lay(rows, starts, numbers)
+            self._tally = np.full((int(numbers.max(initial=-1)) + 1, 2), NEVER, np.int64)
+            self._move(len(self._held.slots))
+        return self._tries
+
+    def read(self, clock: Ints, s: Ints, p: Ints, o: Ints, first: int = 0) -> Solutions:
+        """Elements with their times, or ordinals, in order; the first of them has the number `first`.
+
+        Elements of one time are one instant, and come whole.
+        """
+        tries = self.prepare()
+        clock, s, p, o = map(np.ascontiguousarray, (clock, s, p, o))  # the loops are compiled for these
+        new, at = np.empty(clock.size, np.bool_), np.zeros(4, np.int64)
+        found = self._found(np.zeros(2, np.int64))
+        while True:
+            why = read(
+                *tries, self._held, found, clock, s, p, o, new, at, first, self.reach, self.most
+            )  # fmt: skip
+            if why == DONE:
+                return self._copied(found.used)
+            if why == NO_SLOT:
+                self._move(2 * len(self._held.slots))
+                continue
+            if why == TOO_MANY:
+                self.cut.append(int(at[CUT]))
+                self.remove(int(at[CUT]))
+                tries = self.prepare()
+            else:
+                self._make_room()
+            found = self._found(found.used)
+
+    def mark(self, live: Bools) -> None:
+        """The ids that it keeps, for the dictionary's sweep."""
+        at = int(self._held.edge[OLDEST])
+        while at >= 0:
+            slot = self._held.slots[at]
+            live[slot[S : O + 1]] = True
+            at = int(slot[NEWER])
+        for rows in self._forms.values():
+            live[rows[rows >= 0]] = True
+
+    def _move(self, slots: int) -> None:
+        """The window's triples into one of this size, matched against the patterns as they are now."""
+        assert self._tries is not None
+        source, self._held = self._held, room_for(slots, chains(self._tries[1]))
+        move_all(source, self._held, self._tries[0])
+
+    def _make_room(self) -> None:
+        """For twice as many solutions; those of the element that is read are found again."""
+        self._element = np.resize(self._element, 2 * self._element.size)
+        self._form = np.resize(self._form, 2 * self._form.size)
+        self._value = np.resize(self._value, 2 * self._value.size)
+        self._tally[:] = NEVER
+
+    def _found(self, used: Ints) -> Found:
+        return Found(self._element, self._form, self._value, used, self._tally)
+
+    def _copied(self, used: Ints) -> Solutions:
+        solutions, values = used.tolist()
+        return Solutions(self._element[:solutions].copy(), self._form[:solutions].copy(), self._value[:values].copy())

@@ -1,0 +1,48 @@
+"""Hash tables over pairs of numbers, as compiled loops see them.
+
+A row of a table is the two keys and the number of an entry, -1 where nothing is. Open addressing; nothing is ever taken
+out, as an automaton whose queries change is laid anew.
+"""
+
+import numpy as np
+from numba import njit
+
+from freshkeeper.maintenance.base.arrays import Ints
+
+ENTRY = 2
+"""The column of an entry's number, behind its keys."""
+
+
+@njit(cache=True, nogil=True)
+def hashed(a: int, b: int) -> int:
+    """Two numbers mixed; the low bits are good."""
+    h = (np.uint64(a) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xC2B2AE3D27D4EB4F)
+    h = (h ^ (h >> np.uint64(31)) ^ np.uint64(b)) * np.uint64(0x9E3779B97F4A7C15)
+    return int((h ^ (h >> np.uint64(29))) & np.uint64(0x7FFFFFFFFFFFFFFF))
+
+
+@njit(cache=True, nogil=True)
+def find(table: Ints, a: int, b: int) -> int:
+    """The entry with these keys, or -1 - the place where it would stand."""
+    mask = table.shape[0] - 1
+    at = hashed(a, b) & mask
+    while table[at, ENTRY] >= 0:
+        if table[at, 0] == a and table[at, 1] == b:
+            return int(table[at, ENTRY])
+        at = (at + 1) & mask
+    return int(-1 - at)
+
+
+@njit(cache=True, nogil=True)
+def enter(table: Ints, entries: int, a: int, b: int) -> int:
+    """The entry with these keys, which is the next one where there was none."""
+    entry = find(table, a, b)
+    if entry >= 0:
+        return entry
+    table[-1 - entry, 0], table[-1 - entry, 1], table[-1 - entry, ENTRY] = a, b, entries
+    return entries
+
+
+def table_for(entries: int) -> Ints:
+    """An empty table that is at most half full with so many entries."""
+    return np.full((1 << max(3, (2 * entries).bit_length()), 3), -1, np.int64)

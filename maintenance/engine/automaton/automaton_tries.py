@@ -1,0 +1,234 @@
+"""The two tries of a pattern automaton, laid by compiled loops: of triple patterns, and of their joins (seeds/003).
+
+Conjunctions come as rows, one for each triple pattern: a position is an id, or -1 - v for the conjunction's variable v.
+Whatever pattern of a conjunction the arriving triple matches, the others are looked for in an order of their own: a
+path of the join trie. Equal beginnings of paths are one, whichever conjunctions they are of.
+
+What loops look at together lies in one row: the names of columns are below. -1 is nowhere.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.automaton.automaton_tables import enter, table_for
+
+MOST_PATTERNS = 16
+"""Triple patterns in one conjunction: what refers to an earlier triple has 7 bits, and all paths are laid."""
+ANY = NOWHERE = -1
+BY_NOTHING = 3
+"""Where a position is said: all triples of the window are looked at."""
+
+OTHER, PATTERN = 0, 1
+"""Of a state: where any id leads, and a pattern that is matched here."""
+SIBLING, SAME = 0, 1
+"""Of a pattern: another one with the same constants; which positions have one variable: 1 s p, 2 s o, 4 p o."""
+PROBE, END = 0, 1
+"""Of a node: its first probe, and the first conjunction that is whole here."""
+EQUAL, LEAD, BY, OLD, NEXT_PROBE, FILTER = 0, 3, 4, 5, 6, 7
+"""Of a probe: what each position equals, 4 · step + position of an earlier triple; the position that is looked up, and
+by what: an earlier triple's as above, or -2 - id; whether the arriving triple is left out, as another path has it here;
+the node's next probe; a bit for each pattern that is looked for, number modulo 64."""
+FORM, NEXT_END, VALUES, VALUES_STOP = 0, 1, 2, 3
+"""Of an end: what the conjunction is called, the node's next end, where the values of its variables are said."""
+
+
+class PatternTrie(NamedTuple):
+    """From the initial state 0 by subject, predicate and object to the patterns that a triple matches."""
+
+    table: Ints
+    """(state, id) leads to the state behind this entry's number"""
+    states: Ints
+    patterns: Ints
+
+
+class JoinTrie(NamedTuple):
+    """From the pattern that the arriving triple matches (its root) by probes of the window to whole conjunctions."""
+
+    roots: int
+    """how many patterns there are: nodes with lower numbers are theirs"""
+    table: Ints
+    """(probe, pattern) leads to the node of this entry's number, behind the roots"""
+    nodes: Ints
+    probes: Ints
+    ends: Ints
+    values: Ints
+    """where the values of variables are found: 4 · step + position"""
+
+
+def lay(rows: Ints, starts: Ints, forms: Ints) -> tuple[PatternTrie, JoinTrie]:
+    """Both tries of conjunctions; that of number f has the rows from starts[f] on, and is called forms[f]."""
+    states, lengths = 3 * len(rows) + 1, np.diff(starts)
+    patterns = PatternTrie(table_for(states), _none(states, 2), _none(len(rows), 2))
+    numbers = np.empty(len(rows), np.int64)
+    roots, steps = lay_patterns(patterns, rows, numbers), int((lengths * lengths).sum())
+    values = np.empty(int((3 * lengths * lengths).sum()), np.int64)
+    joins = JoinTrie(roots, table_for(steps), _none(roots + steps, 2), _none(steps, 8), _none(len(rows), 4), values)
+    lay_joins(joins, rows, starts, forms, numbers)
+    return patterns, joins
+
+
+def chains(joins: JoinTrie) -> int:
+    """Which positions are looked up by some probe, as bits."""
+    return sum(1 << position for position in range(3) if (joins.probes[:, LEAD] == position).any())
+
+
+def _none(rows: int, columns: int) -> Ints:
+    return np.full((rows, columns), NOWHERE, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def lay_patterns(trie: PatternTrie, rows: Ints, numbers: Ints) -> int:
+    """Enter triple patterns; `numbers` says which of the distinct ones each is. Returns how many there are."""
+    entries = patterns = 0
+    for r in range(rows.shape[0]):
+        state = 0
+        for c in range(3):
+            id = rows[r, c] if rows[r, c] >= 0 else ANY
+            entry = enter(trie.table, entries, state, id)
+            entries = max(entries, entry + 1)
+            if id == ANY:
+                trie.states[state, OTHER] = entry + 1
+            state = entry + 1
+        same, found = sameness(rows[r]), trie.states[state, PATTERN]
+        while found >= 0 and trie.patterns[found, SAME] != same:
+            found = trie.patterns[found, SIBLING]
+        if found < 0:
+            found = patterns
+            trie.patterns[found, SAME], trie.patterns[found, SIBLING] = same, trie.states[state, PATTERN]
+            trie.states[state, PATTERN] = found
+            patterns += 1
+        numbers[r] = found
+    return patterns
+
+
+@njit(cache=True, nogil=True)
+def sameness(row: Ints) -> int:
+    """Which positions of a pattern have one variable."""
+    same = 1 if row[0] < 0 and row[0] == row[1] else 0
+    same += 2 if row[0] < 0 and row[0] == row[2] else 0
+    return same + (4 if row[1] < 0 and row[1] == row[2] else 0)
+
+
+@njit(cache=True, nogil=True)
+def lay_joins(trie: JoinTrie, rows: Ints, starts: Ints, forms: Ints, numbers: Ints) -> None:
+    """Enter every path of every conjunction."""
+    known = np.full(trie.table.shape, -1, np.int64)  # (node, signature) leads to a probe
+    probes = nodes = ends = used = 0
+    for f in range(starts.size - 1):
+        own = rows[starts[f] : starts[f + 1]]
+        for start in range(own.shape[0]):
+            order, place = arrange(own, start), np.full(3 * own.shape[0], -1, np.int64)
+            note(own[start], 0, place)
+            node = numbers[starts[f] + start]
+            for step in range(1, order.size):
+                row, pattern = own[order[step]], numbers[starts[f] + order[step]]
+                old = 1 if order[step] < start and overlap(row, own[start]) else 0
+                probe = enter(known, probes, node, signature(row, place, old))
+                if probe == probes:
+                    describe(trie.probes[probe], row, place, old)
+                    trie.probes[probe, NEXT_PROBE], trie.nodes[node, PROBE] = trie.nodes[node, PROBE], probe
+                    probes += 1
+                trie.probes[probe, FILTER] |= 1 << (pattern & 63)
+                child = enter(trie.table, nodes, probe, pattern)
+                nodes = max(nodes, child + 1)
+                node = trie.roots + child
+                note(row, step, place)
+            end = trie.ends[ends]
+            end[FORM], end[NEXT_END], trie.nodes[node, END] = forms[f], trie.nodes[node, END], ends
+            end[VALUES], used = used, used + keep(trie.values[used:], place)
+            end[VALUES_STOP] = used
+            ends += 1
+
+
+@njit(cache=True, nogil=True)
+def arrange(rows: Ints, start: int) -> Ints:
+    """In which order the patterns of a conjunction are looked for: what is joined and leaves least open comes first."""
+    order = np.empty(rows.shape[0], np.int64)
+    bound, taken = np.zeros(3 * rows.shape[0], np.bool_), np.zeros(rows.shape[0], np.bool_)
+    at = start
+    for step in range(order.size):
+        order[step], taken[at] = at, True
+        for c in range(3):
+            if rows[at, c] < 0:
+                bound[-1 - rows[at, c]] = True
+        least = 1 << 30
+        for r in range(order.size):
+            if not taken[r] and openness(rows[r], bound) < least:
+                at, least = r, openness(rows[r], bound)
+    return order
+
+
+@njit(cache=True, nogil=True)
+def openness(row: Ints, bound: Bools) -> int:
+    """How many triples a pattern may have, roughly, when these variables have values."""
+    free = 0
+    joined = False
+    for c in range(3):
+        if row[c] < 0:
+            known = bound[-1 - row[c]]
+            free += 0 if known else 1
+            joined |= known and c != 1
+    return free if joined or free == 0 else free + 4
+
+
+@njit(cache=True, nogil=True)
+def overlap(a: Ints, b: Ints) -> bool:
+    """Whether one triple may match both patterns."""
+    apart = 0
+    for c in range(3):
+        apart += 1 if a[c] >= 0 and b[c] >= 0 and a[c] != b[c] else 0
+    return apart == 0
+
+
+@njit(cache=True, nogil=True)
+def note(row: Ints, step: int, place: Ints) -> None:
+    """Where variables get their values: at their first position."""
+    for c in range(3):
+        if row[c] < 0 and place[-1 - row[c]] < 0:
+            place[-1 - row[c]] = 4 * step + c
+
+
+@njit(cache=True, nogil=True)
+def keep(values: Ints, place: Ints) -> int:
+    """Write down where variables get their values; returns how many there are."""
+    count = 0
+    while count < place.size and place[count] >= 0:
+        values[count] = place[count]
+        count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def referred(value: int, place: Ints) -> int:
+    """Which earlier position a position equals, if any."""
+    return int(place[-1 - value]) if value < 0 else NOWHERE
+
+
+@njit(cache=True, nogil=True)
+def signature(row: Ints, place: Ints, old: int) -> int:
+    """What a probe looks for as one number: equal probes of a node are one."""
+    packed = 0
+    for c in range(3):
+        packed = packed * 128 + referred(row[c], place) + 1
+    if packed:
+        return 2 * packed + old
+    for c in (0, 2, 1):
+        if row[c] >= 0:
+            return int(-1 - (2 * (4 * row[c] + c) + old))
+    return -1 - (2 * BY_NOTHING + old)
+
+
+@njit(cache=True, nogil=True)
+def describe(probe: Ints, row: Ints, place: Ints, old: int) -> None:
+    """Write down what a probe looks for: by a position that is joined, or else by a constant, or else everywhere."""
+    probe[OLD], probe[LEAD], probe[BY], probe[FILTER] = old, BY_NOTHING, 0, 0
+    for c in (1, 2, 0):
+        if row[c] >= 0:
+            probe[LEAD], probe[BY] = c, -2 - row[c]
+    for c in (1, 2, 0):
+        probe[EQUAL + c] = referred(row[c], place)
+        if probe[EQUAL + c] >= 0:
+            probe[LEAD], probe[BY] = c, probe[EQUAL + c]

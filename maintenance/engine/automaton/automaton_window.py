@@ -1,0 +1,181 @@
+"""The triples that a window holds, each once, found by subject, predicate, object or all three: compiled.
+
+A triple lies in a slot, whichever time or ordinal it came last at; the slots are linked from the oldest to the newest.
+Those that match a pattern stand in chains by each position that probes look up; chain 3 finds a triple as a whole.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.engine.automaton.automaton_tables import find, hashed
+from freshkeeper.maintenance.engine.automaton.automaton_tries import NOWHERE, OTHER, PATTERN, SAME, SIBLING, PatternTrie
+
+S, P, O, LAST, OLDER, NEWER, AFTER, BEFORE, BITS, MATCHES, MATCHED = 0, 1, 2, 3, 4, 5, 6, 10, 14, 15, 16  # noqa: E741
+"""Of a slot: its triple; when that came last; the next older and newer one, of a free slot the next free one; its
+neighbours in each chain; a bit for each pattern that it matches, number modulo 64; how many these are, and which."""
+WIDTH = 32
+"""One triple matches 15 patterns at most: its 8 shapes, and those with equal variables."""
+WHOLE = 3
+OLDEST, NEWEST, FREE, CHAINS = 0, 1, 2, 3
+
+
+class Held(NamedTuple):
+    """The triples of a window, a slot each, in chains of those that hash alike."""
+
+    slots: Ints
+    heads: Ints
+    """by chain and bucket: the first slot"""
+    edge: Ints
+    """the oldest, the newest and a free slot, and which positions have chains"""
+
+
+def room_for(slots: int, chains: int = 0) -> Held:
+    """An empty window that can hold so many triples, a power of two, with chains by these positions."""
+    made = np.full((slots, WIDTH), NOWHERE, np.int64)
+    made[:-1, NEWER] = np.arange(1, slots)
+    return Held(made, np.full((4, 2 * slots), NOWHERE, np.int64), np.array([NOWHERE, NOWHERE, 0, chains]))
+
+
+@njit(cache=True, nogil=True)
+def move_all(source: Held, target: Held, patterns: PatternTrie) -> None:
+    """All triples of one window into another, matched against these patterns."""
+    at = source.edge[OLDEST]
+    while at >= 0:
+        slot = source.slots[at]
+        insert(target, slot[S], slot[P], slot[O], slot[LAST], patterns)
+        at = slot[NEWER]
+
+
+@njit(cache=True, nogil=True)
+def lookup(held: Held, s: int, p: int, o: int) -> int:
+    """The slot of a triple, if it is held."""
+    slots = held.slots
+    at = int(held.heads[WHOLE, bucket(held, WHOLE, hashed(hashed(s, p), o))])
+    while at >= 0 and not (slots[at, S] == s and slots[at, P] == p and slots[at, O] == o):
+        at = int(slots[at, AFTER + WHOLE])
+    return at
+
+
+@njit(cache=True, nogil=True)
+def bucket(held: Held, chain: int, key: int) -> int:
+    """Where the chain of a key begins."""
+    return hashed(key, chain) & int(held.heads.shape[1] - 1)
+
+
+@njit(cache=True, nogil=True)
+def insert(held: Held, s: int, p: int, o: int, last: int, patterns: PatternTrie) -> int:
+    """A triple that is not held yet; there is a free slot."""
+    at = int(held.edge[FREE])
+    slot = held.slots[at]
+    held.edge[FREE] = slot[NEWER]
+    slot[S], slot[P], slot[O] = s, p, o
+    put_last(held, at, last)
+    match(patterns, slot)
+    link(held, at, WHOLE, hashed(hashed(s, p), o))
+    for c in range(3):
+        if slot[MATCHES] and held.edge[CHAINS] >> c & 1:
+            link(held, at, c, slot[c])
+    return at
+
+
+@njit(cache=True, nogil=True)
+def renew(held: Held, at: int, last: int) -> None:
+    """A triple came again."""
+    take_out(held, at)
+    put_last(held, at, last)
+
+
+@njit(cache=True, nogil=True)
+def evict(held: Held, until: int) -> None:
+    """Triples that came last at this time or ordinal, or before, leave."""
+    at = held.edge[OLDEST]
+    while at >= 0 and held.slots[at, LAST] <= until:
+        slot = held.slots[at]
+        take_out(held, at)
+        unlink(held, at, WHOLE, hashed(hashed(slot[S], slot[P]), slot[O]))
+        for c in range(3):
+            if slot[MATCHES] and held.edge[CHAINS] >> c & 1:
+                unlink(held, at, c, slot[c])
+        slot[NEWER], held.edge[FREE] = held.edge[FREE], at
+        at = held.edge[OLDEST]
+
+
+@njit(cache=True, nogil=True)
+def put_last(held: Held, at: int, last: int) -> None:
+    """Make a slot the newest of its list."""
+    newest = held.edge[NEWEST]
+    held.slots[at, LAST], held.slots[at, OLDER], held.slots[at, NEWER] = last, newest, NOWHERE
+    if newest >= 0:
+        held.slots[newest, NEWER] = at
+    else:
+        held.edge[OLDEST] = at
+    held.edge[NEWEST] = at
+
+
+@njit(cache=True, nogil=True)
+def take_out(held: Held, at: int) -> None:
+    """From between its neighbours."""
+    older, newer = held.slots[at, OLDER], held.slots[at, NEWER]
+    if older >= 0:
+        held.slots[older, NEWER] = newer
+    else:
+        held.edge[OLDEST] = newer
+    if newer >= 0:
+        held.slots[newer, OLDER] = older
+    else:
+        held.edge[NEWEST] = older
+
+
+@njit(cache=True, nogil=True)
+def link(held: Held, at: int, chain: int, key: int) -> None:
+    """Into the chain of a key, as its first."""
+    place = bucket(held, chain, key)
+    first = held.heads[chain, place]
+    held.slots[at, AFTER + chain], held.slots[at, BEFORE + chain] = first, NOWHERE
+    if first >= 0:
+        held.slots[first, BEFORE + chain] = at
+    held.heads[chain, place] = at
+
+
+@njit(cache=True, nogil=True)
+def unlink(held: Held, at: int, chain: int, key: int) -> None:
+    """Out of the chain of a key."""
+    before, after = held.slots[at, BEFORE + chain], held.slots[at, AFTER + chain]
+    if before >= 0:
+        held.slots[before, AFTER + chain] = after
+    else:
+        held.heads[chain, bucket(held, chain, key)] = after
+    if after >= 0:
+        held.slots[after, BEFORE + chain] = before
+
+
+@njit(cache=True, nogil=True)
+def match(trie: PatternTrie, slot: Ints) -> None:
+    """Find the patterns that a triple matches, by all paths of the trie that its ids open."""
+    slot[MATCHES] = slot[BITS] = 0
+    for a in (find(trie.table, 0, slot[S]) + 1, trie.states[0, OTHER]):
+        if a <= 0:
+            continue
+        for b in (find(trie.table, a, slot[P]) + 1, trie.states[a, OTHER]):
+            if b <= 0:
+                continue
+            for c in (find(trie.table, b, slot[O]) + 1, trie.states[b, OTHER]):
+                pattern = trie.states[c, PATTERN] if c > 0 else NOWHERE
+                while pattern >= 0:
+                    if fits(trie.patterns[pattern, SAME], slot):
+                        slot[MATCHED + slot[MATCHES]] = pattern
+                        slot[MATCHES] += 1
+                        slot[BITS] |= 1 << (pattern & 63)
+                    pattern = trie.patterns[pattern, SIBLING]
+
+
+@njit(cache=True, nogil=True)
+def fits(same: int, slot: Ints) -> bool:
+    """Whether the positions with one variable are equal."""
+    if same == 0:
+        return True
+    s, p, o = slot[S], slot[P], slot[O]
+    return bool((not same & 1 or s == p) and (not same & 2 or s == o) and (not same & 4 or p == o))

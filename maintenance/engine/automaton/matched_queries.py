@@ -1,0 +1,85 @@
+"""Queries of a run that are conjunctions over a window, matched as one automaton in place of one plan each."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freshkeeper.maintenance.engine.automaton.pattern_set import MOST, Matches, PatternSet
+from freshkeeper.maintenance.engine.evaluation_limits import EvaluationLimitError
+from freshkeeper.maintenance.engine.local_query import LocalQuery
+from freshkeeper.maintenance.engine.native.batched_query import BatchedQuery
+from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.window_kinds import content_of
+from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.streams.batch import Timed
+
+FEWEST = 2
+"""So many queries are matched together: from there on it takes less time than a plan for each."""
+
+
+@dataclass(eq=False)
+class MatchedQueries(BatchedQuery):
+    """Several queries by name; evaluations without answers are left out."""
+
+    patterns: PatternSet = field(kw_only=True)
+    fail: Callable[[str, Exception], None] = field(kw_only=True)
+    """is told of one that is cut off; the others go on"""
+    _coming: dict[str, list[Columns]] = field(default_factory=dict)
+    """elements of each stream that time has not come to"""
+
+    def __post_init__(self) -> None:
+        """The order in which results of an instant are told."""
+        super().__post_init__()
+        self._ranks = {name: rank for rank, name in enumerate(self.patterns.names)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all queries that are left."""
+        return self.patterns.names
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that any of the queries reads."""
+        return self.patterns.streams
+
+    def receive(self, stream: str, batch: Timed) -> None:
+        """Elements of a stream, in order."""
+        self._coming.setdefault(stream, []).append(columns_of(batch, self.patterns.dictionary))
+
+    def discard(self, stream: str) -> None:
+        """What waits of a stream will never be due."""
+        self._coming.pop(stream, None)
+
+    def reach(self, watermark: int) -> None:
+        """All instants before the watermark are over."""
+        found = [self._feed(stream, parts, watermark) for stream, parts in [*self._coming.items()]]
+        results = [result for matches in (*found, self.patterns.advance(watermark)) for result in matches.results()]
+        results.sort(key=lambda result: (result.t, self._ranks[result.query]))
+        self._results.extend(results)
+        for name in self.patterns.cut:
+            most = f"{self.patterns.most:,}"
+            self.fail(name, EvaluationLimitError(f"one element makes more than {most} solutions, and is its last"))
+        self.patterns.cut.clear()
+
+    def _feed(self, stream: str, parts: Sequence[Columns], watermark: int) -> Matches:
+        whole = Columns.joined(list(parts))
+        cut = int(np.searchsorted(whole.times, watermark))
+        self._coming[stream] = [whole.part(cut, len(whole))]
+        if stream not in self.patterns.streams:
+            return Matches()
+        return self.patterns.feed(whole.part(0, cut), stream)
+
+
+def matched_queries(
+    queries: Mapping[str, Query], dictionary: Dictionary, start: int, fail: Callable[[str, Exception], None]
+) -> MatchedQueries:
+    """Queries that are all of those that `PatternSet` takes."""
+    name, first = next(iter(queries.items()))
+    patterns = PatternSet.of(queries, dictionary, MOST)
+    contents = [content_of(window, start) for window in first.windows]
+    return MatchedQueries(
+        first, contents, LocalQuery(first), start=start, name=name, follow=lambda *_: None, dictionary=dictionary,
+        patterns=patterns, fail=fail,
+    )  # fmt: skip

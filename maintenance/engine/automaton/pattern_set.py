@@ -1,0 +1,217 @@
+"""Thousands of conjunctive patterns over streams, matched together: every new solution with its query's name.
+
+Queries over one window are one automaton (`automaton.py`); different windows have one each, over the same elements.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import merge
+from typing import TypeAlias
+
+from pyoxigraph import Quad, Triple
+
+from freshkeeper.maintenance.base.errors import ConfigError, TimeError, nearest
+from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction, refusal
+from freshkeeper.maintenance.engine.automaton.pattern_window import Member, PartMatches, PatternWindow
+from freshkeeper.maintenance.engine.evaluator import Term
+from freshkeeper.maintenance.engine.native.columns import Columns, columns_of
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.query.model import Query, WindowKind
+from freshkeeper.maintenance.query.parser import parse
+from freshkeeper.maintenance.streams.batch import Batch, Elements, Timed
+from freshkeeper.maintenance.streams.watermark import Inputs
+
+MOST = 1_000_000
+Arrivals: TypeAlias = Timed | Iterable[tuple[int, Triple | Quad]]
+"""Elements of a stream: a batch of quads or columns, or (milliseconds, triple)"""
+Pattern: TypeAlias = Conjunction | Query | str
+"""A query, read or as text"""
+WindowKey: TypeAlias = tuple[str, WindowKind, int]
+"""Stream, kind and range"""
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """The new solutions that some elements made; terms are looked up when somebody asks for them."""
+
+    parts: tuple[PartMatches, ...] = ()
+    """of each window"""
+
+    def __len__(self) -> int:
+        """How many solutions, each as often as queries want it."""
+        return sum(part.count for part in self.parts)
+
+    def counts(self) -> dict[str, int]:
+        """How many each query has, of those that have some."""
+        return {name: count for part in self.parts for name, count in part.counts().items()}
+
+    def results(self) -> Iterator[Result]:
+        """As results of continuous queries: by time, and then in the order of registration."""
+        return merge(*(part.results() for part in self.parts), key=lambda result: result.t)
+
+
+@dataclass(eq=False)
+class PatternSet:
+    """Conjunctive queries that are matched together; they can be registered and removed while it runs.
+
+    >>> from pyoxigraph import NamedNode, Triple
+    >>> from freshkeeper import PatternSet
+    >>> hot = '''PREFIX : <urn:> SELECT * { STREAM :s [TRIPLES 100] { ?sensor :in ?room ; :shows :heat } }'''
+    >>> a, room, kitchen, shows, heat = (NamedNode(f"urn:{n}") for n in ("a", "in", "kitchen", "shows", "heat"))
+    >>> patterns = PatternSet.of({"hot": hot})
+    >>> found = patterns.feed([(1000, Triple(a, room, kitchen)), (2000, Triple(a, shows, heat))])
+    >>> [(result.query, result.t, result.variables, len(result.answers)) for result in found.results()]
+    [('hot', 2000, ('room', 'sensor'), 1)]
+    """
+
+    dictionary: Dictionary = field(default_factory=Dictionary)
+    most: int = MOST
+    """a query of which one element makes more solutions than this is cut: removed, and none of these delivered"""
+    cut: list[str] = field(default_factory=list)
+    """the names of queries that were cut"""
+    _windows: dict[WindowKey, PatternWindow] = field(default_factory=dict)
+    _members: dict[str, tuple[Member, WindowKey]] = field(default_factory=dict)
+    arrived: dict[str, int] = field(default_factory=dict)
+    """how many elements came, by stream that any query ever read"""
+    _latest: dict[str, int] = field(default_factory=dict)
+    """by stream: before this time no element can come any more"""
+    _ranks: int = 0
+
+    @classmethod
+    def of(cls, queries: Mapping[str, Pattern], dictionary: Dictionary | None = None, most: int = MOST) -> "PatternSet":
+        """Queries by name, all or none: the first that cannot be one of these is an error that says why."""
+        made = cls(Dictionary() if dictionary is None else dictionary, most)
+        made.register_all(queries)
+        return made
+
+    @staticmethod
+    def refusal(query: Query) -> str | None:
+        """Why a query cannot be one of these; nothing where it can."""
+        return refusal(query)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The queries, in the order of registration."""
+        return tuple(self._members)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that any pattern reads, each once."""
+        return tuple(dict.fromkeys(stream for stream, _, _ in self._windows))
+
+    def register(self, name: str, query: Pattern) -> None:
+        """One more query; a solution is new when its last triple comes, whatever the window held before."""
+        self.register_all({name: query})
+
+    def register_all(self, queries: Mapping[str, Pattern]) -> None:
+        """Several at once, all or none."""
+        read = {name: self._read_query(name, query) for name, query in queries.items()}
+        with self.dictionary.lock:
+            terms = list(frozenset().union(*(query.terms for query in read.values())))
+            ids = dict(zip(terms, self.dictionary.encode(terms).tolist(), strict=True))
+            for name, query in read.items():
+                self._add(name, query, ids)
+
+    def _read_query(self, name: str, query: Pattern) -> Conjunction:
+        if name in self._members:
+            raise ConfigError(f"there is a query {name!r} already: give this one another name, or remove that one")
+        if isinstance(query, Conjunction):
+            return query
+        try:
+            return Conjunction.of(parse(query) if isinstance(query, str) else query)
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error}") from None
+
+    def _add(self, name: str, query: Conjunction, ids: Mapping[Term, int]) -> None:
+        window = query.window
+        key = window.stream, window.kind, window.range or 0
+        if key not in self._windows:
+            first = self.arrived.setdefault(window.stream, 0)
+            self._windows[key] = PatternWindow(window, self.dictionary, self.most, first=first)
+        self._members[name] = self._windows[key].add(name, self._ranks, query, ids), key
+        self._ranks += 1
+
+    def remove(self, name: str) -> None:
+        """One less; a window that no query has any more forgets its content."""
+        if name not in self._members:
+            known = f": {nearest(name, list(self._members))}" if self._members else ""
+            raise ConfigError(f"there is no query {name!r}{known}")
+        member, key = self._members.pop(name)
+        self._windows[key].remove(member)
+        self._forget_empty(key)
+
+    def prepare(self) -> None:
+        """Build what the next element would build otherwise."""
+        for window in self._windows.values():
+            window.prepare()
+
+    def feed(self, arrivals: Arrivals, stream: str = "") -> Matches:
+        """Elements of a stream in the order of time; which one need not be said where there is one alone.
+
+        A window of time takes an instant whole: what its last elements make comes when a later one arrives, or
+        `advance` says that the instant is over. Batches of any size make the same solutions.
+        """
+        name = self._stream(stream)
+        columns = self._columns(arrivals)
+        if not len(columns):
+            return Matches()
+        self._check(name, columns)
+        self.arrived[name] += len(columns)
+        self._latest[name] = int(columns.times[-1])
+        return self._read([key for key in self._windows if key[0] == name], lambda window: window.feed(columns))
+
+    def advance(self, until: int | None = None) -> Matches:
+        """All instants before this one are over; without it, those of all elements that came."""
+        for name, latest in self._latest.items():
+            self._latest[name] = latest + 1 if until is None else max(latest, until)
+        return self._read(list(self._windows), lambda window: window.advance(self._latest.get(window.window.stream, 0)))
+
+    def over(self, inputs: Inputs) -> Iterator[Matches]:
+        """Read streams to their end, in time; what each piece makes, and terms that nobody has any more forgotten."""
+        while (behind := inputs.next()) is not None:
+            yield self.feed(behind.read(), behind.name)
+            yield self.advance(inputs.watermark())
+            self.dictionary.sweep()
+        yield self.advance()
+
+    def _read(self, keys: list[WindowKey], read: Callable[[PatternWindow], PartMatches]) -> Matches:
+        parts = []
+        for key in keys:
+            window = self._windows[key]
+            parts.append(read(window))
+            for member in window.cut:
+                del self._members[member.name]
+                self.cut.append(member.name)
+            window.cut.clear()
+            self._forget_empty(key)
+        return Matches(tuple(parts))
+
+    def _forget_empty(self, key: WindowKey) -> None:
+        if not len(self._windows[key]):
+            del self._windows[key]
+
+    def _columns(self, arrivals: Arrivals) -> Columns:
+        if not isinstance(arrivals, Iterable):
+            return columns_of(arrivals, self.dictionary)
+        items = list(arrivals)
+        parts = list(Elements(items, max(1, len(items))).batches()) or [Batch([], [])]
+        return columns_of(parts[0], self.dictionary)
+
+    def _stream(self, name: str) -> str:
+        known = list(self.arrived)
+        if not name and len(known) == 1:
+            return known[0]
+        if not name and known:
+            raise ConfigError(f"the queries read {len(known)} streams: say of which these elements are: {known}")
+        if name not in known:
+            near = f": {nearest(name, known)}" if known else ""
+            raise ConfigError(f"no query reads the stream <{name}>{near}" if name else "no query is registered")
+        return name
+
+    def _check(self, name: str, columns: Columns) -> None:
+        first, latest = int(columns.times[0]), self._latest.get(name)
+        if latest is not None and first < latest:
+            raise TimeError(f"an element of <{name}> has the time {first}, and time has come to {latest}: sort them")
+        if not columns.ordered:
+            raise TimeError(f"the elements of <{name}> are not in the order of time: sort them")

@@ -1,0 +1,205 @@
+"""One window of a pattern set: its automaton, the queries that each form stands for, and what was found."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter, itemgetter
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.automaton.automaton import Automaton, Solutions
+from freshkeeper.maintenance.engine.automaton.conjunction import Conjunction, Rows
+from freshkeeper.maintenance.engine.evaluator import Row, Term
+from freshkeeper.maintenance.engine.native.columns import Columns
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.query.model import Form, Operator, Window, WindowKind
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A registered query: its name and rank, and which values of its form its variables have."""
+
+    name: str
+    rank: int
+    window: str
+    variables: tuple[str, ...]
+    columns: tuple[int, ...]
+    form: int
+    rows: Rows
+
+    def result(self, bounds: tuple[int, int], answers: list[Row]) -> Result:
+        """Its new solutions of an instant, where its window has these bounds."""
+        windows = {self.window: bounds}
+        return Result(bounds[1], Form.SELECT, Operator.ISTREAM, self.variables, answers, None, windows, self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class PartMatches:
+    """The new solutions of one window, and who wants them."""
+
+    solutions: Solutions
+    members: dict[int, tuple[Member, ...]]
+    """by form"""
+    window: Window
+    times: Ints
+    """of the elements from `first` on"""
+    first: int
+    dictionary: Dictionary
+
+    def __post_init__(self) -> None:
+        """A sweep must know of the ids."""
+        self.dictionary.keep(self)
+
+    def mark(self, live: Bools) -> None:
+        """The ids of its solutions are kept."""
+        live[self.solutions.value] = True
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Where the values of each solution begin, and where the last ones end."""
+        widths = self._by_form([len(members[0].columns) for members in self.members.values()])
+        return np.concatenate([[0], np.cumsum(widths)])
+
+    @property
+    def count(self) -> int:
+        """How many solutions, each as often as queries want it."""
+        return int(self._by_form([len(members) for members in self.members.values()]).sum())
+
+    def counts(self) -> dict[str, int]:
+        """How many solutions each query has, of those that have some."""
+        found = np.bincount(self.solutions.form)
+        return {member.name: int(found[form]) for form, members in self.members.items() for member in members}
+
+    def results(self) -> Iterator[Result]:
+        """What each query has to say of an instant, if anything, in order."""
+        instants = self.solutions.element
+        if self.window.kind is not WindowKind.ELEMENTS:
+            instants = self.times[instants - self.first]
+        with self.dictionary.lock:
+            values = self.dictionary.terms(self.solutions.value)
+        rows = zip(instants.tolist(), self.solutions.form.tolist(), self.starts.tolist(), strict=False)
+        for instant, solutions in groupby(rows, key=itemgetter(0)):
+            bounds, found = self._bounds(instant), defaultdict[Member, list[Row]](list)
+            for _, form, start in solutions:
+                for member in self.members[form]:
+                    found[member].append(tuple([values[start + column] for column in member.columns]))
+            for member in sorted(found, key=attrgetter("rank")):
+                yield member.result(bounds, found[member])
+
+    def _bounds(self, instant: int) -> tuple[int, int]:
+        span = self.window.range or 0
+        if self.window.kind is not WindowKind.ELEMENTS:
+            return instant - span, instant
+        place = instant - self.first
+        return int(self.times[max(0, place - span + 1)]), int(self.times[place])
+
+    def _by_form(self, values: list[int]) -> Ints:
+        """For each solution the value of its form."""
+        table = np.zeros(max(self.members, default=0) + 1, np.int64)
+        table[list(self.members)] = values
+        return table[self.solutions.form]
+
+
+@dataclass(eq=False)
+class PatternWindow:
+    """The queries over one window of one stream, as one automaton."""
+
+    window: Window
+    dictionary: Dictionary
+    most: int
+    cut: list[Member] = field(default_factory=list)
+    """queries that were taken out as one element made too many solutions"""
+    first: int = 0
+    """the number of the element that is read next"""
+    _forms: dict[Rows, int] = field(default_factory=dict)
+    _members: dict[int, list[Member]] = field(default_factory=dict)
+    _unused: list[int] = field(default_factory=list)
+    """numbers of forms that are no more"""
+    _waiting: list[Columns] = field(default_factory=list)
+    _recent: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """times of the last elements that a count window read"""
+
+    def __post_init__(self) -> None:
+        """The automaton, whose ids a sweep must know."""
+        self._automaton = Automaton(self.window.range or 0, self.most)
+        self._counts = self.window.kind is WindowKind.ELEMENTS
+        self.dictionary.keep(self)
+
+    def mark(self, live: Bools) -> None:
+        """The ids of its triples and its patterns are kept."""
+        self._automaton.mark(live)
+
+    def __len__(self) -> int:
+        return len(self._forms)
+
+    def add(self, name: str, rank: int, query: Conjunction, ids: Mapping[Term, int]) -> Member:
+        """One more query, whose terms have these ids; equal ones are one form."""
+        rows, columns = query.rows(ids)
+        form = self._forms.get(rows)
+        if form is None:
+            form = self._forms[rows] = self._unused.pop() if self._unused else len(self._forms)
+            self._automaton.add(form, rows)
+            self._members[form] = []
+        member = Member(name, rank, query.window.name, query.variables, columns, form, rows)
+        self._members[form].append(member)
+        return member
+
+    def remove(self, member: Member) -> None:
+        """Take a member out, and its form with the last one of it."""
+        self._members[member.form].remove(member)
+        if not self._members[member.form]:
+            self._automaton.remove(member.form)
+            self._forget(member)
+
+    def feed(self, columns: Columns) -> PartMatches:
+        """Elements in order; of a window of time, those of the last instant wait until it is over."""
+        if self._counts:
+            return self._read(columns)
+        self._waiting.append(columns)
+        return self.advance(int(columns.times[-1]))
+
+    def advance(self, until: int) -> PartMatches:
+        """Time has come to this instant: all before it is over."""
+        if not self._waiting or self._waiting[0].times[0] >= until:
+            return self._read(self._none)
+        whole = self._waiting[0] if len(self._waiting) == 1 else Columns.joined(self._waiting)
+        cut = int(np.searchsorted(whole.times, until))
+        self._waiting = [whole.part(cut, len(whole))] if cut < len(whole) else []
+        return self._read(whole.part(0, cut))
+
+    def prepare(self) -> None:
+        """Lay the automaton now, where the next element would."""
+        self._automaton.prepare()
+
+    def _read(self, columns: Columns) -> PartMatches:
+        clock = columns.times
+        if self._counts:
+            clock = np.arange(self.first, self.first + len(columns))
+        solutions = self._automaton.read(clock, columns.s, columns.p, columns.o, self.first)
+        there = np.flatnonzero(np.bincount(solutions.form)).tolist()
+        times = np.concatenate([self._recent, columns.times])
+        wanting = {form: tuple(self._members[form]) for form in there}
+        found = PartMatches(solutions, wanting, self.window, times, self.first - self._recent.size, self.dictionary)
+        self.first += len(columns)
+        if self._counts:
+            self._recent = times[max(0, times.size - (self.window.range or 1) + 1) :]
+        while self._automaton.cut:
+            self._cut(self._automaton.cut.pop())
+        return found
+
+    def _cut(self, form: int) -> None:
+        self.cut += self._members[form]
+        self._forget(self._members[form][0])
+
+    def _forget(self, member: Member) -> None:
+        del self._members[member.form], self._forms[member.rows]
+        self._unused.append(member.form)
+
+    @cached_property
+    def _none(self) -> Columns:
+        nothing = np.empty(0, np.int64)
+        return Columns(nothing, nothing, nothing, nothing, self.dictionary)

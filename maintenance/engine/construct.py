@@ -1,0 +1,69 @@
+"""CONSTRUCT by hand: solutions first, triples then, so that R2S compares solutions as the RSP-QL model says."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyoxigraph import BlankNode, Literal, NamedNode, QueryTriples, Store, Triple
+
+from freshkeeper.maintenance.engine.evaluator import Row, Term
+from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.query.syntax.tokens import Kind
+
+MARK = "freshkeeper:variable/"
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """The triples of a CONSTRUCT, with variables as marked names."""
+
+    triples: tuple[Triple, ...]
+
+    @classmethod
+    def of(cls, query: Query) -> "Template | None":
+        """Read from the head; None where there is no template to speak of (CONSTRUCT WHERE)."""
+        if query.form is not Form.CONSTRUCT or not any(t.is_mark("{") for t in query.tree.head):
+            return None
+        names = sorted({t.text[1:] for t in query.tree.head if t.kind is Kind.VAR})
+        values = f"VALUES ({' '.join('?' + n for n in names)}) {{ ({' '.join(f'<{MARK}{n}>' for n in names)}) }}"
+        text = f"{query.expression.prologue.text}{query.expression.head} WHERE {{ {values if names else ''} }}"
+        found = Store().query(text)
+        assert isinstance(found, QueryTriples)
+        return cls(tuple(found))
+
+    def fill(self, variables: Sequence[str], row: Row) -> Iterator[Triple]:
+        """The triples of one solution; what would be no triple is left out, as SPARQL does."""
+        bound = {f"{MARK}{name}": term for name, term in zip(variables, row, strict=True)}
+        blanks: dict[str, BlankNode] = {}
+        for triple in self.triples:
+            filled = _triple(*(_filled(term, bound, blanks) for term in triple))
+            if filled is not None:
+                yield filled
+
+
+def _triple(s: Term | None, p: Term | None, o: Term | None) -> Triple | None:
+    if isinstance(s, NamedNode | BlankNode) and isinstance(p, NamedNode) and o is not None:
+        return Triple(s, p, o)
+    return None
+
+
+def _filled(term: Term, bound: dict[str, Term | None], blanks: dict[str, BlankNode]) -> Term | None:
+    if isinstance(term, NamedNode) and term.value.startswith(MARK):
+        return bound.get(term.value)
+    if isinstance(term, BlankNode):
+        return blanks.setdefault(term.value, BlankNode())
+    if isinstance(term, Triple):
+        return _triple(*(_filled(part, bound, blanks) for part in term))
+    assert isinstance(term, NamedNode | Literal)
+    return term
+
+
+def solutions_text(query: Query) -> str | None:
+    """The pattern of a query as SELECT *, or None where that is no query (a grouped CONSTRUCT)."""
+    text = query.rewrite(Edit(0, len(query.expression.head), "SELECT *")).text
+    try:
+        Store().query(sound(text))
+    except SyntaxError:
+        return None
+    return text

@@ -1,0 +1,68 @@
+"""The answers of a query that asks nobody else: its dataset has all it needs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from freshkeeper.maintenance.engine.construct import Template, solutions_text
+from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Table
+from freshkeeper.maintenance.engine.r2s import Answer, Answers, Freshness
+from freshkeeper.maintenance.fetching.asking import Asking
+from freshkeeper.maintenance.query.model import Form, Operator, Query
+from freshkeeper.maintenance.query.one_order import in_one_order
+from freshkeeper.maintenance.query.sound import sound
+
+
+@dataclass(eq=False)
+class LocalQuery:
+    """The query as SPARQL over the dataset; CONSTRUCT by solutions where R2S compares them."""
+
+    query: Query
+    variables: tuple[str, ...] = ()
+    errors: int = 0
+    one_order: bool = False
+    """whether its aggregates are made in the order in which the native evaluator makes them"""
+    _template: Template | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._text = in_one_order(sound(self.query.sparql)) if self.one_order else sound(self.query.sparql)
+        if self.query.form is Form.CONSTRUCT and self.query.operator is not Operator.RSTREAM:
+            solutions = solutions_text(self.query)
+            self._template = Template.of(self.query) if solutions else None
+            self._text = sound(solutions) if solutions and self._template else self._text
+
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+        """Without SERVICE there is nobody to ask."""
+        del now, evaluator, functions
+        return ()
+
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
+        """All of this instant: solutions, triples, or yes or no."""
+        del now
+        found = evaluator.find(self._text, functions)
+        if isinstance(found, Table):
+            self.variables = found.variables
+            return Answers(found.rows)
+        return Answers([found] if isinstance(found, bool) else found)
+
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+        """The dataset is all there is."""
+        del now, done, evaluator, functions
+        return ()
+
+    def leave(self) -> None:
+        """Nobody else is concerned."""
+
+    def emit(self, streamed: Answers) -> Answers:
+        """What goes out of what R2S left: triples in place of solutions."""
+        return streamed if self._template is None else fill(self._template, self.variables, streamed)
+
+
+def fill(template: Template, variables: Sequence[str], streamed: Answers) -> Answers:
+    """The triples of solutions, each once, with the best freshness that it has."""
+    triples: dict[Answer, Freshness] = {}
+    for answer, freshness in streamed.pairs():
+        for triple in template.fill(variables, answer if isinstance(answer, tuple) else ()):
+            known = triples.get(triple)
+            if known is None or known.probability < freshness.probability:
+                triples[triple] = freshness
+    return Answers(list(triples)) if streamed.freshness is None else Answers.of(triples.items())

@@ -1,0 +1,1 @@
+"""The columnar evaluator: terms as ids, stream elements as columns, joins by difference."""

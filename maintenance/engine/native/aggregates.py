@@ -1,0 +1,144 @@
+"""SUM, AVG, MIN and MAX of groups: of integers as columns, of all else as the SPARQL library has it.
+
+The library gets the rows of a group in the order in which the snapshot evaluator has them too (one_order.py).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyoxigraph import Literal, NamedNode, Quad
+
+from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.id_rows import firsts
+from freshkeeper.maintenance.engine.native.plan_head import Aggregate
+from freshkeeper.maintenance.query.one_order import keys
+
+INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
+LARGEST = 1 << 31
+"""Integers up to this, and so many of them, have a sum that fits."""
+SMALL = re.compile("-?[0-9]{1,10}")
+OTHER = np.iinfo(np.int64).min
+UNBOUND = -1
+ROW, VALUE, NONE = "v:row", "v:value", "v:none"
+
+
+def number_ids(numbers: Ints, dictionary: Dictionary) -> Ints:
+    """The ids of whole numbers."""
+    each, places = np.unique(numbers, return_inverse=True)
+    return dictionary.encode([Literal(n) for n in each.tolist()])[places]
+
+
+@dataclass(eq=False)
+class Aggregated:
+    """Which ids are small integers is found out once for each."""
+
+    dictionary: Dictionary
+    _numbers: dict[int, int] = field(default_factory=dict)
+    _quotients: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """A sweep may give an id to another term."""
+        self.dictionary.hold(self._forget)
+
+    def rows(self, one: Aggregate, groups: Ints, columns: Mapping[str, Ints], most: int) -> Ints:
+        """The id of every group's value, -1 where there is none; `columns` are all that values are ordered by."""
+        column = columns[one.variable or ""]
+        numbers = self._integers(column)
+        plain = np.bincount(groups, minlength=most) > 0
+        plain[groups[numbers == OTHER]] = False
+        found, known = np.full(most, UNBOUND), plain[groups]
+        found[plain] = self._of_integers(one, groups[known], numbers[known], most)[plain]
+        if not plain.all():
+            rest = {name: ids[~known] for name, ids in columns.items()}
+            found[~plain] = self._asked(one, groups[~known], rest, np.flatnonzero(~plain))
+        return found
+
+    def _of_integers(self, one: Aggregate, groups: Ints, numbers: Ints, most: int) -> Ints:
+        if one.distinct:
+            kept = firsts(np.stack([groups, numbers]))
+            groups, numbers = groups[kept], numbers[kept]
+        order = np.argsort(groups, kind="stable")
+        made = np.full(most, UNBOUND)
+        if not order.size:
+            return made
+        sizes = np.bincount(groups, minlength=most)
+        there = np.flatnonzero(sizes)
+        sizes = sizes[there]
+        way = {"MIN": np.minimum, "MAX": np.maximum}.get(one.function, np.add)
+        values = way.reduceat(numbers[order], np.cumsum(sizes) - sizes)
+        averaged = one.function == "AVG"
+        made[there] = self._averages(values, sizes) if averaged else number_ids(values, self.dictionary)
+        return made
+
+    def _averages(self, sums: Ints, counts: Ints) -> Ints:
+        """What SPARQL makes of a division of integers."""
+        pairs = list(zip(sums.tolist(), counts.tolist(), strict=True))
+        if new := [pair for pair in dict.fromkeys(pairs) if pair not in self._quotients]:
+            rows = " ".join(f"({n} {s} {c})" for n, (s, c) in enumerate(new))
+            found = Snapshot().find(f"SELECT ?n (?s / ?c AS ?a) {{ VALUES (?n ?s ?c) {{ {rows} }} }}", {})
+            assert isinstance(found, Table)
+            ids = self.dictionary.encode([row[1] for row in found.rows if row[1] is not None]).tolist()
+            self._quotients |= {new[int(_text(row[0]))]: id for row, id in zip(found.rows, ids, strict=True)}
+        return np.array([self._quotients[pair] for pair in pairs], np.int64)
+
+    def _asked(self, one: Aggregate, groups: Ints, columns: Mapping[str, Ints], wanted: Ints) -> Ints:
+        """The values of some groups by the SPARQL library."""
+        found = {}
+        made = f"{one.function}({'DISTINCT ' if one.distinct else ''}?{one.variable})"
+        values = " ".join(f"OPTIONAL {{ ?:row <{VALUE}{n}> ?{name} }}" for n, name in enumerate(columns))
+        ordered = f"SELECT * {{ ?:row <{ROW}> ?:group {values} }} ORDER BY {keys(columns)}"
+        if groups.size:
+            text = f"SELECT ?:group ({made} AS ?:made) {{ {{ {ordered} }} }} GROUP BY ?:group"
+            table = Snapshot(self._quads(groups, columns)).find(text.replace("?:", f"?{_new(columns)}"), {})
+            assert isinstance(table, Table)
+            found = {int(_text(row[0])): row[1] for row in table.rows}
+        if empty := [group for group in wanted.tolist() if group not in found]:
+            table = Snapshot().find(f"SELECT ({one.function}(?value) AS ?made) {{ ?row <{NONE}> ?value }}", {})
+            assert isinstance(table, Table)
+            found |= dict.fromkeys(empty, table.rows[0][0])
+        terms = [found[group] for group in wanted.tolist()]
+        return np.array([UNBOUND if term is None else self.dictionary.id(term) for term in terms], np.int64)
+
+    def _quads(self, groups: Ints, columns: Mapping[str, Ints]) -> Iterator[Quad]:
+        rows = [NamedNode(f"r:{n}") for n in range(groups.size)]
+        for row, group in zip(rows, groups.tolist(), strict=True):
+            yield Quad(row, NamedNode(ROW), Literal(group))
+        for n, column in enumerate(columns.values()):
+            of = NamedNode(f"{VALUE}{n}")
+            bound = np.flatnonzero(column >= 0)
+            for place, term in zip(bound.tolist(), self.dictionary.terms(column[bound]), strict=True):
+                yield Quad(rows[place], of, term)
+
+    def _integers(self, column: Ints) -> Ints:
+        """What the ids stand for, where it is a small integer."""
+        each, places = np.unique(column, return_inverse=True)
+        for id in each[each >= 0].tolist():
+            if id not in self._numbers:
+                self._numbers[id] = _integer(self.dictionary.term(id))
+        found: Ints = np.array([self._numbers.get(id, OTHER) for id in each.tolist()], np.int64)[places]
+        return found
+
+    def _forget(self, live: Bools) -> None:
+        del live
+        self._numbers.clear()
+        self._quotients.clear()
+
+
+def _integer(term: object) -> int:
+    if isinstance(term, Literal) and term.datatype.value == INTEGER and SMALL.fullmatch(term.value):
+        number = int(term.value)
+        return number if abs(number) <= LARGEST else OTHER
+    return OTHER
+
+
+def _new(names: Iterable[str]) -> str:
+    """What no name begins with."""
+    return "_" * (1 + max(map(len, names)))
+
+
+def _text(term: object) -> str:
+    return str(getattr(term, "value", ""))

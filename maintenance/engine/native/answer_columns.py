@@ -1,0 +1,142 @@
+"""From what is kept of solutions to answers, in columns: counts of groups, triples of a template."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pyoxigraph import Literal, NamedNode, Triple
+
+from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.native.aggregates import Aggregated, number_ids
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.id_rows import IdAnswers, firsts, numbered
+from freshkeeper.maintenance.engine.native.plan_head import Grouping, template_variable
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The rows that GROUP BY and its aggregates make of a bag of solutions."""
+
+    grouping: Grouping
+    projection: tuple[str, ...]
+    shown: tuple[str, ...]
+    dictionary: Dictionary
+
+    def rows(self, values: Ints) -> Ints:
+        """A row for each group; without keys there is one group, also of nothing."""
+        keys = values[[self.projection.index(name) for name in self.grouping.keys]]
+        groups, _ = numbered(keys)
+        if not self.grouping.keys:
+            groups = np.zeros(values.shape[1], np.int64)
+        most = int(groups.max(initial=-1)) + 1 if self.grouping.keys else 1
+        found = {name: _first_of(groups, keys[n], most) for n, name in enumerate(self.grouping.keys)}
+        ordered = {name: values[self.projection.index(name)] for name in self.grouping.ordered}
+        for one in self.grouping.aggregates:
+            column = None if one.variable is None else values[self.projection.index(one.variable)]
+            if one.function == "COUNT" or column is None:
+                found[one.name] = self.numbers(_counts(groups, column, most, one.distinct))
+            else:
+                found[one.name] = self.aggregated.rows(one, groups, ordered, most)
+        return np.stack([found[name] for name in self.shown])
+
+    @cached_property
+    def aggregated(self) -> Aggregated:
+        """What is made of values."""
+        return Aggregated(self.dictionary)
+
+    def members(self, values: Ints) -> Ints:
+        """A solution of each row, -1 where there is none."""
+        if not self.grouping.keys:
+            return np.array([values.shape[1] - 1])
+        groups, _ = numbered(values[[self.projection.index(name) for name in self.grouping.keys]])
+        return _first_of(groups, np.arange(groups.size), int(groups.max(initial=-1)) + 1)
+
+    def numbers(self, counts: Ints) -> Ints:
+        """The ids of numbers."""
+        return number_ids(counts, self.dictionary)
+
+
+def _first_of(groups: Ints, column: Ints, most: int) -> Ints:
+    found = np.empty(most, np.int64)
+    found[groups] = column
+    return found
+
+
+def _counts(groups: Ints, column: Ints | None, most: int, distinct: bool) -> Ints:
+    """How many rows each group has, or how many different values, those that are unbound left out."""
+    if column is not None:
+        bound = column >= 0
+        groups, column = groups[bound], column[bound]
+        if distinct:
+            groups = groups[firsts(np.stack([groups, column]))]
+    return np.bincount(groups, minlength=most)
+
+
+class IdTriples(IdAnswers[Triple]):
+    """Triples that a template has for solutions."""
+
+    def _made(self) -> list[Triple]:
+        terms: list[Any] = self.dictionary.terms(self.ids.T.ravel())
+        return list(map(Triple, terms[::3], terms[1::3], terms[2::3]))
+
+
+@dataclass(eq=False)
+class Triples:
+    """CONSTRUCT: the triples that a template has for solutions, each once."""
+
+    template: Sequence[Triple]
+    projection: tuple[str, ...]
+    dictionary: Dictionary
+    _ids: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """The constants have ids for as long as the query lives."""
+        named = [term for triple in self.template for term in triple if template_variable(term) is None]
+        ids = self.dictionary.encode(named).tolist()
+        self._ids = {str(term): id for term, id in zip(named, ids, strict=True)}
+        self.dictionary.hold(self._mark)
+
+    def of(self, values: Ints) -> IdTriples:
+        """For solutions over the variables that are kept."""
+        return IdTriples(self.marked(values, np.zeros(values.shape[1], np.int64))[1:], self.dictionary)
+
+    def marked(self, values: Ints, marks: Ints) -> Ints:
+        """The marks of solutions, and the triples of each mark beside them, each once."""
+        size = values.shape[1]
+        parts = [np.stack([marks, *(self._column(term, values, size) for term in triple)]) for triple in self.template]
+        found = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
+        found = found[:, (found >= 0).all(axis=0)]
+        found = found[:, firsts(found)]
+        return found[:, self._right(found[1:])]
+
+    def _column(self, term: object, values: Ints, size: int) -> Ints:
+        name = template_variable(term)
+        if name is None:
+            return np.full(size, self._ids[str(term)], np.int64)
+        found: Ints = values[self.projection.index(name)]
+        return found
+
+    def _right(self, triples: Ints) -> Bools:
+        """Which are triples: a literal is no subject, and only a name is a predicate."""
+        subjects, predicates = (
+            np.array([wanted(self.dictionary.term(id)) for id in each.tolist()], bool)[places]
+            for wanted, (each, places) in (
+                (_is_subject, np.unique(triples[0], return_inverse=True)),
+                (_is_predicate, np.unique(triples[1], return_inverse=True)),
+            )
+        )
+        found: Bools = subjects & predicates
+        return found
+
+    def _mark(self, live: Bools) -> None:
+        live[list(self._ids.values())] = True
+
+
+def _is_subject(term: object) -> bool:
+    return not isinstance(term, Literal | Triple)
+
+
+def _is_predicate(term: object) -> bool:
+    return isinstance(term, NamedNode)

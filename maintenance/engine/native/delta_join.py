@@ -1,0 +1,106 @@
+"""Solutions of what is new: an arrival is joined with all other inputs, each row going on where it meets the fewest.
+
+000, Algorithm 2: the next operator for a mapping is the one that has the least for it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.native.join_inputs import JoinInput, WindowInput
+from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
+
+
+@dataclass(frozen=True, eq=False)
+class Solutions:
+    """Rows: the ids of variables, and the member of each input that they are made of, -1 where it is still to come."""
+
+    bound: dict[str, Ints]
+    members: Ints
+    """inputs × rows"""
+
+    @property
+    def size(self) -> int:
+        """How many solutions there are."""
+        return int(self.members.shape[1])
+
+    def take(self, rows: Ints | Bools) -> "Solutions":
+        """The solutions at these rows, with their members."""
+        return Solutions({name: ids[rows] for name, ids in self.bound.items()}, self.members[:, rows])
+
+
+@dataclass(frozen=True, eq=False)
+class DeltaJoin:
+    """The inputs of one plan."""
+
+    inputs: Sequence[JoinInput]
+
+    def arrived(self, held: HeldSlots) -> Iterator[Solutions]:
+        """All solutions that one window's last move brings; none of them twice.
+
+        What is new in a pattern meets what is new and old in the patterns before it, and what is old in those behind.
+        """
+        if not held.added.size:
+            return
+        new = np.zeros(held.width, bool)
+        new[held.added] = True
+        for n, one in enumerate(self.inputs):
+            if isinstance(one, WindowInput) and one.held is held and (slots := one.matching(held.added)).size:
+                members = np.full((len(self.inputs), slots.size), -1, np.int64)
+                members[n] = slots
+                start = Solutions({name: one.column(name, slots) for name in one.variables}, members)
+                behind = {m: new for m in range(n + 1, len(self.inputs)) if self._asks(m, held)}
+                yield from self._extend(start, frozenset(range(len(self.inputs))) - {n}, behind)
+
+    def all(self) -> Iterator[Solutions]:
+        """Those of all that there is now."""
+        none = Solutions({}, np.full((len(self.inputs), 1), -1, np.int64))
+        yield from self._extend(none, frozenset(range(len(self.inputs))), {})
+
+    def _asks(self, number: int, held: HeldSlots) -> bool:
+        one = self.inputs[number]
+        return isinstance(one, WindowInput) and one.held is held
+
+    def _extend(self, rows: Solutions, rest: frozenset[int], new: Mapping[int, Bools]) -> Iterator[Solutions]:
+        """Join with the inputs that are left; what is new in those that `new` names does not count."""
+        if not rest or not rows.size:
+            if rows.size:
+                yield rows
+            return
+        joined = [n for n in sorted(rest) if not self.inputs[n].variables.isdisjoint(rows.bound)] or sorted(rest)
+        probes = {n: self.inputs[n].probe(rows.bound, rows.size) for n in joined}
+        for n, here in self._routed({n: probe.counts for n, probe in probes.items()}):
+            groups = probes[n].groups[here]
+            total = int(probes[n].index.counts(groups).sum())
+            places, members = probes[n].index.expand(groups, total)
+            some = here[places]
+            if n in new:
+                kept = ~new[n][members]
+                some, members = some[kept], members[kept]
+            fit = self.inputs[n].fits(rows.bound, some, members)
+            if fit is not None:
+                some, members = some[fit], members[fit]
+            yield from self._extend(self._joined(rows, n, some, members), rest - {n}, new)
+
+    def _routed(self, counts: dict[int, Ints]) -> Iterator[tuple[int, Ints]]:
+        """The rows that go to each input; those that meet nothing somewhere go nowhere."""
+        if len(counts) == 1:
+            ((n, count),) = counts.items()
+            yield n, np.flatnonzero(count)
+            return
+        matrix = np.stack(list(counts.values()))
+        alive, best = matrix.min(axis=0) > 0, matrix.argmin(axis=0)
+        for place, n in enumerate(counts):
+            here = np.flatnonzero(alive & (best == place))
+            if here.size:
+                yield n, here
+
+    def _joined(self, rows: Solutions, number: int, some: Ints, members: Ints) -> Solutions:
+        found, one = rows.take(some), self.inputs[number]
+        found.members[number] = members
+        for name in one.variables:
+            if name not in found.bound:
+                found.bound[name] = one.column(name, members)
+        return found

@@ -1,0 +1,131 @@
+"""FILTER and BIND over columns of ids: the SPARQL library is asked once for each combination of values, and remembered.
+
+Whether two names differ their ids tell; all else, literals above all, is SPARQL's business.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyoxigraph import Literal, NamedNode, Quad, Triple
+
+from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.evaluator import Row, Snapshot, Table
+from freshkeeper.maintenance.engine.native.delta_join import Solutions
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.id_rows import numbered
+from freshkeeper.maintenance.engine.native.native_plan import Expression
+from freshkeeper.maintenance.query.sound import sound
+
+ROW = "freshkeeper_row"
+NO_VALUE = -1
+_IS_ROW = NamedNode("v:row")
+REMEMBERED = 1_000_000
+"""Combinations whose value is kept."""
+
+
+@dataclass(eq=False)
+class LiteralIds:
+    """Which ids stand for literals, or for triples that may have some inside, found out once for each."""
+
+    dictionary: Dictionary
+    _known: dict[int, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """A sweep may give an id to another term."""
+        self.dictionary.hold(self._forget)
+
+    def of(self, ids: Ints) -> Bools:
+        """Which of these ids are literals or quoted triples."""
+        each, places = np.unique(ids, return_inverse=True)
+        for id in each.tolist():
+            if id not in self._known:
+                self._known[id] = isinstance(self.dictionary.term(id), Literal | Triple)
+        return np.array([self._known[id] for id in each.tolist()], bool)[places]
+
+    def _forget(self, _: Bools) -> None:
+        self._known.clear()
+
+
+@dataclass(eq=False)
+class Asked:
+    """One expression over some variables, and what the library made of the combinations that were seen."""
+
+    expression: Expression
+    prologue: str
+    dictionary: Dictionary
+    literals: LiteralIds
+    _known: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """A sweep may give an id to another term."""
+        self.dictionary.hold(self._forget)
+        names = self.expression.variables
+        patterns = " ".join(f"OPTIONAL {{ ?{ROW} <v:{n}> ?{name} }}" for n, name in enumerate(names))
+        shown = f"?{ROW}" if self.expression.name is None else f"?{ROW} ?{self.expression.name}"
+        body = f"?{ROW} <v:row> <v:row> . {patterns} {self.expression.text}"
+        self._text = sound(f"{self.prologue}SELECT {shown} WHERE {{ {body} }}")
+
+    def holds(self, columns: Sequence[Ints], size: int) -> Bools:
+        """For which rows a FILTER is true."""
+        if self.expression.differ is None or len(columns) != 2 or not all((c >= 0).all() for c in columns):
+            return self.values(columns, size) > 0
+        found: Bools = (columns[0] != columns[1]) == self.expression.differ
+        valued = np.flatnonzero(self.literals.of(columns[0]) & self.literals.of(columns[1]))
+        if valued.size:
+            found[valued] = self.values([column[valued] for column in columns], valued.size) > 0
+        return found
+
+    def values(self, columns: Sequence[Ints], size: int) -> Ints:
+        """The id of each row's value, -1 where there is none; of a FILTER, 1 where it is true."""
+        if not columns:
+            return np.full(size, self._of([()])[()], np.int64)
+        rows = np.stack(columns)
+        numbers, most = numbered(rows)
+        first = np.empty(most, np.int64)
+        first[numbers[::-1]] = np.arange(size)[::-1]
+        wanted = list(map(tuple, rows[:, first].T.tolist()))
+        values = self._of(wanted)
+        found: Ints = np.array([values[one] for one in wanted], np.int64)[numbers]
+        return found
+
+    def _of(self, wanted: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+        if len(self._known) > REMEMBERED:
+            self._known.clear()
+        if new := [one for one in wanted if one not in self._known]:
+            found = Snapshot(quad for n, one in enumerate(new) for quad in self._quads(n, one)).find(self._text, {})
+            assert isinstance(found, Table)
+            said = {row[0]: self._value(row) for row in found.rows}
+            self._known |= {one: said.get(_row(n), NO_VALUE) for n, one in enumerate(new)}
+        return {one: self._known[one] for one in wanted}
+
+    def _quads(self, number: int, ids: tuple[int, ...]) -> Iterator[Quad]:
+        yield Quad(_row(number), _IS_ROW, _IS_ROW)
+        for place, id in enumerate(ids):
+            if id >= 0:
+                yield Quad(_row(number), NamedNode(f"v:{place}"), self.dictionary.term(id))
+
+    def _value(self, row: Row) -> int:
+        if self.expression.name is None:
+            return 1
+        return NO_VALUE if row[1] is None else self.dictionary.id(row[1])
+
+    def _forget(self, _: Bools) -> None:
+        self._known.clear()
+
+
+def tested(solutions: Solutions, expressions: Sequence[Asked]) -> Solutions:
+    """Those that all FILTERs let through, with what BINDs give them; what looks at a SERVICE has to wait for it."""
+    for asked in expressions:
+        if not solutions.bound.keys() >= set(asked.expression.variables):
+            continue
+        columns = [solutions.bound[name] for name in asked.expression.variables]
+        if asked.expression.name is not None:
+            solutions.bound[asked.expression.name] = asked.values(columns, solutions.size)
+        elif not (holds := asked.holds(columns, solutions.size)).all():
+            solutions = solutions.take(holds)
+    return solutions
+
+
+def _row(number: int) -> NamedNode:
+    return NamedNode(f"r:{number}")

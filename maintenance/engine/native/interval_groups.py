@@ -1,0 +1,53 @@
+"""GROUP BY and COUNT over rows that hold during intervals: a row for each group, from one change to the next."""
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.engine.native.answer_columns import Groups
+from freshkeeper.maintenance.engine.native.interval_rows import FAR
+from freshkeeper.maintenance.engine.native.segments import Intervals, present, segments
+
+
+def grouped(groups: Groups, found: Intervals, begin: int) -> Intervals:
+    """The rows of groups; without keys there is one of nothing, too, from `begin` on."""
+    counts, keys = groups.grouping.aggregates, found.rows[_places(groups, groups.grouping.keys)]
+    parts, weights = [found.with_rows(keys)], [np.zeros((1 + len(counts), len(found)), np.int64)]
+    weights[0][0] = 1
+    for n, count in enumerate(counts, 1):
+        column = None if count.variable is None else found.rows[groups.projection.index(count.variable)]
+        if column is None or not count.distinct:
+            weights[0][n] = 1 if column is None else column >= 0
+            continue
+        bound = np.flatnonzero(column >= 0)
+        each = present(found.take(bound).with_rows(np.concatenate([keys[:, bound], column[None, bound]])))
+        parts.append(each.with_rows(each.rows[:-1]))
+        weights.append(_weights(n, 1 + len(counts), len(each)))
+    if not groups.grouping.keys:
+        parts.append(Intervals(np.empty((0, 1), np.int64), np.array([begin]), np.array([FAR])))
+        weights.append(_weights(0, 1 + len(counts), 1))
+    return _rows(groups, _together(parts), np.concatenate(weights, axis=1))
+
+
+def _rows(groups: Groups, found: Intervals, weights: Ints) -> Intervals:
+    parts = segments(found, weights)
+    there = np.flatnonzero(parts.totals[0] > 0)
+    columns = dict(zip(groups.grouping.keys, found.rows[:, parts.first[there]], strict=True))
+    for n, count in enumerate(groups.grouping.aggregates, 1):
+        columns[count.name] = groups.numbers(parts.totals[n, there])
+    rows = np.stack([columns[name] for name in groups.shown])
+    return Intervals(rows, parts.since[there], parts.until[there])
+
+
+def _places(groups: Groups, names: tuple[str, ...]) -> list[int]:
+    return [groups.projection.index(name) for name in names]
+
+
+def _weights(place: int, height: int, size: int) -> Ints:
+    found = np.zeros((height, size), np.int64)
+    found[place] = 1
+    return found
+
+
+def _together(parts: list[Intervals]) -> Intervals:
+    since, until = (np.concatenate([getattr(part, name) for part in parts]) for name in ("since", "until"))
+    return Intervals(np.concatenate([part.rows for part in parts], axis=1), since, until)

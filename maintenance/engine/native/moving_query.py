@@ -1,0 +1,234 @@
+"""Queries whose windows move with every element: all evaluations of a batch are answered at once.
+
+ticks       the instants of the batch's evaluations, several of one instant where windows over elements step inside it
+rows        what windows hold, each with the ticks during which it is held; solutions hold while all their rows do
+answers     of all ticks together: what came and went for ISTREAM and DSTREAM, what is there for RSTREAM
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.native.answer_columns import Groups, IdTriples, Triples
+from freshkeeper.maintenance.engine.native.batched_query import BatchedQuery
+from freshkeeper.maintenance.engine.native.columns import columns_of
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.expressions import Asked, LiteralIds, tested
+from freshkeeper.maintenance.engine.native.id_rows import IdRows, stacked
+from freshkeeper.maintenance.engine.native.interval_groups import grouped
+from freshkeeper.maintenance.engine.native.interval_join import SINCE, UNTIL, IntervalInput, IntervalJoin
+from freshkeeper.maintenance.engine.native.interval_rows import FAR
+from freshkeeper.maintenance.engine.native.join_inputs import Relation
+from freshkeeper.maintenance.engine.native.moving_window import EMPTY, MovingWindow
+from freshkeeper.maintenance.engine.native.native_plan import Plan, Terms
+from freshkeeper.maintenance.engine.native.plan_head import Grouping
+from freshkeeper.maintenance.engine.native.segments import Intervals, changed, present
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, WindowKind
+from freshkeeper.maintenance.streams.batch import Timed
+
+
+def moves_with_elements(query: Query) -> bool:
+    """Whether elements alone say when a query is evaluated, so that its evaluations can be answered together."""
+    report = set(query.times.report)
+    stepping = [window.kind is WindowKind.ELEMENTS for window in query.windows]
+    moving = all(window.kind is not WindowKind.TIME or window.step is None for window in query.windows)
+    told = report <= {Report.ON_CONTENT_CHANGE} or (report == {Report.ON_WINDOW_CLOSE} and any(stepping))
+    return moving and told and query.times.every is None and query.form is not Form.ASK
+
+
+@dataclass(eq=False)
+class MovingAnswers:
+    """The answers of batches of evaluations."""
+
+    query: Query
+    plan: Plan
+    dictionary: Dictionary
+    variables: tuple[str, ...]
+    windows: Sequence[MovingWindow]
+    relations: Sequence[Relation]
+    extra: tuple[str, ...] = ()
+    """what is told of every answer beside what the query shows"""
+    _begun: bool = False
+
+    def __post_init__(self) -> None:
+        head, prologue, literals = self.plan.head, self.query.expression.prologue.text, LiteralIds(self.dictionary)
+        plain = head.form is Form.SELECT and head.grouping is None
+        self.projection = (*(self.variables if plain else self.plan.projection), *self.extra)
+        self.groups = self._grouped(head.grouping) if head.grouping else None
+        self.triples = Triples(head.template, self.projection, self.dictionary) if head.template else None
+        self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
+        inputs = [self._input(pattern.window, pattern.terms) for pattern in self.plan.patterns]
+        self._join = IntervalJoin([*inputs, *self.relations], inputs)
+        self._swapped: Sequence[Relation] | None = None
+        self._values = np.empty((len(self.projection), 0), np.int64)
+        self._members = np.empty((len(inputs), 0), np.int64)
+        self.dictionary.hold(self._mark)
+
+    def batch(self, ticks: Ints) -> tuple[Ints, Ints]:
+        """Move the windows; the ticks of answers, in order, and the answers beside them."""
+        for window in self.windows:
+            window.begin_batch(ticks)
+        found = self._solutions(self._swap())
+        if self.groups is not None:
+            found = grouped(self.groups, found, -1 if self._begun else 0)
+        self._begun = True
+        if self.plan.head.distinct:
+            found = present(found)
+        at, places = self._streamed(found, ticks.size)
+        rows = found.rows[:, places]
+        if self.triples is None:
+            return at, rows
+        marked = self.triples.marked(rows, at)
+        marked = marked[:, np.argsort(marked[0], kind="stable")]
+        return marked[0], marked[1:]
+
+    def _grouped(self, grouping: Grouping) -> Groups:
+        keys = (*grouping.keys, *self.extra)
+        return Groups(replace(grouping, keys=keys), self.projection, (*self.variables, *self.extra), self.dictionary)
+
+    def replace(self, relations: Sequence[Relation]) -> None:
+        """Static parts have other solutions from the next batch on; any thread may say so."""
+        with self.dictionary.lock:
+            self._swapped = relations
+
+    def _swap(self) -> bool:
+        """Take new relations, if there are some: all that windows hold is joined with them as if it had just come."""
+        with self.dictionary.lock:
+            if self._swapped is None:
+                return False
+            self.relations, self._swapped = self._swapped, None
+        self._join = IntervalJoin([*self._join.windows, *self.relations], self._join.windows)
+        for window in self.windows:
+            window.rows.renew()
+        return True
+
+    def changes(self, count: int) -> Bools:
+        """By tick: whether any window has changed."""
+        found = np.zeros(count, bool)
+        for window in self.windows:
+            found |= window.rows.changes(count)
+        return found
+
+    def _streamed(self, found: Intervals, count: int) -> tuple[Ints, Ints]:
+        if self.query.operator is Operator.RSTREAM:
+            return found.at_each(count)
+        return changed(found, 1 if self.query.operator is Operator.ISTREAM else -1)
+
+    def _solutions(self, again: bool) -> Intervals:
+        """Those from before and those that are new; what the batch does not end is kept for the next one.
+
+        Where all are found again, those from before end with the first evaluation.
+        """
+        values, members = [self._values], [self._members]
+        since = [np.full(self._members.shape[1], -1)]
+        until = [np.zeros(self._members.shape[1], np.int64) if again else self._join.until(self._members)]
+        for solutions in self._join.batch():
+            kept = tested(solutions, self._expressions)
+            values.append(stacked([kept.bound[name] for name in self.projection], kept.size))
+            members.append(kept.members[: len(self._members)])
+            since.append(kept.bound[SINCE])
+            until.append(kept.bound[UNTIL])
+        found = Intervals(np.concatenate(values, axis=1), np.concatenate(since), np.concatenate(until))
+        last = found.until >= FAR
+        self._values, self._members = found.rows[:, last], np.concatenate(members, axis=1)[:, last]
+        return found
+
+    def _input(self, window: int, terms: Terms) -> IntervalInput:
+        rows = self.windows[window].rows
+        return IntervalInput(rows, self.dictionary.pattern(terms), rows)
+
+    def _mark(self, live: Bools) -> None:
+        live[self._values[self._values >= 0]] = True
+        inputs: Sequence[Relation | IntervalInput] = [*self.relations, *(self._swapped or ()), *self._join.windows]
+        for one in inputs:
+            one.mark(live)
+
+
+@dataclass(eq=False)
+class MovingQuery(BatchedQuery):
+    """A query that answers batches of the evaluations that its elements call for."""
+
+    moving: MovingAnswers = field(kw_only=True)
+    quiet: bool = False
+    """whether evaluations without answers are left out"""
+    most: int = 8_192
+    """calls for an evaluation of one window in one batch, but for those of one instant, which stay together"""
+    _watermark: int | None = None
+
+    def receive(self, stream: str, batch: Timed) -> None:
+        """Elements of a stream, in order."""
+        came = columns_of(batch, self.moving.dictionary)
+        for window in self.moving.windows:
+            if window.window.stream == stream:
+                window.receive(came)
+
+    def discard(self, stream: str) -> None:
+        """What a stream's windows wait with will never be due."""
+        for window in self.moving.windows:
+            if window.window.stream == stream:
+                window.waiting = None
+
+    def reach(self, watermark: int) -> None:
+        """Evaluations before the watermark may be asked for."""
+        self._watermark = watermark
+
+    def due(self) -> int | None:
+        """The next instant that has a result, before the watermark."""
+        while not self._results and self._batch():
+            pass
+        return super().due()
+
+    def called(self) -> int | None:
+        """The next one that an element calls for which has come already."""
+        if not self._results and self.begun and Report.ON_WINDOW_CLOSE not in self.query.times.report:
+            waiting = [w.calls() for w in self.moving.windows if not w.counts]
+            self._watermark = 1 + max((int(calls[-1]) for calls in waiting if calls.size), default=0)
+        return self.due()
+
+    def _batch(self) -> bool:
+        """Answer some evaluations; whether there were any."""
+        if self._watermark is None or not self.begun or not (ticks := self._ticks(self._watermark)).size:
+            return False
+        at, rows = self.moving.batch(ticks)
+        self._results.extend(self._results_at(ticks, at, rows))
+        return True
+
+    def _results_at(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
+        changing = Report.ON_CONTENT_CHANGE in self.query.times.report
+        reports = self.moving.changes(ticks.size) if changing else np.ones(ticks.size, bool)
+        if self.done is not None:
+            reports &= ticks > self.done
+        cuts = np.searchsorted(at, np.arange(ticks.size + 1))
+        if self.quiet:
+            reports &= cuts[1:] > cuts[:-1]
+        answers, ends = self._answers_of(rows), cuts.tolist()
+        for tick in np.flatnonzero(reports).tolist():
+            yield self._result(tick, int(ticks[tick]), answers.part(ends[tick], ends[tick + 1]), self.name)
+
+    def _answers_of(self, rows: Ints) -> IdRows | IdTriples:
+        make = IdTriples if self.query.form is Form.CONSTRUCT else IdRows
+        return make(rows, self.moving.dictionary)
+
+    def _result(self, tick: int, now: int, answers: IdRows | IdTriples, name: str) -> Result:
+        windows = {window.window.name: window.bounds(tick) for window in self.moving.windows}
+        return Result(now, self.query.form, self.query.operator, self.moving.variables, answers, None, windows, name)
+
+    def _ticks(self, watermark: int) -> Ints:
+        """The instants of the next evaluations: as many of one instant as windows over elements step inside it."""
+        calls = [(window.counts, window.calls()) for window in self.moving.windows]
+        if Report.ON_WINDOW_CLOSE in self.query.times.report:
+            calls = [(counts, each) for counts, each in calls if counts]
+        for _, each in calls:
+            if each.size > self.most:
+                watermark = min(watermark, max(int(each[self.most]), int(each[0]) + 1))
+        calls = [(counts, each[: np.searchsorted(each, watermark)]) for counts, each in calls]
+        ticks = np.unique(np.concatenate([each for _, each in calls])) if calls else EMPTY
+        times = np.ones(ticks.size, np.int64)
+        for counts, each in calls:
+            if counts:
+                here = np.searchsorted(each, ticks, "right") - np.searchsorted(each, ticks)
+                np.maximum(times, here, out=times)
+        return np.repeat(ticks, times)

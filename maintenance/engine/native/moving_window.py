@@ -1,0 +1,139 @@
+"""Windows that move with every element: which of a batch's evaluations each arrival takes part in."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.closure import Closure
+from freshkeeper.maintenance.engine.native.columns import Columns
+from freshkeeper.maintenance.engine.native.interval_rows import FAR, IntervalRows
+from freshkeeper.maintenance.engine.window_content import NEVER
+from freshkeeper.maintenance.query.model import Window, WindowKind
+
+EMPTY: Ints = np.empty(0, np.int64)
+
+
+@dataclass(eq=False)
+class MovingWindow:
+    """One window over time without a step, NOW, ALL, or one over elements; what waits, and what is held."""
+
+    window: Window
+    rows: IntervalRows
+    waiting: Columns | None = None
+    seen: int = 0
+    """elements that came in before those that wait"""
+    _first: int | None = None
+    _opens: Ints = field(default_factory=lambda: EMPTY)
+    _closes: Ints = field(default_factory=lambda: EMPTY)
+    _ring: Ints = field(default_factory=lambda: EMPTY)
+    """times of the last elements of a window over elements"""
+    _moved: int = NEVER
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is over elements."""
+        return self.window.kind is WindowKind.ELEMENTS
+
+    @property
+    def later(self) -> int:
+        """How much later than its time an element is there."""
+        right_open = self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME
+        return 0 if self.window.kind in (WindowKind.ALL, WindowKind.ELEMENTS) else self.window.lag + int(right_open)
+
+    @property
+    def step(self) -> int:
+        """Elements from one move to the next."""
+        return self.window.step or 1
+
+    def receive(self, came: Columns) -> None:
+        """Elements in order; they wait."""
+        self.waiting = came if self.waiting is None else Columns.joined([self.waiting, came])
+
+    def calls(self) -> Ints:
+        """The instants that what waits calls for, in order; one for each move of a window over elements."""
+        if self.waiting is None:
+            return EMPTY
+        if not self.counts:
+            return self.waiting.times + self.later
+        return self.waiting.times[self.step - 1 :: self.step]
+
+    def begin_batch(self, ticks: Ints) -> None:
+        """What was over goes; what is held learns until when it is."""
+        rows, waiting = self.rows, self.waiting
+        rows.release()
+        rows.since[rows.held] = -1
+        places = self._moves(ticks)
+        rows.until[rows.held] = self._until(rows.latest[rows.held], ticks, places)
+        taken = self._consumed(ticks, places)
+        came = None if waiting is None else waiting.part(0, taken)
+        self._note_bounds(ticks, places, came)
+        if came is None or waiting is None:
+            rows.added = EMPTY
+            return
+        latest = self.seen + np.arange(taken) if self.counts else came.times
+        since = (
+            places[np.arange(taken) // self.step] if self.counts else np.searchsorted(ticks, came.times + self.later)
+        )
+        rows.enter(came, since, self._until(latest, ticks, places), latest)
+        self.seen += taken
+        self.waiting = waiting.part(taken, len(waiting)) if taken < len(waiting) else None
+
+    def bounds(self, tick: int) -> tuple[int, int]:
+        """Open and close at an evaluation of the batch."""
+        return int(self._opens[tick]), int(self._closes[tick])
+
+    def _moves(self, ticks: Ints) -> Ints:
+        """Of a window over elements the evaluations at which it moves, one after the other of equal instants."""
+        if not self.counts:
+            return EMPTY
+        due = self.calls()
+        due = due[: np.searchsorted(due, ticks[-1], "right")] if ticks.size else due[:0]
+        first = np.searchsorted(ticks, due)
+        rank = np.arange(due.size) - np.searchsorted(due, due)
+        found: Ints = first + rank
+        return found
+
+    def _consumed(self, ticks: Ints, places: Ints) -> int:
+        if self.waiting is None or not ticks.size:
+            return 0
+        if self.counts:
+            return places.size * self.step
+        return int(np.searchsorted(self.waiting.times, ticks[-1] - self.later, "right"))
+
+    def _until(self, latest: Ints, ticks: Ints, places: Ints) -> Ints:
+        """The first evaluation that has it no more."""
+        if self.window.kind is WindowKind.ALL:
+            return np.full(latest.size, FAR)
+        if self.counts:
+            move = (latest + (self.window.range or 0)) // self.step - self.seen // self.step
+            known = np.append(places, FAR)
+            return known[np.minimum(move, places.size)]
+        found = np.searchsorted(ticks, latest + (self.window.range or 0) + self.later)
+        return np.where(found < ticks.size, found, FAR)
+
+    def _note_bounds(self, ticks: Ints, places: Ints, came: Columns | None) -> None:
+        window, times = self.window, EMPTY if came is None else came.times
+        if window.kind is WindowKind.ALL:
+            self._first = int(times[0]) if self._first is None and times.size else self._first
+            self._closes = ticks
+            self._opens = ticks if self._first is None else np.minimum(self._first, ticks)
+        elif not self.counts:
+            self._closes = ticks - window.lag
+            self._opens = self._closes - (window.range or 0)
+        else:
+            self._note_counted(ticks, places, times)
+
+    def _note_counted(self, ticks: Ints, places: Ints, times: Ints) -> None:
+        """The first and the last element that are held, at every evaluation."""
+        most = self.window.range or 0
+        ring = np.concatenate([self._ring, times])
+        before = self._ring.size
+        moves = np.searchsorted(places, np.arange(ticks.size), "right")  # how many it has made by then
+        ends = before + moves * self.step
+        closes = np.append(self._moved, times[self.step - 1 :: self.step])[moves]
+        first = np.maximum(0, ends - most)
+        self._closes = closes
+        self._opens = np.where(ends > first, np.append(ring, 0)[np.minimum(first, ring.size)], closes)
+        self._ring = ring[max(0, ring.size - most) :]
+        self._moved = int(closes[-1]) if closes.size else self._moved

@@ -1,0 +1,352 @@
+"""From the elements of a query to a plan of joins, or the reason why the native engine leaves it to the other one.
+
+window patterns     triples over one window each; their solutions come and go with its elements
+relations           what stands over static graphs alone, whatever it is: solved once by the SPARQL library
+filters, values     expressions over what all solutions bind: asked of the library once per combination of values
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from freshkeeper.maintenance.engine.evaluator import Term
+from freshkeeper.maintenance.engine.native.plan_head import Head, NotNativeError, read_head
+from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token, tokenize
+from freshkeeper.maintenance.query.syntax.tree import (
+    Bind,
+    Element,
+    Filter,
+    Graph,
+    Group,
+    Minus,
+    Optional,
+    Path,
+    Quoted,
+    Select,
+    Service,
+    TriplePattern,
+    Union,
+    Values,
+    WindowBlock,
+    blank_variable,
+    bound_variables,
+    everything,
+    names_in,
+)
+
+Terms: TypeAlias = tuple["str | Term", "str | Term", "str | Term"]
+"""Of a triple pattern: names of variables, and terms"""
+JOINING = (TriplePattern, Group, Values, Union, Select)
+BLANKS = ("_:", "freshkeeper_blank_")
+"""How the names of blank nodes begin, which are not shown."""
+FICKLE = ("NOW", "RAND", "UUID", "STRUUID", "BNODE")
+"""Functions that say something else each time."""
+
+
+@dataclass(frozen=True)
+class WindowPattern:
+    """A triple pattern over one window, by the number of the window."""
+
+    window: int
+    terms: Terms
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables of its triple."""
+        return frozenset(term for term in self.terms if isinstance(term, str))
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A FILTER, or a BIND that sets `name`, over variables that every solution binds."""
+
+    text: str
+    variables: tuple[str, ...]
+    name: str | None = None
+    differ: bool | None = None
+    """of FILTER(?a != ?b) True, of FILTER(?a = ?b) False"""
+
+
+@dataclass(frozen=True)
+class StaticJoin:
+    """A join of triple patterns over static graphs."""
+
+    variables: tuple[str, ...]
+    patterns: tuple[tuple[str, Terms], ...]
+    """with the graph of each, "" being the default one"""
+    expressions: tuple[Expression, ...]
+    """FILTERs of its solutions"""
+
+
+@dataclass(frozen=True)
+class StaticPart:
+    """A sub-query over static graphs, whose solutions are a relation."""
+
+    elements: tuple[Element, ...] = field(repr=False)
+    variables: tuple[str, ...]
+    """what the rest of the query needs of it"""
+
+    @cached_property
+    def join(self) -> "StaticJoin | None":
+        """The same as a join of triple patterns with FILTERs; None where it is more."""
+        filters = [e for e in self.elements if isinstance(e, Filter) and not e.parts and not _is_fickle(e.items)]
+        try:
+            patterns = tuple(_plain([e for e in self.elements if e not in filters], ""))
+        except NotNativeError:
+            return None
+        looked = [(e, tuple(sorted(everything([e])))) for e in filters]
+        expressions = tuple(Expression(e.text, names, None, _differ(e)) for e, names in looked)
+        return StaticJoin(self.variables, patterns, expressions)
+
+    def sparql(self, prologue: str) -> str:
+        """A query for its solutions, asked of static graphs."""
+        body = " . ".join(e.text for e in self.elements)
+        return f"{prologue}SELECT {' '.join(f'?{name}' for name in self.variables) or '*'} WHERE {{ {body} }}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The inputs of a join and what is made of its solutions."""
+
+    patterns: tuple[WindowPattern, ...]
+    statics: tuple[StaticPart, ...]
+    expressions: tuple[Expression, ...]
+    """in the order in which they are evaluated"""
+    projection: tuple[str, ...]
+    """what is kept of every solution"""
+    head: Head
+    bound: frozenset[str] = frozenset()
+    """what windows and static parts bind for certain"""
+    services: int = 0
+    """how many SERVICE blocks stand beside the windows"""
+
+
+def plan_of(query: Query, graphs: Collection[str] = ()) -> Plan:
+    """The plan for static graphs of these names; NotNativeError says why there is none."""
+    if not query.windows:
+        raise NotNativeError("it has no window, and is evaluated once")
+    reader = _Reader(query, read_head(query), graphs)
+    reader.read(query.group)
+    return reader.plan()
+
+
+@dataclass(eq=False)
+class _Reader:
+    """Sorts the elements of a group into the parts of a plan."""
+
+    query: Query
+    head: Head
+    graphs: Collection[str]
+    patterns: list[WindowPattern] = field(default_factory=list)
+    statics: list[Element] = field(default_factory=list)
+    looking: list[Element] = field(default_factory=list)
+    """FILTER and BIND over what is not static"""
+    before: dict[Element, frozenset[str]] = field(default_factory=dict)
+    """what all solutions bind where a BIND stands"""
+    services: list[Service] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Windows by name, and the one that patterns outside WINDOW ask."""
+        merged = self.query.dataset.merged_windows
+        windows = list(self.query.windows)
+        self.named: Mapping[str, int] = {w.name: n for n, w in enumerate(windows) if w.named}
+        self.default = windows.index(merged[0]) if merged else None
+        if len(merged) > 1:
+            raise NotNativeError("several windows are merged into the default graph")
+        if merged and (self.query.dataset.default_graphs or "" in self.graphs):
+            raise NotNativeError("a window and static graphs are merged into the default graph")
+
+    def read(self, elements: Sequence[Element]) -> None:
+        """All elements of the query's group."""
+        moving = self._moving_variables(elements)
+        for n, element in enumerate(elements):
+            if isinstance(element, Service):
+                self.services.append(element)
+                continue
+            if any(token.is_word(*FICKLE) for token in element.items):
+                raise NotNativeError(f"{_short(element)} says something else each time", element)
+            if isinstance(element, WindowBlock):
+                self._window_block(element)
+            elif isinstance(element, TriplePattern) and self.default is not None:
+                self._pattern(element, self.default)
+            elif self._moves(element):
+                raise NotNativeError(f"{_short(element)} is more than a pattern over a window", element)
+            elif isinstance(element, Filter | Bind) and not self._is_static(element, elements, n, moving):
+                self.looking.append(element)
+                if isinstance(element, Bind):
+                    self.before[element] = bound_variables(elements[:n])
+            elif isinstance(element, (*JOINING, Filter, Bind)) or self._is_static(element, elements, n, moving):
+                self.statics.append(element)
+            else:
+                raise NotNativeError(f"{_short(element)} looks at what windows bind", element)
+
+    def plan(self) -> Plan:
+        """What was read, put together."""
+        if not self.patterns:
+            raise NotNativeError("no pattern asks a window")
+        certain = frozenset().union(*(p.variables for p in self.patterns)) | bound_variables(self.statics)
+        doubtful = frozenset().union(*(e.bound for e in self.statics)) - certain
+        if unsure := doubtful if self.head.star else doubtful & everything(self.services):
+            raise NotNativeError(f"?{min(unsure)} is not bound by all solutions", self._named(min(unsure)))
+        expressions = tuple(self._expressions(certain.union(*(bound_variables(s.inner) for s in self.services))))
+        computed = frozenset(e.name for e in expressions if e.name is not None)
+        if self.services and (computed or self.head.form is not Form.SELECT):
+            raise NotNativeError("a SERVICE beside a BIND, or answers that are no rows", self.services[0])
+        known = (certain | computed).union(*(service.bound for service in self.services))
+        kept = tuple(n for n in sorted(known) if not n.startswith(BLANKS)) if self.head.star else self.head.needed
+        if unbound := [name for name in (*kept, *self.head.shown) if name not in known | self._aggregates]:
+            raise NotNativeError(f"?{unbound[0]} is not bound by all solutions", self._named(unbound[0]))
+        looked = [*(e.variables for e in expressions), *(p.variables for p in self.patterns)]
+        parts = tuple(self._parts((frozenset(kept) | everything(self.services)).union(*looked)))
+        return Plan(tuple(self.patterns), parts, expressions, kept, self.head, certain, len(self.services))
+
+    def _named(self, name: str) -> Token | None:
+        """Where a variable stands first."""
+        items = self.query.tree.source.tokens.items
+        return next((token for token in items if token.kind is Kind.VAR and token.text[1:] == name), None)
+
+    @property
+    def _aggregates(self) -> frozenset[str]:
+        grouping = self.head.grouping
+        return frozenset(one.name for one in grouping.aggregates) if grouping is not None else frozenset()
+
+    def _window_block(self, block: WindowBlock) -> None:
+        if block.iri is None:
+            raise NotNativeError(f"the window of {_short(block)} is a variable", block)
+        bound = bound_variables(e for e in block.inner if isinstance(e, TriplePattern))
+        for element in block.inner:
+            if isinstance(element, TriplePattern):
+                self._pattern(element, self.named[block.iri])
+            elif isinstance(element, Filter) and everything([element]) <= bound:
+                self.looking.append(element)
+            else:
+                raise NotNativeError(f"{_short(element)} stands inside WINDOW", element)
+
+    def _pattern(self, element: TriplePattern, window: int) -> None:
+        for triple in element.triples:
+            if any(isinstance(term, Path | Quoted) for term in triple):
+                raise NotNativeError(f"{_short(element)} is a path, or has a triple in a triple", element)
+            s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
+            self.patterns.append(WindowPattern(window, (s, p, o)))
+
+    def _moves(self, element: Element) -> bool:
+        """Whether anything inside it asks a window or a source."""
+        for inner in element.walk():
+            if isinstance(inner, WindowBlock | Service):
+                return True
+            if isinstance(inner, TriplePattern) and self.default is not None and not _within_graph(element, inner):
+                return True
+        return False
+
+    def _moving_variables(self, elements: Sequence[Element]) -> frozenset[str]:
+        """What window patterns and computed values bind."""
+        moving = [e for e in elements if isinstance(e, WindowBlock) or self._moves(e)]
+        return everything(moving)
+
+    def _is_static(self, element: Element, group: Sequence[Element], at: int, moving: frozenset[str]) -> bool:
+        """Whether what it looks at is bound by static elements alone, so that no window has a part in it."""
+        if isinstance(element, JOINING):
+            return True
+        others = [e for e in group if isinstance(e, JOINING) and not self._moves(e)]
+        if isinstance(element, Filter):
+            return everything([element]) <= bound_variables(others)
+        before = bound_variables(e for e in group[:at] if e in others)
+        later = everything(e for e in group if e is not element and not (isinstance(e, Filter)))
+        if isinstance(element, Bind):
+            return element.looked <= before and element.bound.isdisjoint(moving)
+        if isinstance(element, Optional | Minus):
+            new = everything([element]) - before
+            return new.isdisjoint(moving) and new.isdisjoint(later)
+        return isinstance(element, Graph)
+
+    def _expressions(self, certain: frozenset[str]) -> Iterator[Expression]:
+        """BINDs in their order, then the FILTERs, then what SELECT computes."""
+        computed: set[str] = set()
+        for element in sorted(self.looking, key=lambda e: isinstance(e, Filter)):
+            if element.parts or _is_fickle(element.items):
+                raise NotNativeError(f"{_short(element)} is not made of its variables alone", element)
+            if isinstance(element, Bind):
+                looked, (name,) = element.looked, element.bound
+                if not looked <= self.before[element] | computed:
+                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind before it", element)
+                yield self._computed(element.text, looked, name, certain, computed)
+            else:
+                looked = everything([element])
+                if not looked <= certain | computed:
+                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind", element)
+                yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
+        for name, text in self.head.computed:
+            items = tokenize(text).items
+            if _is_fickle(items):
+                raise NotNativeError(f"?{name} is not made of variables alone", self._named(name))
+            if not (looked := names_in(items)) <= certain | computed:
+                raise NotNativeError(f"?{name} looks at what not all solutions bind", self._named(name))
+            yield self._computed(f"BIND({text} AS ?{name})", looked, name, certain, computed)
+
+    def _computed(
+        self, text: str, looked: frozenset[str], name: str, certain: frozenset[str], computed: set[str]
+    ) -> Expression:
+        if name in certain | computed or name in everything(self.statics):
+            raise NotNativeError(f"?{name} is computed, and bound by something else", self._named(name))
+        computed.add(name)
+        return Expression(text, tuple(sorted(looked)), name)
+
+    def _parts(self, wanted: frozenset[str]) -> Iterator[StaticPart]:
+        """The static elements, those together that share variables."""
+        rest = list(self.statics)
+        while rest:
+            part, names, grew = [rest.pop(0)], everything([]), True
+            while grew:
+                names = everything(part)
+                more = [e for e in rest if not names.isdisjoint(everything([e]))]
+                grew = bool(more)
+                part, rest = part + more, [e for e in rest if e not in more]
+            ordered = tuple(e for e in self.statics if e in part)
+            shown = tuple(sorted(frozenset().union(*(e.bound for e in ordered)) & wanted))
+            sure = bound_variables(ordered)
+            joined = frozenset(shown) & frozenset().union(*(p.variables for p in self.patterns))
+            if not joined <= sure:
+                raise NotNativeError("a static part joins a window by what not all of its solutions bind", part[0])
+            yield StaticPart(ordered, shown)
+
+
+def _is_fickle(items: Sequence[Token]) -> bool:
+    return any(token.is_word(*FICKLE, "EXISTS") for token in items)
+
+
+def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms]]:
+    for element in elements:
+        if isinstance(element, TriplePattern):
+            for triple in element.triples:
+                if any(isinstance(term, Path | Quoted) for term in triple):
+                    raise NotNativeError("it is more than a pattern")
+                s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
+                yield graph, (s, p, o)
+        elif type(element) is Group or (type(element) is Graph and element.iri is not None):
+            yield from _plain(element.inner, element.iri or "" if isinstance(element, Graph) else graph)
+        else:
+            raise NotNativeError("it is more than a join")
+
+
+def _named(term: "str | Term") -> "str | Term":
+    return blank_variable(term) if isinstance(term, str) and term.startswith("_:") else term
+
+
+def _within_graph(outer: Element, inner: Element) -> bool:
+    """Whether an element stands inside a GRAPH block of another one."""
+    return any(isinstance(e, Graph) and any(inner is x for x in e.walk()) for e in outer.walk())
+
+
+def _differ(element: Element) -> bool | None:
+    """FILTER(?a != ?b), which ids alone can tell where they are names."""
+    words = [token.text for token in element.items]
+    if len(words) == 6 and words[1] == "(" and words[3] in ("=", "!=") and words[2][0] == words[4][0] == "?":
+        return words[3] == "!="
+    return None
+
+
+def _short(element: Element) -> str:
+    text = element.flat
+    return text if len(text) <= 60 else f"{text[:57]}..."

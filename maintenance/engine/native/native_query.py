@@ -1,0 +1,249 @@
+"""A query's answers from columns: what arrives is joined once, what leaves takes its solutions along."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyoxigraph import QuerySolutions, Store
+
+from freshkeeper.maintenance.base.arrays import Bools, Ints
+from freshkeeper.maintenance.engine.construct import solutions_text
+from freshkeeper.maintenance.engine.continuous_query import ContinuousQuery
+from freshkeeper.maintenance.engine.evaluator import Evaluator, Function
+from freshkeeper.maintenance.engine.held_triples import Move
+from freshkeeper.maintenance.engine.local_query import LocalQuery
+from freshkeeper.maintenance.engine.native.answer_columns import Groups, Triples
+from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin, Solutions
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.expressions import Asked, LiteralIds, tested
+from freshkeeper.maintenance.engine.native.id_rows import IdRows, firsts, stacked, without
+from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
+from freshkeeper.maintenance.engine.native.join_inputs import Relation, WindowInput
+from freshkeeper.maintenance.engine.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
+from freshkeeper.maintenance.engine.native.moving_window import MovingWindow
+from freshkeeper.maintenance.engine.native.native_plan import Plan, WindowPattern
+from freshkeeper.maintenance.engine.native.shared_windows import SharedWindows, slot_contents
+from freshkeeper.maintenance.engine.native.solution_table import SolutionTable
+from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.native.static_parts import relations
+from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
+from freshkeeper.maintenance.engine.r2s import Answers, Streamer
+from freshkeeper.maintenance.engine.window_content import Content
+from freshkeeper.maintenance.engine.window_dataset import Graphs
+from freshkeeper.maintenance.engine.window_kinds import content_of
+from freshkeeper.maintenance.fetching.asking import Asking
+from freshkeeper.maintenance.query.model import Form, Operator, Query
+from freshkeeper.maintenance.query.sound import sound
+
+
+@dataclass(eq=False)
+class NativeAnswers:
+    """Solutions kept up to date with the windows, and what R2S makes of them."""
+
+    query: Query
+    plan: Plan
+    contents: Sequence[Content]
+    static: StaticGraphs
+    dictionary: Dictionary
+    variables: tuple[str, ...] = ()
+    errors: int = 0
+    tells_all: bool = False
+    """whether R2S compares terms, as a state keeps them: then it is told of all answers"""
+    _gained: list[Ints] = field(default_factory=list)
+    _lost: list[Ints] = field(default_factory=list)
+    _before: Ints | None = None
+
+    def __post_init__(self) -> None:
+        """Solve the static parts; what windows bring is joined with them."""
+        head = self.plan.head
+        self.variables = self.variables or shown(self.query)
+        plain = head.form is Form.SELECT and head.grouping is None
+        self._projection = self.variables if plain else self.plan.projection
+        self._groups = (
+            Groups(head.grouping, self._projection, self.variables, self.dictionary) if head.grouping else None
+        )
+        self._triples = Triples(head.template, self._projection, self.dictionary) if head.template else None
+        held = [slots_of(content) for content in self.contents]
+        windows = [self._input(pattern, held) for pattern in self.plan.patterns]
+        self._join = DeltaJoin([*windows, *relations(self.query, self.plan.statics, self.static)])
+        literals = LiteralIds(self.dictionary)
+        prologue = self.query.expression.prologue.text
+        self._expressions = [Asked(each, prologue, self.dictionary, literals) for each in self.plan.expressions]
+        self.table = self._table([held[pattern.window] for pattern in self.plan.patterns])
+        self._swapped: Sequence[Relation] | None = None
+        self.dictionary.hold(self._mark)
+        self.static.watch(self, NativeAnswers._solve_again)
+
+    @property
+    def operator(self) -> Operator:
+        """What R2S makes of answers here."""
+        return Operator.RSTREAM if self.tells_all else self.query.operator
+
+    def apply(self, content: Content, move: Move) -> None:
+        """A window has moved."""
+        if not move.changed:
+            return
+        held = slots_of(content)
+        self._lose(*self.table.drop(held))
+        self._gain(self._join.arrived(held))
+
+    def replace(self, found: Sequence[Relation]) -> None:
+        """Static parts have other solutions from the next evaluation on; any thread may say so."""
+        with self.dictionary.lock:
+            self._swapped = found
+
+    def _solve_again(self) -> None:
+        self.replace(relations(self.query, self.plan.statics, self.static))
+
+    def _swap(self) -> None:
+        """Take new relations, if there are some: all solutions are found again, and R2S sees what differs."""
+        with self.dictionary.lock:
+            if (found := self._swapped) is None:
+                return
+            windows = [one for one in self._join.inputs if isinstance(one, WindowInput)]
+            self._join, self._swapped = DeltaJoin([*windows, *found]), None
+        self._lose(*self.table.clear())
+        self._gain(self._join.all())
+
+    def _gain(self, found: Iterable[Solutions]) -> None:
+        for solutions in found:
+            kept = tested(solutions, self._expressions)
+            values = stacked([kept.bound[name] for name in self.table.variables], kept.size)
+            self.table.add(values, kept.members[: len(self.table.holders)])
+            self._remember(self._gained, values)
+
+    def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
+        """What R2S streams of this instant."""
+        del now, evaluator, functions
+        self._swap()
+        if self.plan.head.form is Form.ASK:
+            return Answers([self.table.size > 0])
+        rows = self._streamed()
+        if self.plan.head.form is Form.CONSTRUCT:
+            return Answers(self._triples.of(rows) if self._triples else [])
+        return Answers(IdRows(rows, self.dictionary))
+
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+        """Without SERVICE there is nobody to ask."""
+        del now, evaluator, functions
+        return ()
+
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
+        """What the windows hold is all there is; the answers of this instant are out."""
+        del now, done, evaluator, functions
+        self._streamed()
+        return ()
+
+    def leave(self) -> None:
+        """Nobody else is concerned."""
+
+    def emit(self, streamed: Answers) -> Answers:
+        """Answers are written as R2S leaves them."""
+        return streamed
+
+    def _streamed(self) -> Ints:
+        operator, table = self.operator, self.table
+        if operator is Operator.RSTREAM:
+            return self._rows()
+        if self._whole:
+            now = self._rows()
+            before = now[:, :0] if self._before is None else self._before
+            self._before = now
+            gained, lost = now, before
+        else:
+            none = table.values[:, :0]
+            gained, lost = (np.concatenate([none, *each], axis=1) for each in (self._gained, self._lost))
+            self._gained, self._lost = [], []
+        left, right = (gained, lost) if operator is Operator.ISTREAM else (lost, gained)
+        return left[:, without(left, right)]
+
+    @property
+    def _whole(self) -> bool:
+        """Whether R2S compares all rows of two evaluations, not the solutions that came and went in between."""
+        return self.plan.head.distinct or self._groups is not None
+
+    def _rows(self) -> Ints:
+        rows = self.table.values.copy() if self._groups is None else self._groups.rows(self.table.values)
+        return rows[:, firsts(rows)] if self.plan.head.distinct else rows
+
+    def _table(self, holders: Sequence[HeldSlots]) -> SolutionTable:
+        return SolutionTable(self._projection, holders)
+
+    def _lose(self, values: Ints, noted: Ints) -> None:
+        del noted
+        self._remember(self._lost, values)
+
+    def _remember(self, where: list[Ints], values: Ints) -> None:
+        """For R2S, which compares with the answers before."""
+        if self.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
+            where.append(values)
+
+    def _input(self, pattern: WindowPattern, held: Sequence[HeldSlots]) -> WindowInput:
+        return WindowInput(held[pattern.window], self.dictionary.pattern(pattern.terms))
+
+    def _mark(self, live: Bools) -> None:
+        self.table.mark(live)
+        for ids in (*self._gained, *self._lost, *([] if self._before is None else [self._before])):
+            live[ids[ids >= 0]] = True
+        for one in (*self._join.inputs, *(self._swapped or ())):
+            if isinstance(one, Relation | WindowInput):
+                one.mark(live)
+
+
+def native_query(
+    query: Query,
+    plan: Plan,
+    graphs: Graphs,
+    start: int,
+    name: str,
+    dictionary: Dictionary,
+    tells_all: bool = False,
+    windows: SharedWindows | None = None,
+) -> ContinuousQuery:
+    """A query that runs by its plan."""
+    counts = plan.head.grouping is None or plan.head.grouping.counts
+    if counts and moves_with_elements(query) and not tells_all:
+        return _moving_query(query, plan, graphs, start, name, dictionary)
+    contents, static = slot_contents(query, start, dictionary, windows), StaticGraphs.of(graphs, dictionary)
+    answers = NativeAnswers(query, plan, contents, static, dictionary, tells_all=tells_all)
+    return continuous(answers, graphs, start, name)
+
+
+def continuous(answers: NativeAnswers, graphs: Graphs, start: int, name: str) -> ContinuousQuery:
+    """A query that runs by its plan."""
+    query, contents, dictionary = answers.query, answers.contents, answers.dictionary
+    found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply, dictionary=dictionary)
+    if query.form is not Form.ASK and not answers.tells_all:
+        found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
+    return found
+
+
+def _moving_query(
+    query: Query, plan: Plan, graphs: Graphs, start: int, name: str, dictionary: Dictionary
+) -> MovingQuery:
+    windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
+    static = StaticGraphs.of(graphs, dictionary)
+    moving = MovingAnswers(query, plan, dictionary, shown(query), windows, relations(query, plan.statics, static))
+    static.watch(moving, lambda moving: moving.replace(relations(query, plan.statics, static)))
+    contents = [content_of(window, start) for window in query.windows]
+    nothing = LocalQuery(query)
+    return MovingQuery(
+        query, contents, nothing, graphs, start, name, follow=lambda *_: None, dictionary=dictionary, moving=moving
+    )
+
+
+def slots_of(content: Content) -> HeldSlots:
+    """The triples of a window that a native query has."""
+    assert isinstance(content.held, HeldSlots)
+    return content.held
+
+
+def shown(query: Query) -> tuple[str, ...]:
+    """What it shows, in the order in which the SPARQL library shows it; CONSTRUCT what R2S compares."""
+    constructs = query.form is Form.CONSTRUCT and query.operator is not Operator.RSTREAM
+    text = solutions_text(query) if constructs else query.sparql if query.form is Form.SELECT else None
+    if text is None:
+        return ()
+    found = Store().query(sound(text))
+    assert isinstance(found, QuerySolutions)
+    return tuple(variable.value for variable in found.variables)

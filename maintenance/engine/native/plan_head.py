@@ -1,0 +1,166 @@
+"""What a query makes of its solutions: rows, counts of groups, triples, or yes and no."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyoxigraph import BlankNode, Triple
+
+from freshkeeper.maintenance.engine.construct import MARK, Template
+from freshkeeper.maintenance.engine.evaluator import OWN
+from freshkeeper.maintenance.query.model import Form, Operator, Query
+from freshkeeper.maintenance.query.one_order import ORDERED
+from freshkeeper.maintenance.query.syntax.tokens import Kind, Token
+from freshkeeper.maintenance.query.syntax.tree import CLAUSES, Element, Select
+
+FUNCTIONS = ("COUNT", *ORDERED)
+
+
+class NotNativeError(Exception):
+    """Why a query is left to the snapshot evaluator, and what in it is to blame, where one element is."""
+
+    def __init__(self, reason: str, element: Element | Token | None = None) -> None:
+        """Keep the element for its place."""
+        super().__init__(reason)
+        self.element = element
+
+    def within(self, query: Query) -> str:
+        """The reason with its place in the text of the query."""
+        return query.said_of(self.element, str(self))
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What is made of a group: of its solutions, or of the values of a variable."""
+
+    name: str
+    variable: str | None
+    distinct: bool
+    function: str = "COUNT"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """GROUP BY variables; what is shown of each group are these and aggregates."""
+
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+
+    @property
+    def counts(self) -> bool:
+        """Whether it does nothing but count."""
+        return not self.ordered
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """The variables whose values are taken in one order, in that of the text."""
+        made_of = (one.variable for one in self.aggregates if one.function in ORDERED and one.variable is not None)
+        return tuple(dict.fromkeys(made_of))
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands before and behind the pattern."""
+
+    form: Form
+    star: bool
+    shown: tuple[str, ...] = ()
+    """variables of SELECT, or of the triples of CONSTRUCT"""
+    computed: tuple[tuple[str, str], ...] = ()
+    """names that SELECT gives to expressions"""
+    distinct: bool = False
+    grouping: Grouping | None = None
+    template: tuple[Triple, ...] = ()
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """What must be known of every solution."""
+        if self.grouping is None:
+            return self.shown
+        made_of = (one.variable for one in self.grouping.aggregates if one.variable is not None)
+        return tuple(dict.fromkeys([*self.grouping.keys, *made_of]))
+
+
+def read_head(query: Query) -> Head:
+    """The head of a query; NotNativeError says why it is left to the other evaluator."""
+    if query.form is Form.DESCRIBE:
+        raise NotNativeError("it is a DESCRIBE")
+    if OWN.search(query.sparql):
+        raise NotNativeError("it asks for times of elements")
+    tree = query.tree
+    for token in tree.tail:
+        if token.is_word("ORDER", "LIMIT", "OFFSET", "VALUES", "HAVING"):
+            raise NotNativeError(
+                f"{token.text.upper()}: it orders, cuts off or joins what stands behind its pattern", token
+            )
+    if query.form is Form.CONSTRUCT:
+        return _construct(query, tree)
+    if query.form is Form.ASK:
+        return Head(query.form, star=False)
+    return _select(tree)
+
+
+def _select(tree: Select) -> Head:
+    if tree.distinct is not None and tree.distinct.is_word("REDUCED"):
+        raise NotNativeError("it is REDUCED", tree.distinct)
+    shown, distinct = tuple(tree.columns), tree.distinct is not None
+    if tree.aggregated:
+        return Head(Form.SELECT, False, shown, (), distinct, _grouping(tree))
+    text = tree.source.tokens.text
+    computed = tuple((name, text[made[0].start : made[-1].end]) for name, made in tree.columns.items() if made)
+    return Head(Form.SELECT, tree.star, shown, computed, distinct)
+
+
+def _grouping(tree: Select) -> Grouping:
+    keys = _keys(tree.tail)
+    aggregates = tuple(_aggregate(name, made) for name, made in tree.columns.items() if made)
+    if lost := [name for name, made in tree.columns.items() if not made and name not in keys]:
+        named = [token for token in tree.head if token.text[1:] == lost[0]]
+        raise NotNativeError(f"?{lost[0]} is no key of its groups", named[0] if named else None)
+    return Grouping(keys, aggregates)
+
+
+def _keys(tail: Sequence[Token]) -> tuple[str, ...]:
+    """The variables of GROUP BY, where there is nothing but variables."""
+    begin = next((n for n, token in enumerate(tail) if token.is_word("GROUP")), None)
+    if begin is None:
+        return ()
+    named = [token for token in tail[begin + 2 :] if not token.is_word(*CLAUSES)]
+    if others := [token for token in named if token.kind is not Kind.VAR]:
+        raise NotNativeError("it groups by what it computes", others[0])
+    return tuple(dict.fromkeys(token.text[1:] for token in named))
+
+
+def _aggregate(name: str, made: Sequence[Token]) -> Aggregate:
+    """A function of a variable, or COUNT(*)."""
+    distinct = len(made) == 5 and made[2].is_word("DISTINCT")
+    of = made[3 if distinct else 2] if len(made) == 4 + distinct else None
+    if of is not None and made[0].is_word(*FUNCTIONS) and made[1].is_mark("(") and made[-1].is_mark(")"):
+        function = made[0].text.upper()
+        if of.kind is Kind.VAR:
+            return Aggregate(name, of.text[1:], distinct, function)
+        if of.is_mark("*") and not distinct and function == "COUNT":
+            return Aggregate(name, None, distinct)
+    raise NotNativeError(f"?{name} is more than {', '.join(FUNCTIONS)} of a variable, or COUNT of all", made[0])
+
+
+def _construct(query: Query, tree: Select) -> Head:
+    template = Template.of(query)
+    if template is None or tree.aggregated:
+        raise NotNativeError("its CONSTRUCT has no template of its own, or groups")
+    if any(isinstance(term, BlankNode | Triple) for triple in template.triples for term in triple):
+        raise NotNativeError("its template has blank nodes, or triples in triples")
+    named = tuple(dict.fromkeys(_variables(template.triples)))
+    return Head(query.form, query.operator is not Operator.RSTREAM, named, template=template.triples)
+
+
+def _variables(triples: Sequence[Triple]) -> Iterator[str]:
+    for triple in triples:
+        for term in triple:
+            if (name := template_variable(term)) is not None:
+                yield name
+
+
+def template_variable(term: object) -> str | None:
+    """The variable that a term of a template stands for."""
+    value = getattr(term, "value", "")
+    return value.removeprefix(MARK) if value.startswith(MARK) else None

@@ -1,0 +1,93 @@
+"""Bags of rows that hold during [since, until), in evaluations of one batch: how often each row is there, and when."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.engine.native.id_rows import numbered
+from freshkeeper.maintenance.engine.native.interval_rows import FAR
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Rows of ids, and from when until when each holds."""
+
+    rows: Ints
+    """variables × rows"""
+    since: Ints
+    until: Ints
+
+    def __len__(self) -> int:
+        return self.since.size
+
+    def take(self, which: Ints) -> "Intervals":
+        """The intervals at these places."""
+        return Intervals(self.rows[:, which], self.since[which], self.until[which])
+
+    def with_rows(self, rows: Ints) -> "Intervals":
+        """The same with other columns."""
+        return Intervals(rows, self.since, self.until)
+
+    def at_each(self, count: int) -> tuple[Ints, Ints]:
+        """Evaluations of a batch of so many, in order, and the place of a row that holds then."""
+        begin = np.maximum(self.since, 0)
+        sizes = np.maximum(np.minimum(self.until, count) - begin, 0)
+        places = np.repeat(np.arange(len(self)), sizes)
+        ticks = np.arange(places.size) - np.repeat(np.cumsum(sizes) - sizes, sizes) + begin[places]
+        order = np.argsort(ticks, kind="stable")
+        return ticks[order], places[order]
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """How much of each different row there is, from one change to the next."""
+
+    first: Ints
+    """a place of the row"""
+    since: Ints
+    until: Ints
+    totals: Ints
+    """weights × segments"""
+    change: Ints
+    """what was added at `since`"""
+
+
+def segments(found: Intervals, weights: Ints) -> Segments:
+    """The sums of weights (weights × rows) over equal rows, as they change."""
+    numbers, _ = numbered(found.rows)
+    ending = np.flatnonzero(found.until < FAR)
+    places = np.concatenate([np.arange(len(found)), ending])
+    ticks = np.concatenate([found.since, found.until[ending]])
+    added = np.concatenate([weights, -weights[:, ending]], axis=1)
+    order = np.lexsort((ticks, numbers[places]))
+    places, ticks, added = places[order], ticks[order], added[:, order]
+    groups = numbers[places]
+    if not places.size:
+        return Segments(places, ticks, ticks, added, added)
+    other = np.append(True, groups[1:] != groups[:-1])
+    starts = np.flatnonzero(other | np.append(True, ticks[1:] != ticks[:-1]))
+    change = np.add.reduceat(added, starts, axis=1)
+    running = np.cumsum(change, axis=1)
+    heads = np.flatnonzero(other[starts])
+    before = np.repeat(running[:, heads] - change[:, heads], np.diff(np.append(heads, starts.size)), axis=1)
+    since = ticks[starts]
+    until = np.append(since[1:], FAR)
+    until[np.append(heads[1:], starts.size) - 1] = FAR
+    return Segments(places[starts], since, until, running - before, change)
+
+
+def present(found: Intervals) -> Intervals:
+    """Each different row once, as long as any of its equals holds."""
+    parts = segments(found, np.ones((1, len(found)), np.int64))
+    there = np.flatnonzero(parts.totals[0] > 0)
+    return Intervals(found.rows[:, parts.first[there]], parts.since[there], parts.until[there])
+
+
+def changed(found: Intervals, sign: int) -> tuple[Ints, Ints]:
+    """Evaluations, in order, and the place of a row that came then (sign 1) or went (sign −1), as bags differ."""
+    parts = segments(found, np.ones((1, len(found)), np.int64))
+    times = np.where(parts.since >= 0, np.maximum(sign * parts.change[0], 0), 0)
+    order = np.argsort(parts.since, kind="stable")
+    order = np.repeat(order, times[order])
+    return parts.since[order], parts.first[order]

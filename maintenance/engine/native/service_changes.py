@@ -1,0 +1,186 @@
+"""ISTREAM and DSTREAM of answers with SERVICE: what an evaluation costs is what has changed, not what windows hold.
+
+Answers are kept with the copies that they are made of. Those of a solution that came, that has gone, or whose copies
+have other rows are found again, and compared are those answers alone that show what one of them shows or showed.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Floats, Ints, spread
+from freshkeeper.maintenance.engine.held_triples import Move
+from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
+from freshkeeper.maintenance.engine.native.group_index import GroupIndex
+from freshkeeper.maintenance.engine.native.id_rows import IdRows, without
+from freshkeeper.maintenance.engine.native.indexed_rows import IndexedRows
+from freshkeeper.maintenance.engine.native.indexed_solutions import IndexedSolutions
+from freshkeeper.maintenance.engine.native.native_query import slots_of
+from freshkeeper.maintenance.engine.native.service_answers import NativeService, NativeServiceAnswers, ages
+from freshkeeper.maintenance.engine.native.view_columns import ViewChanges
+from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
+from freshkeeper.maintenance.engine.r2s import Answers
+from freshkeeper.maintenance.engine.window_content import FOREVER, Content
+from freshkeeper.maintenance.query.model import Operator
+
+SPREAD = np.int64(-7046029254386353131)
+
+
+@dataclass(eq=False)
+class ServiceChanges(NativeServiceAnswers):
+    """A query with SERVICE patterns of which R2S shows what came or went."""
+
+    solutions: IndexedSolutions = field(init=False)
+    _overdue: "Overdue" = field(init=False)
+    _lost: list[Ints] = field(default_factory=list)
+    """answers that are gone since the last evaluation"""
+    _changes: list[ViewChanges] = field(default_factory=list)
+    _last: "tuple[int, Sequence[tuple[Floats, Ints]]] | None" = None
+    """the instant of the last evaluation, and for each view how sure its copies were, and when they were fetched"""
+
+    def __post_init__(self) -> None:
+        """Answers are found by what they show, and by their solution."""
+        super().__post_init__()
+        shown = len(self.variables)
+        made = shown + len(self.services)
+        self._answers = IndexedRows(made + 2, (made, made + 1))
+        for service in self.services:
+            service.by_sn = GroupIndex()
+            self._changes.append(ViewChanges())
+            service.columns.listeners.append(self._changes[-1])
+
+    def apply(self, content: Content, move: Move) -> None:
+        """A window has moved; what came again stays longer."""
+        super().apply(content, move)
+        self.solutions.renewed(slots_of(content))
+
+    def _made(self, variables: tuple[str, ...], holders: Sequence[HeldSlots]) -> IndexedSolutions:
+        self.solutions, self._overdue = IndexedSolutions(variables, holders, 2 * len(self.services) + 1), Overdue()
+        return self.solutions
+
+    def _lose(self, values: Ints, noted: Ints) -> None:
+        super()._lose(values, noted)
+        self._drop(noted[-1])
+
+    def _looked(self, now: int) -> Ints:
+        if all(content.expiry(0) == FOREVER for content in self.contents):
+            return self.solutions.rows.numbers
+        overdue = self._overdue.at(now, self.solutions.rows.there)
+        touched: Ints = np.unique(np.concatenate([NO_INTS, *self.solutions.touched, overdue]))
+        self.solutions.touched.clear()
+        touched = touched[self.solutions.rows.there[touched]]
+        self._overdue.add(self._until(touched), touched)
+        return touched
+
+    def _compared(self, now: int) -> Answers:
+        changed = self._changed()
+        self._drop(changed)
+        found = self._joined(changed)
+        hashes = hashed(found.shown)
+        came = self._answers.add(np.concatenate([found.shown, found.srs, found.solutions[None], hashes[None]]))
+        lost = np.concatenate([self._answers.columns[:, :0], *self._lost], axis=1)
+        self._lost = []
+        there = self._answers.having(self._answers.width - 1, np.unique(np.concatenate([hashes, lost[-1]])))
+        new = np.zeros(self._answers.size, bool)
+        new[came] = True
+        present = self._answers.columns[:, there]
+        past = np.concatenate([self._answers.columns[:, there[~new[there]]], lost], axis=1)
+        streamed = self._streamed_of(now, present, past)
+        if self.query.operator is Operator.DSTREAM:
+            joins = [service.service.view.evaluation.join for service in self.services]
+            self._last = now, [(join.copies, join.refreshed.copy()) for join in joins]
+        return streamed
+
+    def _streamed_of(self, now: int, present: Ints, past: Ints) -> Answers:
+        shown, end = len(self.variables), len(self.variables) + len(self.services)
+        if self.query.operator is Operator.ISTREAM:
+            left, other, (sure, age) = present, past, self._sure(now, present[shown:end])
+        else:
+            left, other, (sure, age) = past, present, self._were_sure(past[shown:end])
+        rows, sure, age = self._once(left[:shown], sure, age)
+        others, _, _ = self._once(other[:shown], np.ones(other.shape[1]), np.zeros(other.shape[1], np.int64))
+        kept = without(rows, others)
+        return Answers(IdRows(rows[:, kept], self.dictionary), FreshnessColumns(sure[kept], age[kept]))
+
+    def _were_sure(self, srs: Ints) -> tuple[Floats, Ints]:
+        """What `_sure` said at the last evaluation."""
+        now, views = self._last or (0, [(np.empty(0), NO_INTS)] * len(self.services))
+        sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], -FOREVER)
+        for (copies, refreshed), each in zip(views, srs, strict=True):
+            sure, age = sure * copies[each], np.maximum(age, ages(now, refreshed[each]))
+        return sure, age
+
+    def _changed(self) -> Ints:
+        """The solutions that came, and those whose copies or edges are others."""
+        found = [NO_INTS, *self.solutions.came]
+        self.solutions.came.clear()
+        for service, changes in zip(self.services, self._changes, strict=True):
+            sns, srs = changes.take()
+            rows = service.service.view.manager.graph.by_sr
+            srs = srs[srs < rows.count]
+            near = rows.neighbours[spread(rows.start[srs], rows.stop[srs] - rows.start[srs])]
+            found.append(_with(service, np.union1d(sns, near)))
+        numbers: Ints = np.unique(np.concatenate(found))
+        return numbers[self.solutions.rows.there[numbers]]
+
+    def _drop(self, solutions: Ints) -> None:
+        """The answers of these solutions are gone."""
+        numbers = self._answers.having(len(self.variables) + len(self.services), solutions)
+        if numbers.size:
+            self._lost.append(self._answers.remove(numbers))
+
+    def _mark(self, live: Bools) -> None:
+        super()._mark(live)
+        shown = len(self.variables)
+        for ids in (self._answers.columns[:shown, self._answers.numbers], *(lost[:shown] for lost in self._lost)):
+            live[ids[ids >= 0]] = True
+
+
+@dataclass(eq=False)
+class Overdue:
+    """Solutions that are there though they should be over, as when a window moves less often than another."""
+
+    _waiting: list[tuple[int, int, Ints, Ints]] = field(default_factory=list)
+    """a heap by the first of their instants; beside it which came first, the instants, and the solutions"""
+    _over: Ints = field(default_factory=lambda: NO_INTS)
+    _added: int = 0
+
+    def add(self, until: Ints, numbers: Ints) -> None:
+        """When some solutions should be over."""
+        order = np.argsort(until, kind="stable")
+        if order.size:
+            self._push(until[order], numbers[order])
+
+    def at(self, now: int, there: Bools) -> Ints:
+        """Those that should be over at an instant."""
+        over = [self._over]
+        while self._waiting and self._waiting[0][0] <= now:
+            _, _, until, numbers = heapq.heappop(self._waiting)
+            cut = int(np.searchsorted(until, now, "right"))
+            over.append(numbers[:cut])
+            if cut < until.size:
+                self._push(until[cut:], numbers[cut:])
+        numbers = np.unique(np.concatenate(over))
+        self._over = numbers[there[numbers]]
+        return self._over
+
+    def _push(self, until: Ints, numbers: Ints) -> None:
+        heapq.heappush(self._waiting, (int(until[0]), self._added, until, numbers))
+        self._added += 1
+
+
+def hashed(rows: Ints) -> Ints:
+    """A number for each column of a matrix, the same for equal ones, and mostly for these alone."""
+    found = np.zeros(rows.shape[1], np.int64)
+    for ids in rows:
+        found = (found ^ (found >> 29)) * SPREAD + ids
+    return found
+
+
+def _with(service: NativeService, sns: Ints) -> Ints:
+    """Numbers of the solutions that have one of these SNs."""
+    assert service.by_sn is not None
+    groups, total = service.by_sn.find([sns.astype(np.int64)], sns.size)
+    return service.by_sn.expand(groups, total)[1]

@@ -1,0 +1,63 @@
+"""Groups of answers with SERVICE: a group is as sure as it is that it is made of all that belongs to it, as it is now.
+
+Groups that keep SNs apart are as sure as their SN is whole. Any other may lack what any SN of the windows would bring,
+so it is as sure as all of them are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
+from freshkeeper.maintenance.engine.native.freshness_columns import FreshnessColumns
+from freshkeeper.maintenance.engine.native.id_rows import IdRows, without
+from freshkeeper.maintenance.engine.native.service_answers import NativeService, NativeServiceAnswers
+from freshkeeper.maintenance.engine.r2s import Answers
+from freshkeeper.maintenance.engine.window_content import NEVER
+from freshkeeper.maintenance.query.model import Operator
+
+
+@dataclass(eq=False)
+class ServiceGroups(NativeServiceAnswers):
+    """A query with SERVICE patterns whose answers are groups."""
+
+    _earlier: tuple[Ints, Floats, Ints] | None = None
+
+    def _compared(self, now: int) -> Answers:
+        found = self._joined(np.arange(self.table.size))
+        assert self._groups is not None
+        rows, members = self._groups.rows(found.shown), self._groups.members(found.shown)
+        sure, age = np.ones(rows.shape[1]), np.full(rows.shape[1], NEVER)
+        for service in self.services:
+            sn = np.where(members >= 0, service.notes[1][found.solutions[members]] if found.solutions.size else -1, -1)
+            one_sure, one_age = self._one(service, now, sn)
+            sure, age = sure * one_sure, np.maximum(age, one_age)
+        rows, sure, age = self._once(self._with_blanks(rows), sure, age)
+        if self.operator is not Operator.RSTREAM:
+            now_ = rows, sure, age
+            before = self._earlier or (rows[:, :0], sure[:0], age[:0])
+            self._earlier = now_
+            left, other = (now_, before) if self.operator is Operator.ISTREAM else (before, now_)
+            (rows, sure, age), kept = left, without(left[0], other[0])
+            rows, sure, age = rows[:, kept], sure[kept], age[kept]
+        return Answers(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))
+
+    def _one(self, service: NativeService, now: int, sn: Ints) -> tuple[Floats, Ints]:
+        """How sure groups are as far as one SERVICE goes, and how old; -1 is the SN of a group that has none."""
+        grouping = self.plan.head.grouping
+        assert grouping is not None
+        names = service.service.part.sn
+        slots = service.notes[1]
+        each = np.unique(slots[slots >= 0])
+        sure, age = service.wholes(now, each)
+        least, oldest = float(np.prod(sure)), int(age.max(initial=NEVER))
+        if not names or not set(grouping.keys) >= set(names) or not each.size:
+            return np.full(sn.size, least), np.full(sn.size, oldest)
+        place = np.searchsorted(each, np.maximum(sn, each[0]))
+        return np.where(sn >= 0, sure[place], least), np.where(sn >= 0, age[place], oldest)
+
+    def _mark(self, live: Bools) -> None:
+        super()._mark(live)
+        if self._earlier is not None:
+            ids = self._earlier[0]
+            live[ids[ids >= 0]] = True

@@ -1,0 +1,74 @@
+"""Sub-queries over static graphs: solved once, their solutions kept as relations."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.engine.evaluator import Snapshot, Table
+from freshkeeper.maintenance.engine.native.delta_join import DeltaJoin
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.expressions import Asked, LiteralIds, tested
+from freshkeeper.maintenance.engine.native.graph_columns import GraphColumns, StaticPattern
+from freshkeeper.maintenance.engine.native.id_rows import stacked
+from freshkeeper.maintenance.engine.native.join_inputs import JoinInput, Relation
+from freshkeeper.maintenance.engine.native.native_plan import StaticJoin, StaticPart, Terms
+from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.window_dataset import checked, static_quads
+from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.sound import sound
+
+
+def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -> list[Relation]:
+    """The solutions of the static parts of a query; those that are more than joins are solved by the SPARQL library."""
+    for name in (*query.dataset.default_graphs, *query.dataset.named_graphs):
+        checked(name, graphs)
+    library = cache(lambda: Snapshot(static_quads(query, graphs)))
+    prologue, of = query.expression.prologue.text, (query.dataset.default_graphs, query.dataset.named_graphs)
+
+    def solved(part: StaticPart) -> Relation:
+        if (join := part.join) is not None and len(query.dataset.default_graphs) <= 1:
+            return graphs.solved((join, prologue, of), lambda: joined(query, join, graphs))
+        text = part.sparql(prologue)
+        return graphs.solved((text, of), lambda: _relation(part, text, library(), graphs.dictionary))
+
+    return [solved(part) for part in parts]
+
+
+def joined(query: Query, join: StaticJoin, graphs: StaticGraphs, more: Sequence[JoinInput] = ()) -> Relation:
+    """The solutions of a join of triple patterns, each over one graph; with other inputs in the join."""
+    default = "".join(query.dataset.default_graphs)
+    inputs = [_input(terms, name or default, name, query, graphs) for name, terms in join.patterns]
+    prologue, dictionary = query.expression.prologue.text, graphs.dictionary
+    filters = [Asked(each, prologue, dictionary, LiteralIds(dictionary)) for each in join.expressions]
+    found = [tested(solutions, filters) for solutions in DeltaJoin([*more, *inputs]).all()]
+    rows = [stacked([each.bound[name] for name in join.variables], each.size) for each in found]
+    return Relation(join.variables, np.concatenate([np.empty((len(join.variables), 0), np.int64), *rows], axis=1))
+
+
+def _input(terms: Terms, name: str, named: str, query: Query, graphs: StaticGraphs) -> StaticPattern:
+    there = named in query.dataset.named_graphs if named else bool(query.dataset.default_graphs) or "" in graphs
+    return StaticPattern(
+        graphs.columns(checked(name, graphs)) if there else GraphColumns.of([]), graphs.dictionary.pattern(terms)
+    )
+
+
+def _relation(part: StaticPart, text: str, evaluator: Snapshot, dictionary: Dictionary) -> Relation:
+    found = evaluator.find(sound(text), {})
+    assert isinstance(found, Table)
+    rows = list(found.rows)
+    columns = [[row[found.variables.index(name)] for row in rows] for name in part.variables]
+    with dictionary.lock:
+        ids = [_ids(column, dictionary) for column in columns]
+        relation = Relation(part.variables, stacked(ids, len(rows)))
+        dictionary.keep(relation)
+    return relation
+
+
+def _ids(terms: Sequence[object], dictionary: Dictionary) -> Ints:
+    """Ids, -1 where a solution binds nothing."""
+    found = np.full(len(terms), -1, np.int64)
+    bound = [n for n, term in enumerate(terms) if term is not None]
+    found[bound] = dictionary.encode([terms[n] for n in bound])  # type: ignore[misc]
+    return found

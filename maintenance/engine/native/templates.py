@@ -1,0 +1,208 @@
+"""Instances of one template: queries that are equal but for constants are one plan, whose constants are a relation.
+
+Which queries these are is found from their texts, of which one is read for all, with marks in place of what differs.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+from pyoxigraph import Literal, NamedNode, RdfFormat, parse
+
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.base.errors import FreshkeeperError
+from freshkeeper.maintenance.engine.evaluator import Term
+from freshkeeper.maintenance.engine.local_query import LocalQuery
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.interval_rows import IntervalRows
+from freshkeeper.maintenance.engine.native.join_inputs import Relation
+from freshkeeper.maintenance.engine.native.moving_query import MovingAnswers, MovingQuery, moves_with_elements
+from freshkeeper.maintenance.engine.native.moving_window import MovingWindow
+from freshkeeper.maintenance.engine.native.native_plan import Plan, StaticJoin, Terms, plan_of
+from freshkeeper.maintenance.engine.native.native_query import shown
+from freshkeeper.maintenance.engine.native.plan_head import NotNativeError
+from freshkeeper.maintenance.engine.native.static_graphs import StaticGraphs
+from freshkeeper.maintenance.engine.native.static_parts import joined, relations
+from freshkeeper.maintenance.engine.r2s import Result
+from freshkeeper.maintenance.engine.window_kinds import content_of
+from freshkeeper.maintenance.query.model import Form, Query
+
+INSTANCE = " instance"
+CONSTANT = re.compile(r'"(?:[^"\\\n\r]|\\.)*"|<[A-Za-z][A-Za-z0-9+.\-]*:[^<>"{}|^`\\\x00-\x20]*>')
+"""A literal or an IRI, in most places where a query has one."""
+MARK = "x-freshkeeper-constant:"
+
+
+@dataclass(frozen=True)
+class Template:
+    """Queries that differ in constants of one static part alone."""
+
+    text: str
+    """that of all, with marks in place of what differs"""
+    query: Query
+    plan: Plan
+    part: int
+    """the number of the static part"""
+    names: tuple[str, ...]
+    """of the queries"""
+    constants: tuple[tuple[Term, ...], ...]
+    """of each mark, by query"""
+
+
+def templates_of(
+    texts: Mapping[str, str], read: Callable[[str], Query], graphs: Collection[str] = ()
+) -> list[Template]:
+    """The templates of many queries over static graphs of these names; what is in none is a query of its own."""
+    groups: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        groups.setdefault(CONSTANT.sub(lambda found: found[0][0] + found[0][-1], text), []).append(name)
+    alike = ({name: texts[name] for name in names} for names in groups.values())
+    return [template for each in alike for template in _templates(each, read, graphs)]
+
+
+def _templates(texts: Mapping[str, str], read: Callable[[str], Query], graphs: Collection[str]) -> Iterator[Template]:
+    """Of texts that are alike but for constants; those that differ where no instances may are told apart."""
+    each = list(zip(*(CONSTANT.findall(text) for text in texts.values()), strict=True))
+    differing = {f"{MARK}{n}": column for n, column in enumerate(each) if len(set(column)) > 1}
+    if not differing:
+        return
+    text = _marked(next(iter(texts.values())), differing)
+    try:
+        query = read(text)
+        plan = plan_of(query, graphs)
+        owners = _owners(query, plan, differing)
+        apart = [column for mark, column in differing.items() if mark not in owners]
+        constants = () if apart else tuple(map(_terms, differing.values()))
+    except (FreshkeeperError, NotNativeError, SyntaxError, ValueError):
+        return  # each is read by itself, and is told its own mistakes
+    if apart:
+        parted: dict[object, dict[str, str]] = {}
+        for key, name in zip(zip(*apart, strict=True), texts, strict=True):
+            parted.setdefault(key, {})[name] = texts[name]
+        for one in parted.values():
+            yield from _templates(one, read, graphs)
+    elif len({*owners.values()}) == 1:
+        yield Template(text, query, plan, next(iter(owners.values())), tuple(texts), constants)
+
+
+def _marked(text: str, marks: Collection[str]) -> str:
+    """With marks in place of the constants that differ."""
+    places = count()
+
+    def marked(found: re.Match[str]) -> str:
+        mark = f"{MARK}{next(places)}"
+        return f"{found[0][0]}{mark}{found[0][-1]}" if mark in marks else found[0]
+
+    return CONSTANT.sub(marked, text)
+
+
+def _terms(written: Sequence[str]) -> tuple[Term, ...]:
+    document = "".join(f"_:a <a:> {term} .\n" for term in written)
+    return tuple(quad.object for quad in parse(document.encode(), format=RdfFormat.N_TRIPLES))
+
+
+def _owners(query: Query, plan: Plan, marks: Collection[str]) -> dict[str, int]:
+    """The static part of each mark that is the subject or the object of a triple pattern in one."""
+    if not moves_with_elements(query) or query.form is not Form.SELECT or plan.services:
+        raise NotNativeError("it is no instance")
+    if MARK in query.expression.prologue.text:
+        raise NotNativeError("what differs is what names mean")
+    if plan.head.grouping is not None and not (plan.head.grouping.keys and plan.head.grouping.counts):
+        raise NotNativeError("it counts everything")
+    return {mark: n for n, join in _joins(plan) for mark in map(_mark, _ends(join)) if mark in marks}
+
+
+def _joins(plan: Plan) -> Iterator[tuple[int, StaticJoin]]:
+    for n, part in enumerate(plan.statics):
+        if part.join is None:
+            raise NotNativeError("a static part is more than a join")
+        yield n, part.join
+
+
+def _ends(join: StaticJoin) -> Iterator[str | Term]:
+    """Subjects and objects of its patterns."""
+    for _, (s, _, o) in join.patterns:
+        yield from (s, o)
+
+
+def _mark(term: str | Term) -> str:
+    """What a term says, if it may be a mark."""
+    plain = isinstance(term, NamedNode) or (isinstance(term, Literal) and str(term) == f'"{term.value}"')
+    return term.value if plain and isinstance(term, NamedNode | Literal) else ""
+
+
+def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> "TemplateQuery":
+    """One query that answers for all instances; evaluations of an instance without answers are left out."""
+    query, plan, dictionary = template.query, template.plan, graphs.dictionary
+    marks = dictionary.encode([NamedNode(f"freshkeeper:instance/{n}") for n in range(len(template.names))])
+    lifted, given = _lifted(template), _constants(template, marks, dictionary)
+    others = [part for n, part in enumerate(plan.statics) if n != template.part]
+
+    def solved() -> list[Relation]:
+        return [*relations(query, others, graphs), joined(query, lifted, graphs, [given])]
+
+    windows = [MovingWindow(window, IntervalRows(dictionary)) for window in query.windows]
+    moving = MovingAnswers(query, plan, dictionary, shown(query), windows, solved(), (INSTANCE,))
+    graphs.watch(moving, lambda moving: moving.replace(solved()))
+    contents = [content_of(window, start) for window in query.windows]
+    known = {mark: (n, name) for n, (mark, name) in enumerate(zip(marks.tolist(), template.names, strict=True))}
+    return TemplateQuery(
+        query, contents, LocalQuery(query), graphs, start, template.names[0], follow=lambda *_: None,
+        dictionary=dictionary, moving=moving, quiet=True, instances=known,
+    )  # fmt: skip
+
+
+def _constants(template: Template, marks: Ints, dictionary: Dictionary) -> Relation:
+    """The constants of every instance."""
+    names = (f" constant{n}" for n in range(len(template.constants)))
+    found = Relation((*names, INSTANCE), np.stack([*map(dictionary.encode, template.constants), marks]))
+    dictionary.keep(found)  # when a graph has changed they are asked again
+    return found
+
+
+def _lifted(template: Template) -> StaticJoin:
+    """The static part with names in place of marks."""
+    join = template.plan.statics[template.part].join
+    assert join is not None
+    order = dict.fromkeys(sorted((m for m in map(_mark, _ends(join)) if m.startswith(MARK)), key=_number))
+    names = {mark: f" constant{n}" for n, mark in enumerate(order)}
+    changed: list[tuple[str, Terms]] = []
+    for graph, (s, p, o) in join.patterns:
+        changed.append((graph, (names.get(_mark(s), s), p, names.get(_mark(o), o))))
+    return StaticJoin((*join.variables, INSTANCE), tuple(changed), join.expressions)
+
+
+def _number(mark: str) -> int:
+    return int(mark.removeprefix(MARK))
+
+
+@dataclass(eq=False)
+class TemplateQuery(MovingQuery):
+    """A query whose answers say which instance they are of."""
+
+    instances: Mapping[int, tuple[int, str]] = field(kw_only=True)
+    """by the id that stands for it: its place among them, and its name"""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all instances, in the order of their rows."""
+        return tuple(name for _, name in self.instances.values())
+
+    def _results_at(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
+        """A result for each evaluation of an instance that has answers."""
+        if not at.size:
+            return
+        each, which = np.unique(rows[-1], return_inverse=True)
+        places = np.array([self.instances[id][0] for id in each.tolist()])[which]
+        order = np.lexsort((places, at))
+        at, rows, places = at[order], rows[:, order], places[order]
+        starts = np.flatnonzero(np.append(True, (at[1:] != at[:-1]) | (places[1:] != places[:-1])))
+        answers, ends, ticking = self._answers_of(rows[:-1]), [*starts[1:].tolist(), at.size], at[starts]
+        told = zip(
+            starts.tolist(), ends, ticking.tolist(), ticks[ticking].tolist(), rows[-1, starts].tolist(), strict=True
+        )
+        for first, end, tick, now, instance in told:
+            if self.done is None or now > self.done:
+                yield self._result(tick, now, answers.part(first, end), self.instances[instance][1])

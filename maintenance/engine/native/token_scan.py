@@ -1,0 +1,165 @@
+"""Where the terms of N-Quads lie in a text, found without making them: compiled, eight bytes at a time.
+
+What is not plainly a time, three or four terms and a full stop is not understood here, and read by a parser instead.
+Whether the bytes of a term are one is asked once for each spelling, elsewhere.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+from numba import njit
+
+from freshkeeper.maintenance.base.arrays import Bytes, Ints, Kinds, Words
+
+Word: TypeAlias = np.uint64
+PADDED = 16
+PAD = bytes(PADDED)
+"""After a text: its last bytes can be read as a word, and no array of words is so short that it has another type."""
+SKIPPED, ELEMENT, OTHER = 0, 1, 2
+"""What a line is: nothing; an element; not understood."""
+TAB, NEWLINE, RETURN, SPACE, QUOTE, HASH, DASH, DOT, ZERO, NINE, COLON = 9, 10, 13, 32, 34, 35, 45, 46, 48, 57, 58
+OPEN, CLOSE, AT, BACKSLASH, CARET, UNDERSCORE = 60, 62, 64, 92, 94, 95
+MOST_DIGITS = 18
+"""of a time that surely fits"""
+ONES, TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+NEWLINES, QUOTES, CLOSES, BACKSLASHES = (np.uint64(byte) * ONES for byte in (NEWLINE, QUOTE, CLOSE, BACKSLASH))
+PLACES, SEVEN, LAST = np.uint64(0x0001020304050607), np.uint64(7), np.uint64(56)
+
+
+def words_of(text: Bytes) -> Words:
+    """The eight bytes that begin at every place but the last seven, as numbers; processors read them from anywhere."""
+    return np.ndarray((max(0, text.size - 7),), np.uint64, text, strides=(1,))
+
+
+@njit(cache=True, nogil=True)
+def first_of(words: Words, at: int, end: int, one: Word, other: Word) -> int:
+    """The place of the first of two bytes, each given eight times; `end` or more where there is none."""
+    while at < end:
+        a, b = words[at] ^ one, words[at] ^ other
+        found = (((a - ONES) & ~a) | ((b - ONES) & ~b)) & TOPS
+        if found:
+            found >>= SEVEN
+            return at + int(np.int64(((found & (~found + np.uint64(1))) * PLACES) >> LAST))
+        at += 8
+    return at
+
+
+@njit(cache=True, nogil=True)
+def in_name(byte: int) -> bool:
+    """Whether a byte may be in a label or a language tag; what it must not be there, the parser says."""
+    letter = 97 <= byte | 32 <= 122
+    return letter or ZERO <= byte <= NINE or byte in (DASH, DOT, COLON, UNDERSCORE) or byte >= 128
+
+
+@njit(cache=True, nogil=True)
+def name_end(text: Bytes, at: int, end: int) -> int:
+    """Where a label or a language tag ends; none where it may be meant in another way."""
+    begin = at
+    while at < end and in_name(text[at]):
+        at += 1
+    followed = at < end and (text[at] == SPACE or text[at] == TAB)
+    return at if followed and at > begin and text[at - 1] != DOT else -1
+
+
+@njit(cache=True, nogil=True)
+def iri_end(text: Bytes, words: Words, at: int, end: int) -> int:
+    """Where the IRI that begins here ends; -1 where it begins a triple term, or does not end."""
+    if text[at + 1] == OPEN:
+        return -1
+    close = first_of(words, at + 1, end, CLOSES, CLOSES)
+    return close + 1 if close < end else -1
+
+
+@njit(cache=True, nogil=True)
+def literal_end(text: Bytes, words: Words, at: int, end: int) -> int:
+    """Where the literal that begins here ends, with its language or its datatype; -1 where it does not."""
+    at = first_of(words, at + 1, end, QUOTES, BACKSLASHES)
+    while at < end and text[at] == BACKSLASH:
+        at = first_of(words, at + 2, end, QUOTES, BACKSLASHES)
+    at += 1
+    if at >= end:
+        return -1
+    if text[at] == AT:
+        return name_end(text, at + 1, end)
+    if text[at] == CARET:
+        return iri_end(text, words, at + 2, end) if text[at + 1] == CARET and text[at + 2] == OPEN else -1
+    return at if text[at] in (SPACE, TAB, DOT) else -1
+
+
+@njit(cache=True, nogil=True)
+def term_end(text: Bytes, words: Words, at: int, end: int, place: int) -> int:
+    """Where the term that begins here ends; -1 where none begins that may stand at this place of a statement."""
+    if at >= end:
+        return -1
+    if text[at] == OPEN:
+        return iri_end(text, words, at, end)
+    if text[at] == UNDERSCORE and text[at + 1] == COLON and place != 1:
+        return name_end(text, at + 2, end)
+    if text[at] == QUOTE and place == 2:
+        return literal_end(text, words, at, end)
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def blank_end(text: Bytes, at: int, end: int) -> int:
+    """Past spaces and tabs."""
+    while at < end and (text[at] == SPACE or text[at] == TAB):
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def statement(text: Bytes, words: Words, at: int, end: int, line: int, starts: Ints, sizes: Ints) -> bool:
+    """Find the terms of one statement; a graph that it does not name has the size 0."""
+    for place in range(4):
+        at = blank_end(text, at, end)
+        if place == 3 and at < end and text[at] == DOT:
+            sizes[place, line] = 0
+            break
+        stop = term_end(text, words, at, end, place)
+        if stop < 0:
+            return False
+        starts[place, line], sizes[place, line], at = at, stop - at, stop
+    at = blank_end(text, at, end)
+    if at >= end or text[at] != DOT:
+        return False
+    at = blank_end(text, at + 1, end)
+    return at == end or (text[at] == RETURN and at + 1 == end)
+
+
+@njit(cache=True, nogil=True)
+def digits_end(text: Bytes, at: int, end: int) -> int:
+    """Where the digits of a time end; -1 where they are none, too many, or not followed by a tab."""
+    begin = at
+    while at < end and ZERO <= text[at] <= NINE:
+        at += 1
+    return at if 0 < at - begin <= MOST_DIGITS and at < end and text[at] == TAB else -1
+
+
+@njit(cache=True, nogil=True)
+def number(text: Bytes, at: int, end: int) -> int:
+    """The number that digits write; they have been looked at before, so nothing is checked here."""
+    found = 0
+    while at < end:
+        found = found * 10 + text[at] - ZERO
+        at += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def scan(
+    text: Bytes, words: Words, timed: bool, ends: Ints, kinds: Kinds, times: Ints, starts: Ints, sizes: Ints
+) -> None:
+    """What every line is, where it ends, its time, and where its four terms lie; all sizes are 0 in what has none."""
+    last = text.size - PADDED
+    for line in range(ends.size):
+        at = ends[line - 1] + 1 if line else 0
+        end = ends[line] = min(last, first_of(words, at, last, NEWLINES, NEWLINES))
+        kinds[line] = SKIPPED if at == end or text[at] == HASH else OTHER
+        stop = digits_end(text, at, end) if timed else at - 1
+        if kinds[line] == OTHER and (stop >= 0 or not timed):
+            times[line] = number(text, at, stop)
+            if statement(text, words, stop + 1, end, line, starts, sizes):
+                kinds[line] = ELEMENT
+        if kinds[line] != ELEMENT:
+            sizes[:, line] = 0

@@ -1,0 +1,282 @@
+"""The copies of a view in columns of ids: what SERVICE answers for the SNs of the window, without a term in sight.
+
+A row is an edge of the static part with a row of the copy. Copies are encoded when they were refreshed, edges when
+their SN was fetched; a refresh touches nothing else.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyoxigraph import BlankNode, Triple
+
+from freshkeeper.maintenance.base.arrays import NO_INTS, Bools, Ids, Ints, grown, spread
+from freshkeeper.maintenance.cache.evaluation import Evaluation, Join
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.engine.evaluator import Row
+from freshkeeper.maintenance.engine.native.dictionary import Dictionary
+from freshkeeper.maintenance.engine.native.group_index import GroupIndex
+from freshkeeper.maintenance.engine.service_join.values import nameless, skolem
+from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.policies.base import NEVER
+
+UNBOUND = -1
+MANY = 1_000
+"""Edges that may be held though their SNs are gone."""
+
+
+@dataclass(eq=False)
+class Pool:
+    """Rows of ids under numbers; what is replaced leaves a gap until the gaps are the most."""
+
+    width: int
+    """ids in a row"""
+    start: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    count: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    rows: Ints = field(init=False)
+    used: int = 0
+    live: int = 0
+
+    def __post_init__(self) -> None:
+        self.rows = np.empty((self.width, 0), np.int64)
+
+    def put(self, numbers: Ints, counts: Ints, rows: Ints) -> None:
+        """The rows of some numbers, one after the other, in the place of those that they had."""
+        self._know(int(numbers.max(initial=-1)) + 1)
+        self.live += rows.shape[1] - int(self.count[numbers].sum())
+        self.start[numbers] = self.used + np.cumsum(counts) - counts
+        self.count[numbers] = counts
+        end = self.used + rows.shape[1]
+        self.rows = grown(self.rows, end, axis=-1)
+        self.rows[:, self.used : end] = rows
+        self.used = end
+        if self.used > 4 * self.live + 1_000:
+            places = spread(self.start, self.count)
+            self.rows = self.rows[:, places]
+            self.start, self.used = np.cumsum(self.count) - self.count, self.live
+
+    def holds(self, numbers: Ints, counts: Ints, rows: Ints) -> Bools:
+        """Which of these numbers have these very rows."""
+        self._know(int(numbers.max(initial=-1)) + 1)
+        same: Bools = self.count[numbers] == counts
+        there = np.repeat(same, counts)
+        mine = self.rows[:, spread(self.start[numbers[same]], counts[same])]
+        other = (mine != rows[:, there]).any(axis=0)
+        same[np.repeat(np.arange(numbers.size), counts)[there][other]] = False
+        return same
+
+    def mark(self, live: Bools) -> None:
+        """The ids that are kept."""
+        ids = self.rows[:, spread(self.start, self.count)].ravel()
+        live[ids[ids >= 0]] = True
+
+    def _know(self, width: int) -> None:
+        have = self.start.size
+        if width > have:
+            self.start, self.count = (np.concatenate([c, np.zeros(width, np.int64)]) for c in (self.start, self.count))
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """What SERVICE gives for some solutions: a row for each pair that joins."""
+
+    solutions: Ints
+    """the place of the solution"""
+    columns: dict[str, Ints]
+    srs: Ids
+    """the copy that each row is made of"""
+
+
+@dataclass(eq=False)
+class ViewChanges:
+    """What has changed in a view until somebody takes it."""
+
+    sns: list[Ints] = field(default_factory=list)
+    """SNs whose edges were read"""
+    srs: list[Ints] = field(default_factory=list)
+    """SRs whose copies have other rows than before"""
+
+    def take(self) -> tuple[Ints, Ints]:
+        """The different SNs and SRs."""
+        sns, srs = (np.unique(np.concatenate([NO_INTS, *each])) for each in (self.sns, self.srs))
+        self.sns.clear()
+        self.srs.clear()
+        return sns, srs
+
+
+@dataclass(eq=False)
+class ViewColumns:
+    """One view; columns have the names that its endpoint gives them."""
+
+    manager: Manager
+    endpoint: PatternEndpoint
+    dictionary: Dictionary
+    blanks: dict[int, int] = field(default_factory=dict)
+    """blank nodes of the source by the names that they travel under"""
+    listeners: list[ViewChanges] = field(default_factory=list)
+    _seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    _read: dict[int, tuple[object, object]] = field(default_factory=dict)
+    """the key and the value that the rows of each slot are made of: what is as it was is not read again"""
+    _followed: Evaluation | None = None
+    _missing: set[int] = field(default_factory=set)
+    _nameless: set[int] = field(default_factory=set)
+    """SNs that nobody can be asked for"""
+    _edges: GroupIndex = field(default_factory=GroupIndex)
+    _edge_count: int = 0
+
+    def __post_init__(self) -> None:
+        """Edges have what neither their key nor a copy says; keys lie beside the rows of copies."""
+        split = self.endpoint.split
+        self._extra = [n for n, name in enumerate(self.endpoint.edge) if name not in split.key]
+        self._edge_names = tuple(self.endpoint.edge[n] for n in self._extra)
+        self._copy_names = (*split.key, *split.values)
+        self.copies = Pool(len(self._copy_names))
+        self.edges = Pool(len(self._extra))
+        self.dictionary.hold(self._mark)
+
+    def follow(self, evaluation: Evaluation, arrived: Collection[int]) -> None:
+        """The view was evaluated; these SNs are in the window and were not known before."""
+        self._missing.update(arrived)
+        for sn in arrived:
+            key = self.manager.view.sns.keys[sn]
+            (self._nameless.add if isinstance(key, tuple) and nameless(key) else self._nameless.discard)(sn)
+        if evaluation is not self._followed:
+            self._followed = evaluation
+            self._read_copies(evaluation.join)
+        self._read_edges()
+
+    def expand(self, sns: Ints, marks: bool = False) -> Expansion:
+        """The rows for some solutions by their SNs; those of other queries cost nothing.
+
+        With `marks` an SN that the view lacks has one row, in which nothing is bound.
+        """
+        each, place = _different(sns, self.manager.view.sns.width)
+        sn, sr = self.manager.graph.edges_of(each)
+        missed = self.manager.view.missing(sr) if marks else np.zeros(sr.size, bool)
+        if self._nameless and missed.any():
+            missed &= ~np.isin(sn, list(self._nameless))
+        held = self.manager.view.last_refresh[sr] != NEVER
+        edge, copy, pairs = self._rows(sn[held], sr[held])
+        ids = np.concatenate([self.edges.rows[:, edge], self.copies.rows[:, copy]])
+        owner, made = sn[held][pairs], sr[held][pairs]
+        if missed.any():
+            ids = np.concatenate([ids, np.full((len(ids), int(missed.sum())), UNBOUND)], axis=1)
+            owner, made = np.concatenate([owner, sn[missed]]), np.concatenate([made, sr[missed]])
+            order = np.argsort(place[owner], kind="stable")
+            ids, owner, made = ids[:, order], owner[order], made[order]
+        columns = dict(zip((*self._edge_names, *self._copy_names), ids, strict=True))
+        sr = made
+        count, where = np.bincount(place[owner], minlength=each.size + 1), place[sns]
+        lengths = count[where]
+        rows = spread((np.cumsum(count) - count)[where], lengths)
+        columns = {name: ids[rows] for name, ids in columns.items()}
+        return Expansion(np.repeat(np.arange(sns.size), lengths), columns, sr[rows])
+
+    def _rows(self, sn: Ints, sr: Ids) -> tuple[Ints, Ints, Ints]:
+        """Of each pair of an edge and its copy: the row of the edge, the row of the copy, and the place of the pair."""
+        number = self._edges.first(self._edges.find([sn, sr.astype(np.int64)], sn.size)[0])
+        known = number >= 0  # what other queries have in their windows may not have been read yet
+        edge_rows = np.zeros(number.size, np.int64)
+        edge_rows[known] = self.edges.count[number[known]]
+        inner = self.copies.count[sr]
+        times = edge_rows * inner
+        pairs = np.repeat(np.arange(sn.size), times)
+        within = np.arange(pairs.size) - np.repeat(np.cumsum(times) - times, times)
+        edge, copy = np.divmod(within, inner[pairs])
+        return self.edges.start[number[pairs]] + edge, self.copies.start[sr[pairs]] + copy, pairs
+
+    def _read_copies(self, join: Join) -> None:
+        """Copies that were fetched since the last time, and are others than before."""
+        view, now = self.manager.view, join.refreshed
+        if (more := now.size - self._seen.size) > 0:
+            self._seen = np.concatenate([self._seen, np.full(more, NEVER)])
+        changed = np.flatnonzero(now != self._seen[: now.size])
+        self._seen[changed] = now[changed]
+        changed = changed[(now[changed] != NEVER)]
+        slots = changed.tolist()
+        values = join.values(slots, view.values)
+        held = {n: (view.srs.keys[n], value) for n, value in zip(slots, values, strict=True)}
+        changed = np.array([n for n, each in held.items() if self._read.get(n) != each], np.int64)
+        rows: list[Row] = []
+        counts = np.zeros(changed.size, np.int64)
+        for n, slot in enumerate(changed.tolist()):
+            key, value = self._read[slot] = held[slot]
+            assert isinstance(key, tuple)
+            assert isinstance(value, tuple)
+            rows += [(*key, *row) for row in value]
+            counts[n] = len(value)
+        if changed.size:
+            ids = self._encoded(rows, self.copies.width)
+            if self.listeners:
+                others = changed[~self.copies.holds(changed, counts, ids)]
+                for listener in self.listeners:
+                    listener.srs.append(others)
+            self.copies.put(changed, counts, ids)
+
+    def _read_edges(self) -> None:
+        """Edges of SNs that are no longer missing."""
+        view, graph = self.manager.view, self.manager.graph
+        there = [sn for sn in self._missing if view.sns.keys[sn] not in view.misses]
+        self._missing.difference_update(there)
+        there = [sn for sn in there if view.sns.keys[sn] is not None]  # it was let go before it was ever fetched
+        sns, slots = graph.edges_of(np.array(there, np.int64))
+        found = []
+        for sn, slot in zip(sns.tolist(), slots.tolist(), strict=True):
+            key = view.sns.keys[sn]
+            assert isinstance(key, tuple)
+            found.append(self.endpoint.edges.get(key, {}).get(view.srs.keys[slot], ()))
+        counts = np.array([len(each) for each in found], np.int64)
+        rows = [tuple(edge[n] for n in self._extra) for each in found for edge in each]
+        self.edges.put(self._numbers(sns, slots.astype(np.int64)), counts, self._encoded(rows, self.edges.width))
+        for listener in self.listeners:
+            listener.sns.append(np.array(there, np.int64))
+        if self._edge_count > 2 * graph.edges + MANY:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the edges of SNs that the view has let go, once they are the most."""
+        sns, slots = self.manager.graph.edges_of(np.arange(self.manager.graph.sns))
+        keys = [sns, slots.astype(np.int64)]
+        known = self._edges.first(self._edges.find(keys, sns.size)[0])
+        there = known >= 0
+        known, before = known[there], self.edges
+        self._edges, self.edges, self._edge_count = GroupIndex(), Pool(before.width), known.size
+        self._edges.add(np.arange(known.size), [key[there] for key in keys])
+        rows = before.rows[:, spread(before.start[known], before.count[known])]
+        self.edges.put(np.arange(known.size), before.count[known], rows)
+
+    def _numbers(self, sns: Ints, slots: Ints) -> Ints:
+        """A number for every edge."""
+        known = self._edges.first(self._edges.find([sns, slots], sns.size)[0])
+        new = np.flatnonzero(known < 0)
+        known[new] = self._edge_count + np.arange(new.size)
+        self._edge_count += new.size
+        self._edges.add(known[new], [sns[new], slots[new]])
+        return known
+
+    def _encoded(self, rows: Sequence[Row], width: int) -> Ints:
+        terms = [term for row in rows for term in row]
+        ids = np.full(len(terms), UNBOUND, np.int64)
+        bound = np.array([term is not None for term in terms], bool)
+        ids[bound] = self.dictionary.encode(skolem(term) for term in terms if term is not None)
+        for term in {term for term in terms if isinstance(term, BlankNode | Triple)}:
+            self.blanks[self.dictionary.id(skolem(term))] = self.dictionary.id(term)
+        return np.ascontiguousarray(ids.reshape(len(rows), width).T)
+
+    def _mark(self, live: Bools) -> None:
+        held = np.zeros(live.size, bool)
+        self.copies.mark(held)
+        self.edges.mark(held)
+        self.blanks = {travelling: blank for travelling, blank in self.blanks.items() if held[travelling]}
+        held[[*self.blanks.values()]] = True
+        live |= held
+
+
+def _different(numbers: Ints, width: int) -> tuple[Ints, Ints]:
+    """The different ones of some numbers, in order, and the place of each among them; of -1 it is behind all."""
+    there = np.zeros(width + 1, bool)
+    there[numbers] = True
+    each = np.flatnonzero(there[:-1])
+    place = np.full(width + 1, each.size)
+    place[each] = np.arange(each.size)
+    return each, place

@@ -1,0 +1,91 @@
+"""How sure each answer is: hidden columns are taken off, and what they say of copies becomes its freshness.
+
+Never more than can be vouched for: an answer that lacks the SERVICE part (OPTIONAL) is as sure as it is that its SN has
+no such solution, and a group is as sure as all SNs are that may belong to it, one that is not in the view being 0.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from freshkeeper.maintenance.engine.evaluator import Row, Table
+from freshkeeper.maintenance.engine.r2s import Answer, Answers, Freshness, combine, sureness
+from freshkeeper.maintenance.engine.service_join.lineage import Lineage
+from freshkeeper.maintenance.engine.service_join.values import COPIES, COPY, HIDDEN, NO_COPY, SN, ServiceRows, unskolem
+
+
+def with_freshness(table: Table, lineage: Lineage, services: Sequence[ServiceRows]) -> tuple[tuple[str, ...], Answers]:
+    """Answers without hidden columns, each with the freshness of what it is made of."""
+    shown = [n for n, name in enumerate(table.variables) if not name.startswith(HIDDEN)]
+    columns = {name: n for n, name in enumerate(table.variables)}
+    least = combine(service.least for service in services)
+    parts = [_part(number, lineage, service, columns) for number, service in enumerate(services)]
+    answers: list[tuple[Answer, Freshness]] = []
+    for row in table.rows:
+        fresh = least if lineage.blind else combine(f for part in parts for f in part.of(row))
+        fresh = Freshness(0.0, fresh.age) if lineage.doubtful else fresh
+        answers.append((tuple(unskolem(row[n]) for n in shown), fresh))
+    names = tuple(table.variables[n] for n in shown)
+    return names, Answers.of(_once(answers) if lineage.distinct else answers)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfSolution:
+    """What one SERVICE pattern gives to the freshness of a solution."""
+
+    rows: ServiceRows
+    copy: int | None
+    """the column"""
+    sn: tuple[int | None, ...]
+    optional: bool
+
+    def of(self, row: Row) -> Iterator[Freshness]:
+        """Its copy; without one, where that may come of what the view has not, how sure it is that there is none.
+
+        Only an SN that is bound before the OPTIONAL is the one that it looked at.
+        """
+        cell = None if self.copy is None else row[self.copy]
+        if cell is not None:
+            yield self.rows.freshness[int(_text(cell))]
+        elif self.optional:
+            sn = tuple(None if n is None else row[n] for n in self.sn)
+            yield self.rows.complete.get(sn, self.rows.least)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfGroup:
+    """What one SERVICE pattern gives to the freshness of a group of solutions."""
+
+    rows: ServiceRows
+    copies: int | None
+    apart: bool
+    """whether groups keep SNs apart, so that one SN's copies are no other group's business"""
+
+    def of(self, row: Row) -> Iterator[Freshness]:
+        """The copies of its SN; of all SNs where any may belong to it, though it shows no solution now."""
+        cell = None if self.copies is None else row[self.copies]
+        copies = _text(cell).split() if cell is not None else []
+        if not self.apart or not copies or NO_COPY in copies:
+            yield self.rows.least
+        else:
+            yield from (self.rows.freshness[int(copy)] for copy in copies)
+
+
+def _part(number: int, lineage: Lineage, rows: ServiceRows, columns: Mapping[str, int]) -> _OfSolution | _OfGroup:
+    if lineage.grouped is not None:
+        apart = bool(rows.sn) and lineage.grouped >= set(rows.sn)
+        return _OfGroup(rows, columns.get(f"{COPIES}{number}"), apart)
+    known = set(rows.sn) <= lineage.optional.get(number, set())
+    sn = tuple(columns.get(f"{SN}{name}", columns.get(name)) for name in rows.sn) if known else ()
+    return _OfSolution(rows, columns.get(f"{COPY}{number}"), sn, number in lineage.optional)
+
+
+def _text(term: object) -> str:
+    return str(getattr(term, "value", ""))
+
+
+def _once(answers: list[tuple[Answer, Freshness]]) -> list[tuple[Answer, Freshness]]:
+    best: dict[Answer, Freshness] = {}
+    for answer, freshness in answers:
+        if answer not in best or sureness(best[answer]) < sureness(freshness):
+            best[answer] = freshness
+    return list(best.items())

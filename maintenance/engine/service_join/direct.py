@@ -1,0 +1,204 @@
+"""SERVICE without a view: the source is asked for every SN at every evaluation, or once and never again."""
+
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Row
+from freshkeeper.maintenance.engine.r2s import CERTAIN, Freshness
+from freshkeeper.maintenance.engine.service_join.values import ServiceRows
+from freshkeeper.maintenance.engine.service_join.window_mappings import Mappings, WindowPart
+from freshkeeper.maintenance.fetching.asking import Waiting
+from freshkeeper.maintenance.fetching.endpoint import Copy, Key, Order
+from freshkeeper.maintenance.query.service_patterns import ServicePattern, outermost, services_in
+from freshkeeper.maintenance.query.syntax.source_map import Edit
+from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.transport import Request, Transport, sending
+
+FAILED = Freshness(0.0)
+LOGGER = logging.getLogger("freshkeeper")
+
+
+@dataclass(eq=False)
+class Directly:
+    """A pattern with a split: one request per SN, and one per SR that its answer leads to and does not hold."""
+
+    part: WindowPart
+    endpoint: PatternEndpoint
+    silent: bool = False
+    keep: bool = False
+    """whether what was read once is never asked for again"""
+    errors: int = 0
+    failure: Exception | None = None
+    failed: int = 0
+    """fetches that failed so far"""
+    _held: dict[Row, tuple[int, list[Row]]] = field(default_factory=dict)
+    _mappings: Mappings = field(default_factory=lambda: Mappings([]))
+
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Directly":
+        """Which SNs there are."""
+        del now
+        self._mappings = self.part.read(evaluator, functions)
+        return self
+
+    def look(self, now: int) -> None:
+        """There is no budget."""
+
+    def decide(self, now: int) -> None:
+        """All that is not held is asked for."""
+
+    def asking(self, now: int) -> Waiting[None]:
+        """One request for each SN that is not held."""
+        self._held = self._held if self.keep else {}
+        wanted = [sn for sn in self._sns if sn not in self._held]
+        found = yield from self._read(now, wanted)
+        self._held |= {sn: (now, list(self._rows(sn, copies))) for sn, copies in found.items()}
+        self.errors = len(wanted) - len(found)
+        self.failed += self.errors
+
+    def rows(self, now: int) -> ServiceRows:
+        """Solutions of each lookup key as they were read last."""
+        if self.failure is not None:
+            raise self.failure
+        held, sns = self._held, self._sns
+        found = [(n, row) for n, sn in enumerate(sns) for row in (held[sn][1] if sn in held else self._failed(sn))]
+        freshness = [_since(held[sn][0], now) if sn in held else FAILED for sn in sns]
+        return ServiceRows(
+            self.endpoint.variables,
+            [row for _, row in found],
+            [n for n, _ in found],
+            freshness,
+            self.endpoint.split.sn,
+            dict(zip(sns, freshness, strict=True)) | self._mappings.lacking,
+        )
+
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+        """Nothing is kept over a restart."""
+
+    def leave(self) -> None:
+        """It has nothing that others have."""
+
+    @property
+    def _sns(self) -> list[Row]:
+        return list(dict.fromkeys(mapping.sn for mapping in self._mappings.joined))
+
+    def _read(self, now: int, sns: list[Row]) -> Waiting[dict[Row, dict[Key, Copy]]]:
+        """The SRs of these SNs, where all could be read; those that an expansion only leads to are asked for too."""
+        delivery = yield from self.endpoint.delivering(Order(now, [], sns))
+        for sn, one in zip(sns, delivery.expanded, strict=True):
+            if one.error is not None:
+                LOGGER.info("SERVICE <%s> was not answered for %s: %s", self.endpoint.split.endpoint, sn, one.error)
+        found = {sn: one.copies for sn, one in zip(sns, delivery.expanded, strict=True) if one.error is None}
+        unread = {key: None for copies in found.values() for key, copy in copies.items() if copy.error is not None}
+        if unread:
+            more = yield from self.endpoint.delivering(Order(now, list(unread)))
+            read = dict(zip(unread, more.copies, strict=True))
+            found = {sn: {key: read.get(key, copy) for key, copy in copies.items()} for sn, copies in found.items()}
+        return {sn: copies for sn, copies in found.items() if all(copy.error is None for copy in copies.values())}
+
+    def _rows(self, sn: Row, copies: Mapping[Key, Copy]) -> Iterable[Row]:
+        for key, copy in copies.items():
+            assert isinstance(key, tuple)
+            yield from self.endpoint.rows(sn, key, copy.value)
+
+    def _failed(self, sn: Row) -> list[Row]:
+        """A SILENT failure is one solution that binds nothing more."""
+        return [(*sn, *[None] * (len(self.endpoint.variables) - len(sn)))] if self.silent else []
+
+
+@dataclass(eq=False)
+class Whole:
+    """A pattern that is asked as it stands, at every evaluation: without a split there are no keys to ask for."""
+
+    pattern: ServicePattern
+    transports: Mapping[str, Transport]
+    keep: bool = False
+    within: float = math.inf
+    """how many seconds an evaluation waits for the source"""
+    errors: int = 0
+    failure: Exception | None = None
+    failed: int = 0
+    """fetches that failed so far"""
+    _answer: tuple[int, ServiceRows] | None = None
+
+    def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Whole":
+        """It joins with nothing that is known before."""
+        del now, evaluator, functions
+        return self
+
+    def look(self, now: int) -> None:
+        """There is no budget."""
+
+    def decide(self, now: int) -> None:
+        """What is not kept is asked for."""
+
+    def asking(self, now: int) -> Waiting[None]:
+        """Each source that is meant is asked, unless its answer is kept."""
+        if self._answer is None or not self.keep or self.errors:
+            self._answer = now, (yield from self.asked(now))
+            self.failed += self.errors
+
+    def rows(self, now: int) -> ServiceRows:
+        """What came of it."""
+        if self.failure is not None:
+            raise self.failure
+        assert self._answer is not None
+        at, found = self._answer
+        if at == now:
+            return found
+        old = _since(at, now)
+        return ServiceRows(found.variables, found.rows, found.copies, [old], complete={(): old})
+
+    def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
+        """Nothing is kept over a restart."""
+
+    def leave(self) -> None:
+        """It has nothing that others have."""
+
+    def asked(self, now: int) -> Waiting[ServiceRows]:
+        """The solutions of every source that is meant; a SILENT failure is one solution that binds nothing."""
+        self.errors = 0
+        asked = [self.pattern.endpoint] if self.pattern.endpoint is not None else list(self.transports)
+        free = self.pattern.endpoint_variable
+        names = tuple(dict.fromkeys((*self.pattern.bound, *([free] if free else []))))
+        rows: list[Row] = []
+        failed = 0
+        for name in asked:
+            found = yield from self._ask(name, names, now)
+            rows += found or ()
+            failed += found is None and self.pattern.silent
+        copies = [0] * len(rows) + [1] * failed
+        rows += [(None,) * len(names)] * failed
+        freshness = [Freshness(1.0, 0), *([FAILED] if failed else ())]
+        return ServiceRows(names, rows, copies, freshness, complete={(): FAILED if self.errors else CERTAIN})
+
+    def _ask(self, name: str, names: tuple[str, ...], now: int) -> Waiting[list[Row] | None]:
+        """The solutions of one source; nothing where it failed."""
+        free = self.pattern.endpoint_variable
+        bind = f"VALUES ?{free} {{ <{name}> }}" if free else ""
+        inlined = yield from self._inlined(now)
+        query = f"{self.pattern.prologue.text}SELECT * WHERE {{ {bind} {inlined} }}"
+        if name in self.transports:
+            sent = yield from sending(self.transports[name], [Request(query)], now, math.inf, None, self.within)
+            (reply,) = sent.replies
+            if reply.error is None:
+                return [tuple(row.get(each) for each in names) for row in reply.rows]
+            LOGGER.info("SERVICE <%s> was not answered: %s", name, reply.error)
+        self.errors += 1
+        return None
+
+    def _inlined(self, now: int) -> Waiting[str]:
+        """The pattern with the SERVICE blocks inside it answered first, so that one source need not know the others."""
+        block, edits = self.pattern.block, []
+        for number, inner in enumerate(outermost(s for e in block.inner for s in services_in(e))):
+            asking = Whole(inner, self.transports, within=self.within)
+            found = yield from asking.asked(now)
+            edits.append(Edit(*inner.span, found.text(number)))
+            self.errors += asking.errors
+        return block.group.edited(edits)
+
+
+def _since(read: int, now: int) -> Freshness:
+    """Nothing vouches for what is older than this evaluation."""
+    return Freshness(float(read == now), now - read)

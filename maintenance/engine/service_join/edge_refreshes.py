@@ -1,0 +1,167 @@
+"""Edges that change over time: the edges of an SN are an SR of their own, refreshed at a pace of their own.
+
+An SN that was fetched has one edge more, to a slot of the kind EDGES. The policy weighs it like any SR, its change
+knowledge is its own, and a refresh of it is an expansion of the SN: edges and copies of all its SRs in one request.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress
+
+import numpy as np
+
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.cache.evaluation import Answers, Evaluation
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.engine.r2s import Freshness
+from freshkeeper.maintenance.fetching.asking import Waiting, finished
+from freshkeeper.maintenance.fetching.endpoint import Asked, Copy, Delivery, Expanded, Key, Late, Order, Price
+from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.policies.base import Case
+
+UNPAID = Copy(error="not sent: the budget is spent")
+
+
+@dataclass(eq=False)
+class KeepingEdges:
+    """An endpoint whose edges are refreshed too."""
+
+    endpoint: PatternEndpoint
+    _renewed: list[tuple[Key, int, Expanded]] = field(default_factory=list)
+    _under_way: set[Key] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """It charges what the source charges."""
+        self.price: Price = self.endpoint.price
+
+    def room(self, now: int) -> float:
+        """What the source takes."""
+        return self.endpoint.room(now)
+
+    def resting(self) -> Iterator[Asked]:
+        """What the source refused, and with an SN its edges."""
+        for kind, key in self.endpoint.resting():
+            yield kind, key
+            if kind is Kind.MISS:
+                yield Kind.EDGES, key
+
+    def book(self, cost: float) -> None:
+        """What the order will be."""
+        self.endpoint.book(cost)
+
+    def deliver(self, order: Order) -> Delivery:
+        """The whole of an order."""
+        return finished(self.delivering(order))
+
+    def delivering(self, order: Order) -> Waiting[Delivery]:
+        """Refreshes of edges are expansions; those that the allowance does not pay for are not sent."""
+        missed = len(order.sns)
+        sent = order.edges[: self._affordable(len(order.keys), missed, len(order.edges), order.allowance)]
+        found = yield from self.endpoint.delivering(replace(order, sns=[*order.sns, *sent], edges=()))
+        renewed = dict(zip(sent, found.expanded[missed:], strict=True))
+        return replace(
+            found,
+            expanded=[self._with_edges(sn, one) for sn, one in zip(order.sns, found.expanded[:missed], strict=True)],
+            late=[self._late(late) for late in found.late],
+            edges=[self._copy(sn, renewed.get(sn), order.now) for sn in order.edges],
+            sent=[*found.sent, *[0.0] * (len(order.edges) - len(sent))],
+        )
+
+    def rewire(self, manager: Manager) -> None:
+        """Lay the edges in the view as they are now, and let go of those that are gone."""
+        view, gone = manager.view, []
+        for sn, read_at, expanded in self._renewed:
+            slot = view.sns.numbers.get(sn)
+            if slot is None:
+                continue
+            before = manager.graph.by_sn.of(slot).tolist()
+            keys = list(expanded.copies)
+            slots = view.complete(sn, keys, edges=True)
+            manager.receive(slots[: len(keys)], keys, list(expanded.copies.values()), read_at)
+            gone += [(sn, sr) for sr in before if sr not in slots]
+        for sn, sr in gone:
+            view.disconnect(sn, sr)
+        self._renewed.clear()
+
+    def _affordable(self, plain: int, missed: int, edges: int, allowance: float) -> int:
+        """How many edges the allowance pays for beside what else is asked."""
+        price = self.price
+        fits = (n for n in range(edges, -1, -1) if price.of(plain) + price.of(missed + n) <= allowance + 1e-9)
+        return next(fits, 0)
+
+    def _copy(self, sn: Key, expanded: Expanded | None, now: int) -> Copy:
+        if expanded is None:
+            return UNPAID
+        if expanded.error is not None:
+            self._under_way.add(sn)
+            return Copy(error=expanded.error)
+        self._under_way.discard(sn)
+        self._renewed.append((sn, now, expanded))
+        return Copy(self._value(sn))
+
+    def _with_edges(self, sn: Key, expanded: Expanded) -> Expanded:
+        self._under_way.discard(sn)
+        if expanded.error is not None:
+            return expanded
+        return replace(expanded, edges=Copy(self._value(sn)))
+
+    def _late(self, late: Late) -> Late:
+        if not isinstance(late.outcome, Expanded):
+            return late
+        sn = late.key
+        if sn not in self._under_way:
+            return replace(late, outcome=self._with_edges(sn, late.outcome))
+        self._under_way.discard(sn)
+        if late.outcome.error is not None:
+            return replace(late, kind=Kind.EDGES, outcome=Copy(error=late.outcome.error))
+        self._renewed.append((sn, late.read_at, late.outcome))
+        return replace(late, kind=Kind.EDGES, outcome=Copy(self._value(sn)))
+
+    def _value(self, sn: Key) -> object:
+        """The edges with all that they bind, in an order that means nothing."""
+        edges = self.endpoint.edges.get(sn, {})
+        return tuple(sorted(((key, tuple(sorted(rows, key=str))) for key, rows in edges.items()), key=str))
+
+
+def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
+    """How sure the edges of each SN are."""
+    answers = evaluation.carried_answers
+    if answers is None:
+        return {}
+    edges = (answers.kinds == Kind.EDGES).tolist()
+    return {a.entry: Freshness(a.freshness, a.age) for a in compress(answers, edges)}
+
+
+def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
+    """An answer is made of its SR and of the edges of its SN: these are no answers of their own."""
+    answers = evaluation.carried_answers
+    if answers is None or not len(answers):
+        return evaluation
+    edges = answers.kinds == Kind.EDGES
+    width = int(answers.key_slots.max()) + 1
+    fresh, read = np.ones(width), np.full(width, np.iinfo(np.int64).max)
+    with_edges, sns = answers.key_slots[edges], answers.key_slots[~edges]
+    fresh[with_edges], read[with_edges] = answers.freshness[edges], answers.refreshed[edges]
+    kept = np.flatnonzero(~edges).tolist()
+    own = answers.freshness[~edges] if case is Case.AGGREGATE else answers.freshness[~edges] * fresh[sns]
+    whole = Answers(
+        answers.now,
+        sns,
+        answers.entry_slots[~edges],
+        answers.weight[~edges],
+        np.minimum(answers.refreshed[~edges], read[sns]),
+        own,
+        answers.kinds[~edges],
+        _chosen(answers.keys, kept),
+        _chosen(answers.entries, kept),
+        _chosen(answers.values, kept),
+    )
+    record = evaluation.record
+    if case is not Case.AGGREGATE:
+        results = record.results - float(answers.weight[edges].sum())
+        record = replace(record, results=results, expected_fresh=float(whole.weight @ own))
+    return replace(evaluation, record=record, carried_answers=whole)
+
+
+def _chosen(column: list[object], numbers: Sequence[int]) -> list[object]:
+    return [column[n] for n in numbers]

@@ -1,0 +1,42 @@
+"""When the evaluations of a query are due, as far as its windows say it beforehand."""
+
+from collections.abc import Sequence
+from math import gcd
+
+from freshkeeper.maintenance.cache.demand.round_builder import LONGEST_HORIZON
+from freshkeeper.maintenance.cache.demand.window import WindowSpec
+from freshkeeper.maintenance.engine.window_content import Content
+from freshkeeper.maintenance.query.model import Query, Report, WindowKind
+
+LONGEST_MS = 60_000
+"""What is planned for where no window says how long its content stays."""
+
+
+def spec_of(contents: Sequence[Content], grid: tuple[int, int] | None) -> WindowSpec:
+    """The window as the manager sees it: how long the longest window holds things, and when evaluations are due."""
+    spans = [c.window.range or 0 for c in contents if c.window.kind in (WindowKind.TIME, WindowKind.NOW)]
+    if grid is not None:
+        step, start = grid
+        return WindowSpec(max([*spans, step] if spans else [LONGEST_MS]), step, start)
+    span = max(spans, default=LONGEST_MS)
+    return WindowSpec(span, -(-span // LONGEST_HORIZON), grid=False)
+
+
+def grid_of(query: Query, contents: Sequence[Content], start: int) -> tuple[int, int] | None:
+    """Step and start of the grid that all evaluations are on; nothing where elements call for them."""
+    if Report.PERIODIC in query.times.report and query.times.every:
+        return query.times.every, start
+    closing = [c for c in contents if c.window.step is not None]
+    asked = closing if Report.ON_WINDOW_CLOSE in query.times.report else list(contents)
+    if not asked or any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in asked):
+        return None
+    return common_grid([(c.window.step or 1, c.start) for c in asked])
+
+
+def common_grid(grids: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
+    """Step and start of the grid that all of these are on, unless it is very much finer than they are."""
+    known = [grid for grid in grids if grid is not None]
+    if not known or len(known) < len(grids):
+        return None
+    step = gcd(*(step for step, _ in known), *(start - known[0][1] for _, start in known))
+    return (step, known[0][1]) if step * LONGEST_HORIZON >= min(step for step, _ in known) else None

@@ -1,0 +1,55 @@
+"""Answers whose SERVICE part was never fetched: given without that part, or not at all.
+
+    emit    as if the SERVICE stood in OPTIONAL: its variables are unbound, and the answer is fresh with probability 0
+    drop    it is not given, as SPARQL has it of a SERVICE that answers nothing
+
+The hardest case is a query that would take such a row for something else: unbound joins with anything, so what another
+pattern binds would be handed on as if the source had said it; MINUS and EXISTS would leave out what they should not;
+LIMIT would count it, HAVING and FILTER would look at what nobody knows, a group would be summed up without a part of
+it. There answers are dropped, and `why_dropped` says why.
+"""
+
+from enum import StrEnum
+
+from freshkeeper.maintenance.engine.service_join.lineage import aggregated
+from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Lateral, Minus, Optional, Select, everything
+
+
+class Missing(StrEnum):
+    """What becomes of an answer that lacks what was never fetched."""
+
+    EMIT = "emit"
+    DROP = "drop"
+
+
+def why_dropped(query: Query, service: ServicePattern, sn: tuple[str, ...]) -> str | None:
+    """Why answers that lack a SERVICE part cannot be given without it; None where they can.
+
+    `sn` are the variables that join with the window, which every answer has.
+    """
+    context, tree = query.context(service), query.tree
+    if query.form is not Form.SELECT:
+        return f"{query.form} has no place for what is not known"
+    if context.is_inside(Optional):
+        return "its SERVICE stands in OPTIONAL, so that they are given without it anyway"
+    if context.is_inside(Select, Minus, Filter, Bind, Lateral):
+        return "its SERVICE stands in a block that does not show what it lacks"
+    if tree.has("LIMIT", "OFFSET", "HAVING", "VALUES"):
+        return "what stands behind its pattern would take them for whole answers"
+    if aggregated(query) and not (sn and tree.grouped >= set(sn)):
+        return "its groups put together what is known and what is not"
+    return _joined(query, service, frozenset(service.variables) - set(sn))
+
+
+def _joined(query: Query, service: ServicePattern, own: frozenset[str]) -> str | None:
+    """Whether somebody else joins with, or looks at, what the SERVICE alone binds, or what is computed of that."""
+    levels = query.context(service).levels
+    others = [e for level in levels for place, e in enumerate(level.group) if place != level.at]
+    made = own.union(*(e.bound for e in others if isinstance(e, Bind) and e.looked & own))
+    for element in others:
+        shared = everything([element]) & (made if isinstance(element, Filter | Minus) else element.bound & own)
+        if shared:
+            return f"?{min(shared)} is made of what its SERVICE binds, and stands in another pattern or a FILTER too"
+    return None

@@ -1,0 +1,75 @@
+"""What answers the SERVICE patterns of one query: views, or sources asked at each evaluation or once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.engine.service_join.direct import Directly, Whole
+from freshkeeper.maintenance.engine.service_join.evaluation_grid import grid_of
+from freshkeeper.maintenance.engine.service_join.lineage import aggregated, trace
+from freshkeeper.maintenance.engine.service_join.maintenance_settings import MaintenanceSettings, Registration
+from freshkeeper.maintenance.engine.service_join.same_pattern import NumberedPattern
+from freshkeeper.maintenance.engine.service_join.service_checks import check_known, check_shape, split_for
+from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch, Service
+from freshkeeper.maintenance.engine.service_join.shared_views import Views, WantedView
+from freshkeeper.maintenance.engine.service_join.window_mappings import WindowPart
+from freshkeeper.maintenance.engine.window_content import Content
+from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.service_split import Split
+from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.sources import Source
+from freshkeeper.policies.base import Case
+
+
+@dataclass(frozen=True, eq=False)
+class QueryServices:
+    """What the services of one query are made from."""
+
+    registration: Registration
+    settings: MaintenanceSettings
+    contents: Sequence[Content]
+    start: int
+    views: Views
+
+    def planned(self) -> list[Callable[[], Service]]:
+        """How each of them is made."""
+        query, sources = self.registration.query, self.views.sources
+        for pattern in query.services:
+            check_known(pattern, sources)
+        check_shape(query)
+        made = [self._service(n, pattern) for n, pattern in enumerate(query.outer_services, self.views.patterns)]
+        self.views.patterns += len(made)
+        self.views.grids.append(grid_of(query, self.contents, self.start))
+        for one in made:
+            if isinstance(one, WantedView):
+                self.views.want(one)
+        return [partial(self.views.service, one) if isinstance(one, WantedView) else one for one in made]
+
+    def _service(self, number: int, pattern: ServicePattern) -> WantedView | Callable[[], Service]:
+        settings, query, views = self.settings, self.registration.query, self.views
+        source = views.sources.get(pattern.endpoint or "")
+        keep, parts = settings.fetch is Fetch.ONCE, split_for(query, pattern, source, settings.fetch)
+        if parts is None or source is None:
+            transports = {name: one.transport for name, one in views.sources.items()}
+            return lambda: Whole(pattern, transports, keep, views.patience(settings))
+        if settings.fetch is Fetch.VIEW:
+            return self._wanted(number, pattern, parts, source)
+        part = WindowPart.of(query, pattern, parts.sn, self.contents)
+        return lambda: Directly(
+            part,
+            PatternEndpoint(parts, source.transport, source.prices(parts)[0], views.patience(settings)),
+            pattern.silent,
+            keep,
+        )
+
+    def _wanted(self, number: int, pattern: ServicePattern, parts: Split, source: Source) -> WantedView:
+        query, settings = self.registration.query, self.settings
+        case = Case.AGGREGATE if aggregated(query) and not trace(query).hidden else Case.BGP
+        if settings.edges and not parts.one_to_one and settings.audit:
+            raise ConfigError(
+                "audits cannot check answers whose edges are refreshed: leave out --audit or --edges refreshed"
+            )
+        grid, numbered = grid_of(query, self.contents, self.start), NumberedPattern(pattern, parts)
+        policy = settings.policy(case)
+        return WantedView(self.registration, settings, self.contents, grid, numbered, source, policy, case, number)

@@ -1,0 +1,60 @@
+"""Whether and how a SERVICE pattern of a query can be answered: what is refused at once, and how it is parted."""
+
+from collections.abc import Mapping
+
+from freshkeeper.maintenance.base.errors import ConfigError, nearest
+from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.query.model import Form, Query
+from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.service_split import Split, split_of
+from freshkeeper.maintenance.query.syntax.query_errors import SplitError
+from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optional, bound_variables
+from freshkeeper.maintenance.sources.annotations import with_validity
+from freshkeeper.maintenance.sources.sources import Source
+
+
+def check_shape(query: Query) -> None:
+    """What joins with a window stands in the pattern, and answers are made of solutions."""
+    if query.form is Form.DESCRIBE:
+        raise ConfigError("DESCRIBE has no solutions to join with SERVICE: write CONSTRUCT { ... }")
+    if not all(query.context(service).levels for service in query.outer_services):
+        raise ConfigError(
+            "a SERVICE stands outside WHERE { ... }, in SELECT, HAVING or ORDER BY: put it into the pattern, as in "
+            "BIND(EXISTS { SERVICE ... } AS ?name)"
+        )
+
+
+def check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None:
+    """A source that is named must be there, unless it may fail in silence."""
+    if pattern.endpoint is not None and pattern.endpoint not in sources and not pattern.silent:
+        near = f"; {nearest(pattern.endpoint, list(sources))}" if sources else ""
+        raise ConfigError(f"there is no source {pattern.where}: give it as --source '{pattern.endpoint}=FILE'{near}")
+
+
+def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
+    """The split; the baselines ask the whole pattern where there is none."""
+    _check_exists(query, pattern)
+    try:
+        parts = split_of(query, pattern, source.changing if source else ())
+        if source and source.documents and parts.whole:
+            raise SplitError(
+                f"SERVICE {pattern.where}: its documents are about one key each, and no key parts "
+                f"{' '.join(pattern.text.split())}; name the predicates"
+            )
+        return with_validity(parts, source.volatile, source.validity) if source else parts
+    except SplitError as error:
+        if fetch is Fetch.VIEW:
+            raise SplitError(query.said_of(pattern.block, str(error))) from None
+        return None
+
+
+def _check_exists(query: Query, pattern: ServicePattern) -> None:
+    """EXISTS puts the values of its solution in everywhere; a source that is asked on its own knows nothing of them."""
+    given = query.context(pattern).substituted - bound_variables(pattern.elements)
+    for element in (inner for outer in pattern.elements for inner in outer.walk()):
+        if isinstance(element, Filter | Bind | Minus | Optional) and (names := element.variables & given):
+            said = ", ".join(f"?{name}" for name in sorted(names))
+            problem = (
+                f"SERVICE {pattern.where}: {element.flat} uses {said}, which EXISTS gives it and the source does not"
+            )
+            raise SplitError(query.said_of(element, f"{problem} know: put it outside SERVICE {{ ... }}"))

@@ -1,0 +1,220 @@
+"""The view of one SERVICE pattern, for all queries that have it: what they need of it together is its demand."""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from freshkeeper.maintenance.base.arrays import Ints
+from freshkeeper.maintenance.cache.evaluation import Answer, Decision, Evaluation, Prospect
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.engine.evaluator import Row
+from freshkeeper.maintenance.engine.r2s import Freshness
+from freshkeeper.maintenance.engine.service_join.edge_refreshes import KeepingEdges, over_srs, sure_edges
+from freshkeeper.maintenance.engine.service_join.values import nameless
+from freshkeeper.maintenance.engine.service_join.window_mappings import WindowMapping
+from freshkeeper.maintenance.engine.window_content import NEVER
+from freshkeeper.maintenance.fetching.asking import Waiting
+from freshkeeper.maintenance.fetching.endpoint import Asked
+from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
+
+if TYPE_CHECKING:
+    from freshkeeper.maintenance.engine.native.view_columns import ViewColumns
+
+Feed: TypeAlias = Callable[[int], tuple[Ints, Ints]]
+"""What is new at an instant: times and slots of SNs"""
+
+
+@dataclass(eq=False)
+class ServiceView:
+    """Evaluated once at every instant at which one of its queries is due, with what all of them have in their windows.
+
+    A query stages its window mappings first; those that are not due have theirs from their last evaluation.
+    """
+
+    endpoint: PatternEndpoint
+    manager: Manager
+    edges: KeepingEdges | None = None
+    """what keeps edges up to date, where that is wanted"""
+    observe: Callable[[Evaluation], None] = field(default=lambda _: None)
+    store: ViewStore = field(default_factory=NoStore)
+    marks: bool = False
+    """whether all its queries give answers that lack what was never fetched"""
+    users: int = 0
+    """how many queries' patterns it answers"""
+    failure: Exception | None = None
+    failed: int = 0
+    """fetches that failed so far"""
+    sure: dict[Hashable, Freshness] = field(default_factory=dict)
+    """how sure the edges of each SN are, where they are refreshed"""
+    _now: int | None = None
+    _evaluation: Evaluation | None = None
+    _looked: tuple[Prospect, Ints] | None = None
+    _decided: tuple[Decision, Ints] | None = None
+    _wanted: deque[Asked] = field(default_factory=deque)
+    _staged: dict[int, tuple[int, Sequence[WindowMapping]]] = field(default_factory=dict)
+    _fed: dict[int, dict[Hashable, int]] = field(default_factory=dict)
+    _answers: list[Answer] | None = None
+    _places: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
+    _feeds: dict[int, Feed] = field(default_factory=dict)
+    columns: "ViewColumns | None" = None
+    """its copies as ids, where native queries ask it"""
+
+    def user(self) -> int:
+        """One query's pattern more."""
+        self.users += 1
+        return self.users - 1
+
+    def stage(self, user: int, now: int, mappings: Sequence[WindowMapping]) -> None:
+        """What a query has in its windows now."""
+        self._staged[user] = now, mappings
+
+    def stage_columns(self, user: int, feed: Feed) -> None:
+        """The same of a query that keeps its mappings itself: it is asked for what is new when it is time."""
+        self._feeds[user] = feed
+
+    def leave(self, user: int) -> None:
+        """A query has nothing in its windows any more."""
+        self._staged.pop(user, None)
+        self._feeds.pop(user, None)
+        self.manager.content.remove(self._fed.pop(user, {}).keys())
+
+    @property
+    def now(self) -> int | None:
+        """The instant of the last evaluation that was looked at."""
+        return self._now
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The last one, or why it failed."""
+        if self.failure is not None:
+            raise self.failure
+        assert self._evaluation is not None
+        return self._evaluation
+
+    def look(self, now: int) -> None:
+        """Move the window, and bid for money; an instant that is over already has the view as it is."""
+        store, doubt, again = self.store, self.store.doubt, self._now is not None and self._now >= now
+        if again and self.manager.window.grid:
+            return
+        at, slots, identity = self._arrivals(now)
+        arrived = np.concatenate([slots, self._fed_columns(now)])
+        self._now = now
+        if again or (store.last is not None and now <= store.last):
+            self._keep(self.manager.revisit(now, at, slots, identity))
+        elif doubt is not None and now == doubt.t:
+            self._keep(self.manager.revisit(now, at, slots, identity, doubt.available, doubt.spent))
+            self._commit(arrived)
+        else:
+            prospect = self.manager.look_slots(now, at, slots, identity)
+            self.manager.bid(prospect)
+            self._looked = prospect, arrived
+
+    def decide(self, now: int) -> None:
+        """Choose what to refresh, where that is not over."""
+        del now
+        if self._looked is None:
+            return
+        (prospect, arrived), self._looked = self._looked, None
+        decision = self.manager.choose(prospect, self._first())
+        self.manager.reserve(decision)
+        self._decided = decision, arrived
+
+    def want(self, asked: Asked) -> None:
+        """Somebody wants this first in the next evaluation; any thread may say so."""
+        self._wanted.append(asked)
+
+    def _first(self) -> list[int]:
+        """The slots of what is wanted first, as far as it is known."""
+        slots: dict[int, None] = {}
+        while self._wanted:
+            kind, key = self._wanted.popleft()
+            if (slot := self.manager.view.srs.by_kind[kind].get(key)) is not None:
+                slots[slot] = None
+        return list(slots)
+
+    def asking(self, now: int) -> Waiting[None]:
+        """Refresh within the budget."""
+        del now
+        if self._decided is None:
+            return
+        (decision, slots), self._decided = self._decided, None
+        self.manager.ledger.extend()
+        self.store.intend(decision)
+        refreshes = yield from self.manager.fetching(decision)
+        if self.edges is not None:
+            self.edges.rewire(self.manager)
+        self._keep(self.manager.conclude(decision, refreshes))
+        self._commit(slots)
+
+    def answers(self, sns: Iterable[Hashable]) -> Iterator[Answer]:
+        """The answers that are made of these SNs."""
+        if self._answers is None:
+            found = self.manager.answers_of(self.evaluation)
+            self._answers = list(found)
+            self._places = _places(found.keys, found.key_slots) if self.users > 1 else {}
+        if self.users == 1:
+            return iter(self._answers)
+        spans = sorted(self._places[sn] for sn in sns if sn in self._places)
+        return (answer for start, stop in spans for answer in self._answers[start:stop])
+
+    def _keep(self, evaluation: Evaluation) -> None:
+        if self.edges is not None:
+            self.sure = sure_edges(evaluation)
+            evaluation = over_srs(evaluation, self.manager.case)
+        if self.marks:
+            evaluation = evaluation.with_marks(self._marked())
+        self._evaluation, self._answers, self._places = evaluation, None, {}
+
+    def _marked(self) -> int:
+        """Window mappings of SNs that were never fetched, though they can be."""
+        misses, graph = self.manager.view.misses, self.manager.graph
+        slots = [slot for sn, slot in misses.items() if isinstance(sn, tuple) and not nameless(sn)]
+        return int(graph.tallies.total[: graph.srs][slots].sum())
+
+    def _commit(self, slots: Ints) -> None:
+        evaluation = self.evaluation
+        self.failed += evaluation.record.errors
+        with self.store.commit(evaluation, slots):
+            self.observe(evaluation)
+
+    def _arrivals(self, now: int) -> tuple[Ints, Ints, list[Hashable]]:
+        """What is new in the windows, as times, SN slots and identities."""
+        manager, span = self.manager, self.manager.window.range
+        new: list[tuple[int, Row, Hashable]] = []
+        for user, (staged, mappings) in self._staged.items():
+            fed, until = self._fed.get(user, {}), dict[Hashable, int]()
+            for mapping in mappings:
+                if staged == now or mapping.expiry > now:
+                    identity = (user, mapping.identity)
+                    end = min(now, max(mapping.expiry - span, now - span + 1)) + span
+                    until[identity] = end
+                    if fed.get(identity, NEVER) < end:
+                        new.append((end - span, mapping.sn, identity))
+            manager.content.remove(fed.keys() - until.keys())
+            self._fed[user] = until
+        self._staged.clear()
+        numbers = manager.view.sns.numbers
+        manager.view.sn_slots(sorted({sn for _, sn, _ in new if sn not in numbers}, key=str))
+        slots = manager.view.sn_slots([sn for _, sn, _ in new])
+        self.endpoint.forget(numbers)
+        return np.array([at for at, _, _ in new], np.int64), slots, [identity for _, _, identity in new]
+
+    def _fed_columns(self, now: int) -> Ints:
+        """What is new in the windows of native queries; the slots of its SNs."""
+        found = [np.empty(0, np.int64)]
+        for feed in self._feeds.values():
+            at, slots = feed(now)
+            self.manager.content.insert(at, slots)
+            found.append(slots)
+        self._feeds.clear()
+        return np.concatenate(found)
+
+
+def _places(keys: Sequence[Hashable], slots: Ints) -> dict[Hashable, tuple[int, int]]:
+    """Where the answers of each SN stand: they come one SN after the other."""
+    starts = np.flatnonzero(np.diff(slots, prepend=-1)).tolist()
+    return {keys[start]: (start, stop) for start, stop in zip(starts, [*starts[1:], len(keys)], strict=False)}

@@ -1,0 +1,139 @@
+"""Window mappings: what the windows give a SERVICE pattern to join with, and until when.
+
+The window part of a query is what stands around a SERVICE block and joins with it: its solutions are the mappings, and
+each stays as long as the oldest of the elements it was made of. Elements are found by filling in the triple patterns of
+WINDOW blocks; what cannot be filled in (a path, a bracketed node) does not count.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from freshkeeper.maintenance.engine.evaluator import Evaluator, Function, Row, Table, Term
+from freshkeeper.maintenance.engine.functions import time_of
+from freshkeeper.maintenance.engine.r2s import Freshness
+from freshkeeper.maintenance.engine.window_content import FOREVER, Content
+from freshkeeper.maintenance.query.model import Query
+from freshkeeper.maintenance.query.service_patterns import ServicePattern
+from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.syntax.tree import (
+    Element,
+    Filter,
+    Graph,
+    Minus,
+    Path,
+    Quoted,
+    Service,
+    TriplePattern,
+    WindowBlock,
+    blank_variable,
+)
+
+Position: TypeAlias = str | Term
+"""A variable's name, or a term."""
+UNBOUND: Row = ()
+"""In place of the SN of a mapping that lacks one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """A triple pattern and the windows that it asks."""
+
+    terms: tuple[Position, Position, Position]
+    contents: tuple[Content, ...]
+
+    def expiry(self, bound: Mapping[str, Term]) -> int:
+        """When the element that this solution is made of is over; an older window than asked does not count."""
+        terms = [bound.get(term) if isinstance(term, str) else term for term in self.terms]
+        found = [c.expiry(at) for c in self.contents if (at := time_of(c, *terms)) is not None]
+        return max(found, default=FOREVER)
+
+
+@dataclass(frozen=True)
+class WindowMapping:
+    """One window mapping: all that it binds, the values that join, and the first instant without it."""
+
+    identity: Row
+    sn: Row
+    expiry: int
+
+
+@dataclass(frozen=True, eq=False)
+class Mappings:
+    """Those of one instant."""
+
+    joined: Sequence[WindowMapping]
+    variables: tuple[str, ...] = ()
+    """what they bind, in the order of their identities"""
+    unbound: bool = False
+    """whether some lack a value to join with: they would join all that the source has, which nobody asks it for"""
+
+    @property
+    def lacking(self) -> dict[Row, Freshness]:
+        """How sure it is that those have all their solutions, as `ServiceRows.complete` has it."""
+        return {UNBOUND: Freshness(0.0)} if self.unbound else {}
+
+
+@dataclass(frozen=True, eq=False)
+class WindowPart:
+    """The query that finds the mappings of one SERVICE pattern."""
+
+    sparql: str
+    patterns: tuple[Pattern, ...]
+    sn: tuple[str, ...]
+
+    @classmethod
+    def of(cls, query: Query, service: ServicePattern, sn: Sequence[str], contents: Sequence[Content]) -> "WindowPart":
+        """For a SERVICE pattern, joined by these variables."""
+        context = query.context(service)
+        pattern = context.sparql([window.name for window in query.dataset.named_windows])
+        sparql = sound(f"{query.expression.prologue.text}SELECT *\nWHERE {pattern}")
+        return cls(sparql, tuple(_patterns(context.elements(), contents)), tuple(sn))
+
+    def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Mappings":
+        """The mappings of this instant."""
+        table = evaluator.find(self.sparql, functions)
+        assert isinstance(table, Table)
+        if not set(self.sn) <= set(table.variables):
+            return Mappings([], table.variables, bool(table.rows))
+        places = [table.variables.index(name) for name in self.sn]
+        seen: dict[Row, int] = {}
+        found, unbound = [], False
+        for row in table.rows:
+            sn = tuple(row[n] for n in places)
+            if None in sn:
+                unbound = True
+                continue
+            copy = seen[row] = seen.get(row, 0) + 1
+            bound = {name: term for name, term in zip(table.variables, row, strict=True) if term is not None}
+            expiry = min((pattern.expiry(bound) for pattern in self.patterns), default=FOREVER)
+            found.append(WindowMapping(row if copy == 1 else (*row, *[None] * copy), sn, expiry))
+        return Mappings(found, table.variables, unbound)
+
+
+def _patterns(
+    elements: Sequence[Element], contents: Sequence[Content], asked: tuple[Content, ...] | None = None
+) -> Iterator[Pattern]:
+    """The triple patterns over windows; those outside WINDOW ask the merged windows."""
+    merged = tuple(c for c in contents if not c.window.named)
+    for element in elements:
+        if isinstance(element, TriplePattern):
+            if asked or merged:
+                yield from (Pattern(terms, merged if asked is None else asked) for terms in _filled(element))
+        elif isinstance(element, WindowBlock):
+            named = tuple(c for c in contents if c.window.named and element.iri in (None, c.window.name))
+            yield from _patterns(element.inner, contents, named)
+        elif not isinstance(element, Graph | Minus | Filter | Service):
+            yield from _patterns(element.inner, contents, asked)
+
+
+def _filled(element: TriplePattern) -> Iterator[tuple[Position, Position, Position]]:
+    """Its triples of terms, blank nodes being variables."""
+    for s, p, o in element.triples:
+        known = [_blank(term) for term in (s, p, o) if not isinstance(term, Path | Quoted)]
+        if len(known) == 3:
+            yield known[0], known[1], known[2]
+
+
+def _blank(term: Position) -> Position:
+    return blank_variable(term) if isinstance(term, str) and term.startswith("_:") else term

@@ -1,0 +1,1 @@
+"""The HTTP client: pooled connections, deadlines, decompression limits and cache validators."""

@@ -1,0 +1,181 @@
+"""HTTP exchanges, bounded in time and size, over connections that are kept alive.
+
+Redirects are not followed: a password goes to the address that was configured and to no other.
+"""
+
+import http.client
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from freshkeeper.maintenance.fetching.fetch_errors import FetchError, NotSentError
+from freshkeeper.maintenance.fetching.http.compression import ACCEPTED, Unpacker
+from freshkeeper.maintenance.fetching.http.connection import CHUNK, Connection, Place, Proxy
+
+MEGABYTE = 1_000_000
+MAX_ERROR = 64_000
+"""Bytes read of the body of an error; its first words are shown."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request as it is sent: method, address, headers and body."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back; names of headers in lower case."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """How long one exchange may take, and who says that it may be sent."""
+
+    until: float = math.inf
+    """by time.monotonic()"""
+    go: Callable[[], bool] = lambda: True
+    """asked once per request, when there is a connection and nothing was sent yet; each yes is one request paid"""
+
+
+@dataclass(eq=False)
+class ConnectionPool:
+    """Connections to sources; threads may share it."""
+
+    max_bytes: int = 32 * MEGABYTE
+    clock: Callable[[], float] = time.monotonic
+    proxies: Mapping[str, str] = field(default_factory=getproxies)
+    """by scheme, from the environment as urllib reads it; NO_PROXY names the hosts that need none"""
+    _idle: dict[Place, list[Connection]] = field(default_factory=dict)
+    _open: set[Connection] = field(default_factory=set)
+    _closed: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    def exchange(self, call: Call, deadline: Deadline) -> Answer:
+        """Send a call and read the answer, whatever its status; FetchError or NotSentError where that fails."""
+        parts = urlsplit(call.url)
+        written = self.proxies.get(parts.scheme)
+        via = Proxy.of(written) if written and not proxy_bypass(parts.netloc) else None
+        place = Place(parts.scheme == "https", parts.hostname or "", parts.port, via)
+        connection = self._connected(place, deadline.until)
+        reusable = True
+        try:
+            if not deadline.go():  # it may raise as well
+                raise NotSentError("not sent: the budget or the time is spent")
+            reusable = False
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            headers = {"Accept-Encoding": ACCEPTED, **call.headers}
+            if via is not None and not place.tls:
+                target, headers = f"http://{parts.netloc}{target}", headers | via.headers
+            connection.request(call.method, target, call.body, headers)
+            answer, reusable = self._answer(connection)
+            return answer
+        except TimeoutError:
+            raise FetchError("timeout: no answer in time", again=True) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise FetchError(_said(error), again=True) from None
+        finally:
+            if reusable:
+                self._keep(place, connection)
+            else:
+                self._drop(connection)
+
+    def close(self) -> None:
+        """Close all connections; exchanges under way fail at once."""
+        with self._lock:
+            self._closed = True
+            open_now, self._idle = list(self._open), {}
+        for connection in open_now:
+            connection.stop()
+
+    def _connected(self, place: Place, until: float) -> Connection:
+        while (connection := self._waiting(place)) is not None:
+            if connection.usable():
+                connection.until = until
+                return connection
+            self._drop(connection)
+        connection = Connection(place, until, self.clock)
+        with self._lock:
+            if self._closed:
+                raise NotSentError("not sent: the source is closed")
+            self._open.add(connection)
+        try:
+            connection.connect()
+        except (OSError, ValueError) as error:
+            self._drop(connection)
+            raise FetchError(f"connection: no way to {place.shown}: {_reason(error)}", again=True) from None
+        return connection
+
+    def _waiting(self, place: Place) -> "Connection | None":
+        with self._lock:
+            return self._idle[place].pop() if self._idle.get(place) else None
+
+    def _keep(self, place: Place, connection: Connection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.setdefault(place, []).append(connection)
+                return
+        self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        with self._lock:
+            self._open.discard(connection)
+        connection.close()
+
+    def _answer(self, connection: Connection) -> tuple[Answer, bool]:
+        """The answer, and whether the connection can be used again."""
+        response = connection.getresponse()
+        try:
+            body, whole = self._body(response)
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            reusable = whole and not response.will_close
+            return Answer(response.status, response.reason, headers, body), reusable
+        finally:
+            response.close()
+
+    def _body(self, response: http.client.HTTPResponse) -> tuple[bytes, bool]:
+        """All of it up to the limit; of an error only the beginning is needed."""
+        failed = response.status >= 300
+        limit = min(self.max_bytes, MAX_ERROR) if failed else self.max_bytes
+        unpacker = Unpacker(response.getheader("Content-Encoding", ""))
+        found, size, packed = [], 0, 0
+        while chunk := response.read1(CHUNK):
+            found.append(unpacker.unpack(chunk, limit + 1 - size))
+            size, packed = size + len(found[-1]), packed + len(chunk)
+            if max(size, packed // 2) > limit:  # what unpacks to nothing has an end too
+                if failed:
+                    return b"".join(found)[:limit], False
+                said = f"too large: the answer is longer than {limit / MEGABYTE:g} MB, the source's max_size"
+                raise FetchError(said, refused=True)
+        if response.length:
+            raise FetchError(f"malformed: the answer ends {response.length} bytes before its end", again=True)
+        if not unpacker.whole:
+            raise FetchError(f"malformed: the answer ends before its {unpacker.coding} does", again=True)
+        return b"".join(found), True
+
+
+def _said(error: OSError | http.client.HTTPException) -> str:
+    """What went wrong after something was sent."""
+    if isinstance(error, http.client.IncompleteRead):
+        return "malformed: the answer ends before its end"
+    if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
+        return f"malformed: the answer is no HTTP: {_reason(error)}"
+    return f"connection: it broke: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(words.split()) or type(error).__name__

@@ -1,1 +1,0 @@
-"""Triple and quad pattern fragments: pages with Hydra controls, the client that asks for them, and the server."""

@@ -1,1 +1,0 @@
-"""Everything that runs on Spark; the rest of freshkeeper works without it."""

@@ -1,1 +1,0 @@
-"""The RSP-QL engine: window contents, the evaluation of one instant, R2S, output."""

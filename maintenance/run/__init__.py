@@ -1,1 +1,0 @@
-"""A run put together: its config, its session, and queries inside Python programs."""

@@ -1,0 +1,1 @@
+"""Runs of continuous queries: configuration, query sets, sessions, restarts and the Python entry points."""

@@ -1,0 +1,351 @@
+"""What a run of a continuous query is: one validated model behind its YAML file and the options of `run`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from freshkeeper.maintenance.base.durations import as_ms, to_delay
+from freshkeeper.maintenance.base.errors import nearest
+from freshkeeper.maintenance.base.reference import option, reference
+from freshkeeper.maintenance.base.validation import validated
+from freshkeeper.maintenance.base.yaml_file import read_yaml
+from freshkeeper.maintenance.engine.native.evaluator_kind import EvaluatorKind
+from freshkeeper.maintenance.engine.service_join.missing_answers import Missing
+from freshkeeper.maintenance.engine.service_join.service_solutions import Fetch
+from freshkeeper.maintenance.outputs.output import FORMATS
+from freshkeeper.maintenance.outputs.output_config import OutputConfig, output_of, placed
+from freshkeeper.maintenance.query.parser import DIALECTS, NAMES
+from freshkeeper.maintenance.runtime.query_files import files_of, named
+from freshkeeper.maintenance.sources.source_config import SourceConfig
+from freshkeeper.maintenance.streams.live.feed import OnLoss
+from freshkeeper.maintenance.streams.steps import LONGEST_GAP
+from freshkeeper.maintenance.streams.timed_lines import OnError
+
+PATHS = ("query", "default", "journal", "state", "out")
+"""Keys whose values are files beside the config."""
+TABLES = ("streams", "graphs", "sources")
+"""Keys whose values are such files by IRI, where they are no addresses."""
+
+
+def _delayed(written: object) -> object:
+    return to_delay(written) if isinstance(written, str) else written
+
+
+def iris(written: str | list[str]) -> list[str]:
+    """Several IRIs as the command line has them: with commas, and brackets if one likes."""
+    if not isinstance(written, str):
+        return written
+    return [each.strip().removeprefix("<").removesuffix(">") for each in written.split(",")]
+
+
+Duration = Annotated[int, BeforeValidator(as_ms), Field(ge=0)]
+Delay = Annotated[int, BeforeValidator(_delayed), Field(ge=0)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Directory = Annotated[Path | None, BeforeValidator(lambda written: written or None)]
+Words = Annotated[list[str], BeforeValidator(iris)]
+
+
+class QueryConfig(BaseModel):
+    """One query of several: what it is, and what of the settings is its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    query: str = Field(default="", description="a file with the query, or the query itself")
+    dialect: str = Field(default="", description="as that of the run")
+    policy: str = Field(default="", description="what chooses the refreshes; empty: as the run says")
+    weight: Amount = Field(default=1, description="shared: how much its answers count beside those of others")
+    fetch: Fetch | None = Field(default=None, description="view, always or once; null: as the run says")
+    limit: Duration | None = Field(default=None, description="how long one evaluation may take; null: as the run says")
+    most_rows: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="how many rows one evaluation may have; null: as the run says"
+    )
+
+    @model_validator(mode="after")
+    def _speaks(self) -> Self:
+        check_dialect(self.dialect)
+        return self
+
+
+class TemplateConfig(QueryConfig):
+    """A query with `$name` in the place of constants, and a table of them: one instance for each row."""
+
+    instances: str | list[dict[str, str | int | float | bool | None]] = Field(
+        description="a CSV file with a head, a YAML file with a list of rows, or the rows; a column called name names "
+        "the instances"
+    )
+
+
+def by_name(written: object) -> object:
+    """A directory stands for its files, and a file or a text for the query alone."""
+    found = named(files_of(written)) if isinstance(written, str) else written
+    if not isinstance(found, dict):
+        return found
+    return {name: {"query": own} if isinstance(own, str) else own for name, own in found.items()}
+
+
+def check_dialect(dialect: str) -> None:
+    """A name that is none is an error with the nearest one."""
+    if dialect and dialect not in DIALECTS:
+        raise ValueError(f"dialect: {nearest(dialect, list(DIALECTS))}")
+
+
+class RunConfig(BaseModel):
+    """A query or several with all that they need."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    query: str = Field(
+        default="", description="a file with the query, the query itself, or (on the command line) a file like this"
+    )
+    queries: Annotated[dict[str, QueryConfig], BeforeValidator(by_name)] = Field(
+        default={},
+        description="several queries in place of one: a directory of files, or by name a file, a text, or keys of its "
+        "own (query, dialect, policy, weight, fetch, limit, most_rows)",
+        examples=["reach: reach.rspql", "top: {query: top.rspql, policy: plan, weight: 2}"],
+    )
+    templates: dict[str, TemplateConfig] = Field(
+        default={},
+        description="queries that differ in constants alone: a text with $name in their place, and a table of them",
+        examples=["near: {query: near.rspql, instances: persons.csv}"],
+    )
+    dialect: str = Field(default="", description=f"{NAMES}; empty: as it looks")
+    streams: dict[str, str] = Field(
+        default={},
+        description="what feeds each stream: a file (.nq .nt .trig .jsonld .yaml), a directory, follow:directory, - "
+        "for standard input, or an address (tcp://host:port, http://..., ws://..., kafka://broker:9092/TOPIC, "
+        "redis://host:port/0?stream=KEY)",
+        examples=["http://example.org/posts: posts.nt"],
+        json_schema_extra=option("stream", "IRI=FILE"),
+    )
+    graphs: dict[str, str] = Field(
+        default={}, description="files of FROM and FROM NAMED", json_schema_extra=option("graph", "IRI=FILE")
+    )
+    default: str = Field(
+        default="", description="a file that is the default graph", json_schema_extra=option("default", "FILE")
+    )
+    watch: Duration | None = Field(
+        default=None,
+        description="how often the files of graphs are looked at, as 5s: one that is written anew is taken while the "
+        "queries run; null: never",
+    )
+    sources: dict[str, str | SourceConfig] = Field(
+        default={},
+        description="each SERVICE: a file or directory of RDF, the address of a SPARQL endpoint, a YAML file that says "
+        "more "
+        "(source-reference.yaml has its keys), or those keys themselves",
+        examples=[
+            "http://example.org/blog: blog.yaml",
+            'http://example.org/shop: {sparql: "http://localhost:7878/query", volatile: "http://example.org/price"}',
+        ],
+        json_schema_extra=option("source", "IRI=FILE"),
+    )
+    volatile: dict[str, Words] = Field(
+        default={},
+        description="the volatile predicates of sources that do not say them",
+        examples=["http://example.org/blog: [http://example.org/followers]"],
+        json_schema_extra=option("volatile", "IRI=P,P"),
+    )
+    delay: Delay = Field(default=0, description="how late elements may come, as 500ms")
+    idle: Duration | None = Field(
+        default=None, description="how long a live stream may be silent before others go on, as 5s; null: for ever"
+    )
+    on_loss: OnLoss = Field(
+        default=OnLoss.FAIL,
+        description="when the connection of a stream ends: fail (what came is answered, and the exit status is 75), "
+        "reconnect (again and again, and what was missed is told), or end (it is over)",
+    )
+    gap: Duration = Field(
+        default=LONGEST_GAP,
+        description="how far a stream's time may step forward at once, as 1h or 400d; an element that is further ahead "
+        "cannot be read",
+    )
+    t0: int = Field(default=0, description="where windows that do not say it start, in ms")
+    drain: bool = Field(default=False, description="at the end go on until the windows are empty")
+    speed: str = Field(default="max", description="pace of a replay: 1x, 10x or max")
+    on_error: OnError = Field(default=OnError.FAIL, description="an element that cannot be read: fail or skip")
+    evaluator: EvaluatorKind = Field(
+        default=EvaluatorKind.AUTO,
+        description="auto: native where a query can be, which explain tells; native or snapshot: that one",
+    )
+    policy: str = Field(default="", description="what chooses the refreshes; empty: plan, and bundle for aggregates")
+    budget: Amount = Field(default=10, description="cost units per evaluation, for every SERVICE pattern")
+    bank: Amount = Field(default=0, description="how much unspent budget is carried")
+    target: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="the share of answers that is to be fresh, as 0.95: a controller sets what each evaluation may "
+        "cost, from audits, and budget is the most; null: budget is what each may cost",
+    )
+    shared: bool = Field(
+        default=False, description="all SERVICE patterns share one budget, which goes where it brings most"
+    )
+    weights: dict[str, Amount] = Field(
+        default={},
+        description="shared: how much an answer of each source counts (docs/several-queries.md); default 1",
+        json_schema_extra=option("weight", "IRI=N"),
+    )
+    minimum: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
+        default={},
+        description="shared: the part of the whole that is a source's own whatever the others want; default 0",
+        json_schema_extra=option("minimum", "IRI=SHARE"),
+    )
+    audit: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0, description="the share of the budget that measures how fresh the answers are, as 0.05"
+    )
+    fetch: Fetch = Field(default=Fetch.VIEW, description="view, or a baseline: always (no cache) or once")
+    missing: Missing = Field(
+        default=Missing.EMIT,
+        description="an answer whose SERVICE part was never fetched: emit (without that part and with freshness 0, "
+        "where the query allows it) or drop",
+    )
+    edges: Literal["kept", "refreshed"] = Field(
+        default="kept", description="kept, or refreshed where edges change over time"
+    )
+    capacity: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="how many entries a view may hold; null: any number"
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="for policies and audits, which draw lots")
+    journal: Directory = Field(
+        default=None,
+        description="a directory for what happened, as Parquet",
+        json_schema_extra=option("journal", "DIR"),
+    )
+    state: Directory = Field(
+        default=None,
+        description="a directory that keeps views and budgets, and goes on from it after a restart",
+        json_schema_extra=option("state", "DIR"),
+    )
+    metrics: str = Field(
+        default="", description="where Prometheus may ask, as :9100", json_schema_extra=option("metrics", ":PORT")
+    )
+    traces: str = Field(
+        default="",
+        description="where spans of evaluations and requests go, by OTLP over HTTP, as http://localhost:4318",
+        json_schema_extra=option("traces", "URL"),
+    )
+    log: str = Field(default="", description="JSON lines on standard error: debug, info, warning or error")
+    limit: Duration | None = Field(
+        default=None,
+        description="how long one evaluation of a query may take, as 5s, before the query is given up; each is then "
+        "made in a process of its own, which costs some milliseconds; null: as long as it takes",
+    )
+    most_rows: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="how many rows one evaluation may have before the query is given up; null: any number"
+    )
+    out: Directory = Field(
+        default=None,
+        description="several queries: a directory with a file of answers for each, in place of standard output",
+        json_schema_extra=option("out", "DIR"),
+    )
+    output: Annotated[OutputConfig | None, BeforeValidator(output_of)] = Field(
+        default=None,
+        description="where answers go in place of standard output: kafka://broker:9092/TOPIC, https://host/path (a "
+        "POST for each evaluation), or a file that rotates; as keys: to, secret, tries, dead_letters, largest, keep",
+        json_schema_extra=option("output", "ADDRESS"),
+    )
+    empty: bool = Field(default=False, description="several queries: write evaluations without answers, too")
+    format: str = Field(default="ndjson", description="how answers are written: ndjson, sparql-json, csv or nquads")
+
+    @property
+    def several(self) -> bool:
+        """Whether it is a run of queries that have names."""
+        return bool(self.queries or self.templates)
+
+    @property
+    def graph_files(self) -> dict[str, str]:
+        """The files of all graphs; the default one has no name."""
+        return self.graphs | ({"": self.default} if self.default else {})
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        check_dialect(self.dialect)
+        if not (self.query or self.several):
+            empty = next((key for key in ("queries", "templates") if key in self.model_fields_set), None)
+            raise ValueError("query is missing" if empty is None else f"{empty}: there are none")
+        if self.query and self.several:
+            raise ValueError("query is for one, queries and templates are for several: say one of them")
+        if self.out is not None and not self.several:
+            raise ValueError("out is for several queries; the answers of one go to standard output")
+        if self.output is not None and (self.out is not None or self.format != "ndjson"):
+            raise ValueError(
+                "output: it takes lines of JSON (format: ndjson), and out: DIR is another place for answers"
+            )
+        if self.format == "csv" and self.several and self.out is None:
+            raise ValueError("format: a table of csv has the columns of one query: let several write files, out: DIR")
+        if self.format not in FORMATS:
+            raise ValueError(f"format: {nearest(self.format, list(FORMATS))}")
+        if self.target is not None and (self.shared or not self.budget):
+            why = "sets a budget for each SERVICE pattern" if self.shared else "needs a budget, which is the most"
+            raise ValueError(f"target: it {why}: " + ("leave out shared" if self.shared else "say budget: 10"))
+        if (self.weights or self.minimum) and not self.shared:
+            raise ValueError("weights and minimum are for a shared budget: say shared: true")
+        for name in (*self.weights, *self.minimum, *self.volatile):
+            if name not in self.sources:
+                raise ValueError(
+                    f"<{name}> is no source" + (f"; {nearest(name, list(self.sources))}" if self.sources else "")
+                )
+        return self
+
+
+HEAD = """\
+Every key of a run with its default and its meaning. Paths are beside this file; options of the command line win.
+  freshkeeper run run.yaml --policy plan"""
+
+
+def run_reference() -> str:
+    """A config with every key, as a file to begin with."""
+    return reference(HEAD, RunConfig(query="reach.rspql"))
+
+
+def read_config(path: Path, changes: Mapping[str, Any]) -> RunConfig:
+    """A run from its YAML file, with the keys that were given beside it."""
+    found = resolve_paths(path.parent, read_yaml(path))
+    for key, value in changes.items():
+        both = isinstance(value, dict) and isinstance(found.get(key), dict)
+        found[key] = found[key] | value if both else value
+    return config_of(found, f"{path}: ")
+
+
+def config_of(plain: Mapping[str, Any], where: str = "") -> RunConfig:
+    """A run from keys and values."""
+    return validated(RunConfig, plain, where)
+
+
+def resolve_paths(
+    place: Path, plain: Mapping[str, Any], keys: Sequence[str] = PATHS, tables: Sequence[str] = TABLES
+) -> dict[str, Any]:
+    """Keys and values of a file, its paths from where it is."""
+    found = dict(plain)
+    for key in keys:
+        if isinstance(found.get(key), str) and found[key]:
+            found[key] = _file(place, found[key])
+    if found.get("output"):
+        found["output"] = placed(place, output_of(found["output"]))
+    for key in tables:
+        if isinstance(found.get(key), dict):
+            found[key] = {name: _file(place, value) for name, value in found[key].items()}
+    if isinstance(found.get("queries"), str):
+        found["queries"] = _file(place, found["queries"])
+    for key in ("queries", "templates"):
+        if isinstance(found.get(key), dict):
+            found[key] = {name: _query_file(place, value) for name, value in found[key].items()}
+    for name, source in found.get("sources", {}).items() if isinstance(found.get("sources"), dict) else ():
+        if isinstance(source, dict):
+            paths = {k: _file(place, source[k]) for k in ("data", "changes") if isinstance(source.get(k), str)}
+            found["sources"][name] = source | paths
+    return found
+
+
+def _query_file(place: Path, written: Any) -> Any:
+    if not isinstance(written, dict):
+        return _file(place, written)
+    return written | {key: _file(place, written[key]) for key in ("query", "instances") if key in written}
+
+
+def _file(place: Path, written: Any) -> Any:
+    """A path beside the config; addresses, standard input and queries as they are."""
+    if not isinstance(written, str) or written == "-" or "://" in written or "{" in written:
+        return written
+    head, colon, rest = written.rpartition("follow:")
+    return f"{head}{colon}{place / rest}"

@@ -1,0 +1,92 @@
+"""The truth, where it is known: when the SRs of a scripted source changed, as the journal's table of changes.
+
+Only a source inside this process is known at every instant. An SR changes when what a refresh of it would bring
+changes; a statement that says again what held already changes nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeAlias
+
+from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.cache.evaluation import Answers
+from freshkeeper.maintenance.cache.manager import Manager
+from freshkeeper.maintenance.fetching.endpoint import Key, Order
+from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
+from freshkeeper.maintenance.sources.sources import EmbeddedSource
+from freshkeeper.maintenance.sources.transport import AtOnce
+
+Change: TypeAlias = tuple[Key, int]
+
+
+@dataclass(eq=False)
+class Truth:
+    """The SRs of one view, and when they changed; nothing where nobody can know."""
+
+    endpoint: PatternEndpoint | None = None
+    keys: dict[Key, None] = field(default_factory=dict)
+    until: int = 0
+
+    @classmethod
+    def of(cls, manager: Manager) -> "Truth":
+        """Of a view; edges that change over time have no place in the table, so their truth is not told."""
+        endpoint = manager.endpoint
+        if not isinstance(endpoint, PatternEndpoint) or _scripted(endpoint) is None:
+            return cls()
+        slots = zip(manager.view.srs.keys, manager.view.kinds.tolist(), strict=True)
+        return cls(endpoint, dict.fromkeys(key for key, kind in slots if key is not None and kind == Kind.COPY))
+
+    @property
+    def known(self) -> bool:
+        """Whether the source is known at every instant."""
+        return self.endpoint is not None
+
+    def see(self, now: int, answers: Answers) -> None:
+        """The answers of one evaluation: the SRs that they are made of."""
+        self.until = now
+        if self.endpoint is not None:
+            self.keys.update(dict.fromkeys(answers.entries))
+
+    def changes(self) -> list[Change]:
+        """Every change of every SR that was seen, up to the last evaluation."""
+        source = None if self.endpoint is None else _scripted(self.endpoint)
+        if self.endpoint is None or source is None or not source.changes or not self.keys:
+            return []
+        split = self.endpoint.split
+        anew = PatternEndpoint(split, AtOnce(EmbeddedSource(source.data, list(source.changes))))
+        keys = list(self.keys)
+        values = _values(anew, keys, source.changes[0][0] - 1)
+        mentioning = _mentioning(keys)
+        found = []
+        for t, changes in groupby(source.changes, key=lambda change: change[0]):
+            if t > self.until:
+                break
+            terms = [term for _, quad in changes for term in (quad.subject, quad.object)]
+            touched = list(dict.fromkeys(key for term in terms for key in mentioning.get(term, ())))
+            touched = touched or keys  # what the statements speak of may lie behind a key
+            for key, value in _values(anew, touched, t).items():
+                if values[key] != value:
+                    values[key] = value
+                    found.append((key, t))
+        return found
+
+
+def _scripted(endpoint: PatternEndpoint) -> EmbeddedSource | None:
+    transport = endpoint.transport
+    ask = transport.ask if isinstance(transport, AtOnce) else None
+    return ask if isinstance(ask, EmbeddedSource) else None
+
+
+def _values(endpoint: PatternEndpoint, keys: list[Key], now: int) -> dict[Key, object]:
+    copies = endpoint.deliver(Order(now, keys)).copies
+    return {key: copy.value for key, copy in zip(keys, copies, strict=True)}
+
+
+def _mentioning(keys: Iterable[Key]) -> dict[object, list[Key]]:
+    """The keys by the terms in them."""
+    found: dict[object, list[Key]] = {}
+    for key in keys:
+        for term in key if isinstance(key, tuple) else ():
+            found.setdefault(term, []).append(key)
+    return found

@@ -1,1 +1,0 @@
-"""Sources of background data behind one seam."""

@@ -1,1 +1,0 @@
-"""HTTP to sources: bounded exchanges, credentials, validators, and the protocols spoken over them."""

@@ -1,1 +1,0 @@
-"""What keeps requests within bounds: rates, Retry-After, the circuit breaker."""

@@ -1,1 +1,0 @@
-"""What settings are written in: durations, YAML files, and one line for each mistake."""

@@ -1,0 +1,1 @@
+"""Sources of background data: SPARQL, JSON over HTTP, fragments, embedded data."""

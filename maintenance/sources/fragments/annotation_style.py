@@ -1,0 +1,313 @@
+"""How triples say how long they hold: five ways to speak of a triple, and three to say its time.
+
+graph           the triple is in a named graph, of which the time is said
+reification     a statement has its subject, predicate and object
+singleton       the triple has a property of its own, which is a singleton property of the true one
+star            a node rdf:reifies the triple as a term, the triple being there as well
+implicit        the time is said of the address of the triple's own fragment
+
+expiration      tmp:expiration: it holds until then; since when is not said
+interval        tmp:interval with tmp:initial and tmp:final: from the one, up to and without the other
+flat            tmp:intervalInitial and tmp:intervalFinal of the mark itself, as 004's own client has it: after the
+                one, up to and with the other
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from typing import TypeAlias
+
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Triple
+
+from freshkeeper.maintenance.sources.annotations import TMP, instant_of
+from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, QuadPattern
+from freshkeeper.maintenance.sources.fragments.vocabulary import RDF, XSD
+
+BEGINNING, END = -(2**62), 2**62
+"""Of what is not said to begin or end."""
+EXPIRATION, INTERVAL = NamedNode(f"{TMP}expiration"), NamedNode(f"{TMP}interval")
+INITIAL, FINAL = NamedNode(f"{TMP}initial"), NamedNode(f"{TMP}final")
+FLAT_INITIAL, FLAT_FINAL = NamedNode(f"{TMP}intervalInitial"), NamedNode(f"{TMP}intervalFinal")
+SUBJECT, PREDICATE, OBJECT = (NamedNode(f"{RDF}{name}") for name in ("subject", "predicate", "object"))
+TYPE, STATEMENT = NamedNode(f"{RDF}type"), NamedNode(f"{RDF}Statement")
+REIFIES = NamedNode(f"{RDF}reifies")
+SINGLETON = NamedNode("http://example.org/singletonproperties#singletonPropertyOf")
+SINGLETONS = (SINGLETON, NamedNode(f"{RDF}singletonPropertyOf"))
+_DATETIME = NamedNode(f"{XSD}dateTime")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Speaking(StrEnum):
+    """How a triple is spoken of."""
+
+    GRAPH = "graph"
+    REIFICATION = "reification"
+    SINGLETON = "singleton"
+    STAR = "star"
+    IMPLICIT = "implicit"
+
+
+class Timing(StrEnum):
+    """How its time is said."""
+
+    EXPIRATION = "expiration"
+    INTERVAL = "interval"
+    FLAT = "flat"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A triple and when it holds: from `since` up to and without `until`, in milliseconds since 1970."""
+
+    triple: Triple
+    since: int = BEGINNING
+    until: int = END
+
+
+@dataclass(frozen=True)
+class Style:
+    """One way to speak, and one to say the time."""
+
+    speaking: Speaking = Speaking.GRAPH
+    timing: Timing = Timing.EXPIRATION
+    singleton: NamedNode = SINGLETON
+    """what a singleton property is of another one by"""
+
+    def written(self, held: Held, name: str, address: Callable[[QuadPattern], str]) -> Iterator[Quad]:
+        """The quads of an element; `name` is its own, `address` that of a fragment."""
+        s, p, o = held.triple.subject, held.triple.predicate, held.triple.object
+        mark = self.mark(held.triple, name, address)
+        if self.speaking is Speaking.GRAPH:
+            yield Quad(s, p, o, mark)
+        elif self.speaking is Speaking.SINGLETON:
+            yield from (Quad(s, mark, o), Quad(mark, self.singleton, p))
+        elif self.speaking is Speaking.REIFICATION:
+            yield from (Quad(mark, SUBJECT, s), Quad(mark, PREDICATE, p), Quad(mark, OBJECT, o))
+        else:
+            yield Quad(s, p, o)
+        if self.speaking is Speaking.STAR:
+            yield Quad(mark, REIFIES, held.triple)
+        yield from self._timed(mark, held, NamedNode(f"{name}/interval"))
+
+    def mark(self, triple: Triple, name: str, address: Callable[[QuadPattern], str]) -> NamedNode:
+        """What the time of a triple is said of."""
+        if self.speaking is Speaking.IMPLICIT:
+            return NamedNode(address(QuadPattern(triple.subject, triple.predicate, triple.object)))
+        return NamedNode(name)
+
+    def _timed(self, mark: NamedNode, held: Held, interval: NamedNode) -> Iterator[Quad]:
+        if self.timing is Timing.EXPIRATION:
+            yield Quad(mark, EXPIRATION, date(held.until))
+        elif self.timing is Timing.FLAT:
+            yield from (Quad(mark, FLAT_INITIAL, date(held.since - 1)), Quad(mark, FLAT_FINAL, date(held.until - 1)))
+        else:
+            yield Quad(mark, INTERVAL, interval)
+            yield from (Quad(interval, INITIAL, date(held.since)), Quad(interval, FINAL, date(held.until)))
+
+    def pattern(self, subject: str, predicate: str, value: str, number: object, mixed: bool) -> str:
+        """SPARQL that finds the element of a triple pattern, and its times; some triples may have none (`mixed`)."""
+        mark, triple = f"?freshkeeper_mark_{number}", f"{subject} {predicate} {value} ."
+        if self.speaking in (Speaking.STAR, Speaking.IMPLICIT):
+            return triple  # its times are found beside the query
+        found = {
+            Speaking.GRAPH: f"GRAPH {mark} {{ {triple} }}",
+            Speaking.REIFICATION: f"{mark} {PREDICATE} {predicate} ; {SUBJECT} {subject} ; {OBJECT} {value} .",
+            Speaking.SINGLETON: f"{mark} {self.singleton} {predicate} . {subject} {mark} {value} .",
+        }[self.speaking]
+        timed = f"{found} {{ {self._times(mark, number)} }}"
+        either = f"{{ {{ {triple} }} UNION {{ {timed} }} }}" if mixed else timed
+        if self.speaking is Speaking.SINGLETON and predicate.startswith("?"):  # which of them are singletons
+            return f"{either} OPTIONAL {{ {predicate} {self.singleton} ?freshkeeper_of_{number} }}"
+        return either
+
+    def unreached_times(self) -> str:
+        """SPARQL that finds times that no pattern leads to; empty where there are none."""
+        mark = "?freshkeeper_mark"
+        if self.speaking is Speaking.STAR:
+            return f"{mark} {REIFIES} ?freshkeeper_triple . {{ {self._times(mark, 'beside')} }}"
+        return self._times(mark, "beside") if self.speaking is Speaking.IMPLICIT else ""
+
+    def _times(self, mark: str, n: object) -> str:
+        if self.timing is Timing.EXPIRATION:
+            return f"{mark} {EXPIRATION} ?freshkeeper_until_{n} ."
+        if self.timing is Timing.FLAT:
+            return f"{mark} {FLAT_INITIAL} ?freshkeeper_since_{n} ; {FLAT_FINAL} ?freshkeeper_until_{n} ."
+        interval = f"?freshkeeper_interval_{n}"
+        return (
+            f"{mark} {INTERVAL} {interval} . {interval} {INITIAL} ?freshkeeper_since_{n} ; "
+            f"{FINAL} ?freshkeeper_until_{n} ."
+        )
+
+
+@dataclass(frozen=True)
+class Read:
+    """What quads say: triples with their times, triples without, and what could not be understood."""
+
+    held: list[Held]
+    plain: list[Quad]
+    odd: list[str]
+
+
+def read_elements(quads: Iterable[Quad], style: Style, address: Callable[[QuadPattern], str]) -> Read:
+    """The elements among quads; one that ends before it begins, or has two ends, is odd and holds never.
+
+    The rest are triples by themselves, but for the annotations, which are no data, and for triples of which a time is
+    said elsewhere. What stands in a graph that is no annotation stays there.
+    """
+    every = list(quads)
+    ours = every if style.speaking is Speaking.GRAPH else [q for q in every if isinstance(q.graph_name, DefaultGraph)]
+    spans, odd = _spans(ours)
+    spoken = list(_spoken(ours, style.speaking, address))
+    held, timed = list[Held](), {triple for mark, triple in spoken if mark in spans}
+    for mark, triple in spoken:
+        for since, until in spans.get(mark, ()):
+            if since >= until:
+                odd.append(f"{triple} ends at {until}, before it begins at {since}")
+            else:
+                held.append(Held(triple, since, until))
+        if mark not in spans and style.speaking is Speaking.GRAPH:
+            odd.append(f"{triple} is in the graph {mark}, of which no time is said")
+    annotates = _annotations(style, ours)
+    left = (quad for quad in every if not (isinstance(quad.graph_name, DefaultGraph) and annotates(quad)))
+    if style.speaking is Speaking.GRAPH:
+        left = (quad for quad in left if isinstance(quad.graph_name, DefaultGraph))
+    plain = [q for q in left if not (isinstance(q.graph_name, DefaultGraph) and q.triple in timed)]
+    return Read(held, plain, odd)
+
+
+ANNOTATING = frozenset(
+    {INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FINAL, SUBJECT, PREDICATE, OBJECT, REIFIES, *SINGLETONS}
+)
+"""Predicates of what is said of the mark of an interval."""
+_OWN = {EXPIRATION, INTERVAL, INITIAL, FINAL, FLAT_INITIAL, FLAT_FINAL}
+
+
+def _annotations(style: Style, quads: Sequence[Quad]) -> Callable[[Quad], bool]:
+    """What tells the quads that annotate from those of the data: what they say, whatever else was read."""
+    own = set[object](_OWN)
+    if style.speaking is Speaking.REIFICATION:
+        own |= {SUBJECT, PREDICATE, OBJECT}
+    elif style.speaking is Speaking.SINGLETON:
+        own |= {*SINGLETONS, *(quad.subject for quad in quads if quad.predicate in SINGLETONS)}
+
+    def annotates(quad: Quad) -> bool:
+        if quad.predicate in own:
+            return True
+        if style.speaking is Speaking.STAR:
+            return quad.predicate == REIFIES and isinstance(quad.object, Triple)
+        return style.speaking is Speaking.REIFICATION and quad.predicate == TYPE and quad.object == STATEMENT
+
+    return annotates
+
+
+_Spoken: TypeAlias = Iterator[tuple[object, Triple]]
+
+
+def _spoken(quads: list[Quad], speaking: Speaking, address: Callable[[QuadPattern], str]) -> _Spoken:
+    """What each mark speaks of."""
+    found: dict[Speaking, Callable[[list[Quad]], _Spoken]] = {
+        Speaking.GRAPH: _in_graphs,
+        Speaking.STAR: _reified,
+        Speaking.SINGLETON: _singletons,
+        Speaking.REIFICATION: _statements,
+        Speaking.IMPLICIT: partial(_addressed, address),
+    }
+    return found[speaking](quads)
+
+
+def _in_graphs(quads: list[Quad]) -> _Spoken:
+    return ((quad.graph_name, quad.triple) for quad in quads if not isinstance(quad.graph_name, DefaultGraph))
+
+
+def _reified(quads: list[Quad]) -> _Spoken:
+    for quad in quads:
+        if quad.predicate == REIFIES and isinstance(quad.object, Triple):
+            yield quad.subject, quad.object
+
+
+def _addressed(address: Callable[[QuadPattern], str], quads: list[Quad]) -> _Spoken:
+    marks = {q.subject.value for q in quads if q.predicate in _OWN and isinstance(q.subject, NamedNode)}
+    for quad in quads:
+        where = address(QuadPattern(quad.subject, quad.predicate, quad.object))
+        if where in marks:
+            yield NamedNode(where), quad.triple
+
+
+def _singletons(quads: list[Quad]) -> _Spoken:
+    of = {q.subject: q.object for q in quads if q.predicate in SINGLETONS and isinstance(q.object, NamedNode)}
+    for quad in quads:
+        if quad.predicate in of:
+            yield quad.predicate, Triple(quad.subject, of[quad.predicate], quad.object)
+
+
+def _statements(quads: list[Quad]) -> _Spoken:
+    said: dict[object, dict[NamedNode, Quad]] = {}
+    for quad in quads:
+        if quad.predicate in (SUBJECT, PREDICATE, OBJECT):
+            said.setdefault(quad.subject, {})[quad.predicate] = quad
+    for mark, of in said.items():
+        if len(of) == 3 and isinstance(predicate := of[PREDICATE].object, NamedNode):
+            subject, value = of[SUBJECT].object, of[OBJECT].object
+            if not isinstance(subject, Literal | Triple):
+                yield mark, Triple(subject, predicate, value)
+
+
+def said_of_over(quads: Iterable[Quad], style: Style, at: int) -> dict[PatternTerm, list[Quad]]:
+    """What was said of, and by, each mark of which all intervals are over at an instant, and of these intervals.
+
+    The mark of an element is its own, and over for good with it. What may come back is not here: expirations, which are
+    put off, and addresses, which are those of a value.
+    """
+    if style.timing is Timing.EXPIRATION or style.speaking is Speaking.IMPLICIT:
+        return {}
+    every = list(quads)
+    spans, _ = _spans(every)
+    over = {mark for mark, each in spans.items() if all(until <= at for _, until in each)}
+    over |= {quad.object for quad in every if quad.predicate == INTERVAL and quad.subject in over}
+    found: dict[PatternTerm, list[Quad]] = {}
+    for quad in every:
+        for term in over.intersection((quad.subject, quad.predicate)):
+            found.setdefault(term, []).append(quad)  # type: ignore[arg-type]
+    return found
+
+
+def _spans(quads: list[Quad]) -> tuple[Mapping[object, list[tuple[int, int]]], list[str]]:
+    """When each mark holds: once, or in several intervals where values come back and the mark is that of the value.
+
+    An interval is a node of its own, or said flat; then the first beginning goes with the first end, because intervals
+    of one fact do not overlap. An expiration ends all of them.
+    """
+    times, odd = dict[tuple[object, NamedNode], list[int]](), list[str]()
+    for quad in quads:
+        if quad.predicate in _OWN and quad.predicate != INTERVAL:
+            at = instant_of(quad.object.value) if isinstance(quad.object, Literal) else None
+            if at is None:
+                odd.append(f"{quad.object} is no date and time")
+            flat = quad.predicate in (FLAT_INITIAL, FLAT_FINAL)
+            never = END if quad.predicate in (INITIAL, FLAT_INITIAL) else BEGINNING
+            times.setdefault((quad.subject, quad.predicate), []).append(never if at is None else at + flat)
+    found = dict[object, list[tuple[int, int]]]()
+    for quad in quads:
+        begins, ends = (times.get((quad.object, each)) for each in (INITIAL, FINAL))
+        if quad.predicate == INTERVAL and (begins or ends):
+            found.setdefault(quad.subject, []).append((max(begins or [BEGINNING]), min(ends or [END])))
+    for mark in dict.fromkeys(mark for mark, each in times if each in (FLAT_INITIAL, FLAT_FINAL)):
+        begins, ends = (sorted(times.get((mark, each), [])) for each in (FLAT_INITIAL, FLAT_FINAL))
+        pairs = zip(begins, ends, strict=True) if len(begins) == len(ends) else [_common(begins, ends)]
+        found.setdefault(mark, []).extend(pairs)
+    for mark, until in ((mark, min(ats)) for (mark, each), ats in times.items() if each == EXPIRATION):
+        found[mark] = [(since, min(until, end)) for since, end in found.get(mark, [(BEGINNING, END)])]
+    return found, odd
+
+
+def _common(begins: Sequence[int], ends: Sequence[int]) -> tuple[int, int]:
+    """What all of them have in common."""
+    return max(begins, default=BEGINNING), min(ends, default=END)
+
+
+def date(at: int) -> Literal:
+    """An instant as xsd:dateTime, with its milliseconds."""
+    when = _EPOCH + timedelta(milliseconds=at)
+    return Literal(when.isoformat(timespec="milliseconds").replace("+00:00", "Z"), datatype=_DATETIME)

@@ -1,0 +1,170 @@
+"""A page of a fragment, read in whatever RDF it comes: the data, how much there is, where it goes on, and the form.
+
+In formats with graphs the controls have a graph of their own. In Turtle and N-Triples they stand among the data: what
+is said of the page, of its dataset and of the nodes that their form is made of is no data then.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFormat, parse
+
+from freshkeeper.maintenance.fetching.fetch_errors import FetchError
+from freshkeeper.maintenance.sources.fragments.quad_pattern import DEFAULT_GRAPH, QuadPattern
+from freshkeeper.maintenance.sources.fragments.search_form import SearchForm, is_template
+from freshkeeper.maintenance.sources.fragments.vocabulary import (
+    DEFAULT,
+    MAPPING,
+    NEXT,
+    PER_PAGE,
+    PROPERTY,
+    ROLES,
+    SEARCH,
+    SUBSET,
+    TEMPLATE,
+    TOTAL,
+    TRIPLES,
+    VARIABLE,
+)
+
+ACCEPT = (
+    "application/trig,application/n-quads;q=0.9,application/ld+json;q=0.6,text/turtle;q=0.5,application/n-triples;q=0.4"
+)
+"""Formats with graphs first: there data and controls cannot be confused."""
+_SAFE = "%/:=&?~#+!$,;'@()*[]"
+"""What an IRI may have of an address."""
+LONGEST_COUNT = 15
+"""Digits of a count that is believed."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What one page of a fragment says: quads, how many there are in all, and where the next page is."""
+
+    quads: Sequence[Quad]
+    count: int | None
+    """how many there are in the whole fragment, as the source estimates"""
+    next: str | None
+    form: SearchForm
+    per_page: int | None = None
+    strays: int = 0
+    """quads that do not belong to the fragment, and were left out"""
+
+
+def read_page(body: bytes, kind: str, url: str, pattern: QuadPattern | None) -> Page:
+    """The page of a pattern, or the first page that is asked for its form; FetchError where it is none."""
+    quads = _parsed(body, kind, url)
+    controls = _controls_of(quads, url)
+    form = controls.form()
+    mixed = isinstance(controls.graph, DefaultGraph)
+    data = [quad for quad in quads if quad.graph_name != controls.graph]
+    data += controls.rest() if mixed else []
+    wanted = data if pattern is None else [quad for quad in data if _asked(quad, pattern, form)]
+    count, per_page = controls.number(TOTAL, TRIPLES), controls.number(PER_PAGE)
+    return Page(wanted, count, controls.next(), form, per_page, len(data) - len(wanted))
+
+
+def _parsed(body: bytes, kind: str, url: str) -> list[Quad]:
+    form = RdfFormat.from_media_type(kind) if kind else None
+    if form is None:
+        raise FetchError(f"malformed: the page is {kind or 'of no content type'}, and no RDF")
+    try:
+        return list(parse(body, format=form, base_iri=quote(url, safe=_SAFE), rename_blank_nodes=True))
+    except (SyntaxError, ValueError, OSError) as error:
+        said = " ".join(str(error).split())
+        raise FetchError(f"malformed: the page is no {form.name}: {said}", again=True, keys=True) from None
+
+
+def _asked(quad: Quad, pattern: QuadPattern, form: SearchForm) -> bool:
+    """Whether it is in the fragment; a source of triples has but one graph, however it writes it."""
+    if form.quads:
+        return pattern.matches(quad)
+    return QuadPattern(pattern.subject, pattern.predicate, pattern.object).matches(quad)
+
+
+@dataclass(eq=False)
+class _Controls:
+    """What a page says of itself."""
+
+    quads: Sequence[Quad]
+    graph: NamedNode | BlankNode | DefaultGraph
+    url: str
+    search: Quad
+
+    def form(self) -> SearchForm:
+        """The form behind hydra:search; of several, the one that asks for nothing but quads, or for triples."""
+        forms = [
+            self._form(quad) for quad in self.quads if quad.predicate == SEARCH and _has_template(quad, self.quads)
+        ]
+        plain = [form for form in forms if "instant" not in form.variables]
+        timed = [form for form in forms if "instant" in form.variables]
+        main = next(iter(plain or timed), None) or self._form(self.search)
+        return replace(main, holding=next(iter(timed), None)) if plain else main
+
+    def _form(self, search: Quad) -> SearchForm:
+        template = self._one(search.object, TEMPLATE)
+        if not isinstance(template, Literal) or not is_template(template.value):
+            found = "none" if template is None else str(template)[:100]
+            raise FetchError(f"malformed: the page's form has no template that can be filled: {found}")
+        variables = {}
+        for mapping in self._all(search.object, MAPPING):
+            name, role = self._one(mapping, VARIABLE), self._one(mapping, PROPERTY)
+            if isinstance(name, Literal) and isinstance(role, NamedNode) and role.value in ROLES:
+                variables[ROLES[role.value]] = name.value
+        if missing := {"subject", "predicate", "object"} - variables.keys():
+            raise FetchError(f"malformed: the page's form has no variable for the {' and the '.join(sorted(missing))}")
+        default = self._one(search.subject, DEFAULT)
+        return SearchForm(template.value, variables, default.value if isinstance(default, NamedNode) else DEFAULT_GRAPH)
+
+    def number(self, *predicates: NamedNode) -> int | None:
+        """What is said of this page, or of anything where nothing is said of it."""
+        for predicate in predicates:
+            said = [quad for quad in self.quads if quad.predicate == predicate]
+            here = [quad for quad in said if isinstance(quad.subject, NamedNode) and quad.subject.value == self.url]
+            numbers = {_count(quad.object) for quad in here or said}
+            if len(numbers) == 1:
+                return numbers.pop()
+        return None
+
+    def next(self) -> str | None:
+        """Where it goes on."""
+        said = {q.object.value for q in self.quads if q.predicate in NEXT and isinstance(q.object, NamedNode)}
+        if len(said) > 1:
+            raise FetchError(f"malformed: the page goes on at {len(said)} addresses: {', '.join(sorted(said))[:200]}")
+        return said.pop() if said else None
+
+    def rest(self) -> list[Quad]:
+        """The quads beside the controls that say nothing of them."""
+        own: set[object] = {self.search.subject}
+        own |= {quad.subject for quad in self.quads if quad.predicate in (SUBSET, *NEXT, TOTAL, PER_PAGE)}
+        own |= {quad.object for quad in self.quads if quad.predicate == SUBSET and quad.subject in own}
+        for search in (quad.object for quad in self.quads if quad.predicate == SEARCH):
+            own |= {search, *self._all(search, MAPPING)}
+        own |= {NamedNode(self.url)}
+        return [quad for quad in self.quads if quad.subject not in own]
+
+    def _all(self, subject: object, predicate: NamedNode) -> list[object]:
+        return [quad.object for quad in self.quads if quad.predicate == predicate and quad.subject == subject]
+
+    def _one(self, subject: object, predicate: NamedNode) -> object:
+        return next(iter(self._all(subject, predicate)), None)
+
+
+def _controls_of(quads: Sequence[Quad], url: str) -> _Controls:
+    """The graph of the form; of several, one that has a name."""
+    searches = [quad for quad in quads if quad.predicate == SEARCH and _has_template(quad, quads)]
+    searches.sort(key=lambda quad: isinstance(quad.graph_name, DefaultGraph))
+    if not searches:
+        raise FetchError("malformed: the page is no fragment: it has no hydra:search with a hydra:template")
+    graph = searches[0].graph_name
+    return _Controls([quad for quad in quads if quad.graph_name == graph], graph, url, searches[0])
+
+
+def _has_template(search: Quad, quads: Iterable[Quad]) -> bool:
+    return any(q.predicate == TEMPLATE and q.subject == search.object for q in quads)
+
+
+def _count(term: object) -> int | None:
+    written = term.value if isinstance(term, Literal) else ""
+    return int(written) if written.isascii() and written.isdigit() and len(written) <= LONGEST_COUNT else None

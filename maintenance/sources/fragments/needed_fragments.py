@@ -1,0 +1,377 @@
+"""Which fragments a query needs, fetched into a store of which the query then is asked as it stands.
+
+The store holds, of every triple pattern, at least the triples that can be in an answer; more of them do no harm, for
+they are triples of the source. So a pattern may be asked for with the values that what it is joined with gives it:
+
+    required patterns       with what their group, and the groups around it, give their variables
+    OPTIONAL, MINUS, EXISTS with what always stands before them in their own group: a variable that they alone bind
+                            must not be narrowed, or they would seem to find nothing
+    sub-queries             with what passes through what they show; nothing passes a LIMIT
+
+Patterns are fetched one after the other, the one that takes the fewest requests first: as a whole, by the count that
+its first page tells, or one request for each value that is known.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, QuerySolutions, Store
+
+from freshkeeper.maintenance.fetching.fetch_errors import FetchError
+from freshkeeper.maintenance.query.sound import sound
+from freshkeeper.maintenance.query.syntax.cursor import Cursor
+from freshkeeper.maintenance.query.syntax.prologue import DEFAULT_BASE, Prologue, read_prologue
+from freshkeeper.maintenance.query.syntax.reading import read_query
+from freshkeeper.maintenance.query.syntax.tokens import tokenize
+from freshkeeper.maintenance.query.syntax.tree import (
+    Bind,
+    Element,
+    Filter,
+    Graph,
+    Group,
+    Lateral,
+    Minus,
+    Optional,
+    Path,
+    Position,
+    Select,
+    Service,
+    Source,
+    TriplePattern,
+    Union,
+    Values,
+    bound_variables,
+)
+from freshkeeper.maintenance.sources.fragments.quad_pattern import PatternTerm, QuadPattern
+from freshkeeper.maintenance.sources.fragments.vocabulary import XSD
+
+REQUIRED = (Group, Union, Select)
+"""Blocks that are joined with what is around them."""
+FEW = 2
+"""Values for which a pattern is asked at once: its count would cost a request as well."""
+ZERO = ("*", "?")
+"""A path with one of these may have no length, and then begins and ends at any node."""
+_IRI = re.compile(r"<[^>]*>")
+
+
+class Fragments(Protocol):
+    """Where fragments are read."""
+
+    @property
+    def quads(self) -> bool:
+        """Whether they have graphs."""
+
+    def pages(self, pattern: QuadPattern) -> float:
+        """How many requests a whole fragment takes yet."""
+
+    def whole(self, pattern: QuadPattern) -> list[Quad]:
+        """All of a fragment."""
+
+    def has(self, pattern: QuadPattern) -> bool:
+        """Whether a fragment is there already."""
+
+    def service(self, address: str) -> "Fragments | None":
+        """One source of several, where it is asked alone."""
+
+
+def needed(query: str, reader: Fragments, more: bool = False) -> Store:
+    """A store with all that a query needs; where the query will be asked of a part of it (`more`), of any part."""
+    tree = _tree(query)
+    work = _Fetching(reader, tree.source.prologue.text, more)
+    work.group(tree.inner, _Bindings(), None)
+    for block in tree.expressions:
+        work.group(block, _Bindings(), None)
+    work.check_blanks()
+    return work.store
+
+
+def patterns_in(query: str) -> int:
+    """How many triple patterns a query has: each takes a page at least."""
+    triples = (e.triples for e in _tree(query).deep() if isinstance(e, TriplePattern))
+    return sum(map(len, triples))
+
+
+def _tree(query: str) -> Select:
+    tokens = tokenize(query)
+    return read_query(Source(tokens, read_prologue(Cursor(tokens), Prologue(), DEFAULT_BASE)))
+
+
+@dataclass(frozen=True)
+class _Bindings:
+    """What is joined with a pattern: blocks of SPARQL over what was fetched already, and what each always binds.
+
+    A variable has the values that every block has for it by itself: more than the join of all would leave, and found
+    without joining.
+    """
+
+    blocks: tuple[tuple[str, frozenset[str]], ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables whose values are known."""
+        return frozenset().union(*(names for _, names in self.blocks))
+
+    def and_(self, text: str, names: Iterable[str]) -> "_Bindings":
+        """With one more block."""
+        return _Bindings((*self.blocks, (text, frozenset(names))))
+
+    def shown(self, names: Iterable[str]) -> "_Bindings":
+        """What it says of these variables alone."""
+        kept = ((text, own.intersection(names)) for text, own in self.blocks)
+        return _Bindings(tuple((text, own) for text, own in kept if own))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """One triple pattern: what stands in it, by role, a variable being its name."""
+
+    subject: Position
+    predicate: Position
+    object: Position
+    graph: NamedNode | str | None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables, by role; blank nodes and what has no name are open, and nothing is known of them."""
+        roles = {"subject": self.subject, "predicate": self.predicate, "object": self.object, "graph": self.graph}
+        return {role: term for role, term in roles.items() if isinstance(term, str) and not term.startswith("_:")}
+
+    @property
+    def joins(self) -> dict[str, str]:
+        """Whatever may be joined with other patterns, blank nodes too."""
+        return {
+            role: term for role, term in (("subject", self.subject), ("object", self.object)) if isinstance(term, str)
+        }
+
+    @property
+    def pattern(self) -> QuadPattern:
+        """Everything that is no term being open."""
+        graph = DefaultGraph() if self.graph is None else _term(self.graph)
+        return QuadPattern(_term(self.subject), _term(self.predicate), _term(self.object), graph)
+
+    @property
+    def text(self) -> str:
+        """A pattern as SPARQL has it, in its graph where one is meant."""
+        inner = f"{as_sparql(self.subject)} {as_sparql(self.predicate)} {as_sparql(self.object)} ."
+        return inner if self.graph is None else f"GRAPH {as_sparql(self.graph)} {{ {inner} }}"
+
+
+@dataclass(eq=False)
+class _Fetching:
+    reader: Fragments
+    prologue: str
+    more: bool = False
+    """whether more is fetched than the query is asked of in the end"""
+    store: Store = field(default_factory=Store)
+    _uses: dict[str, int] = field(default_factory=dict)
+    """in how many triple patterns a variable stands"""
+    _blank: set[str] = field(default_factory=set)
+    """variables that blank nodes were found for"""
+
+    def group(self, elements: Sequence[Element], bindings: _Bindings, graph: NamedNode | str | None) -> None:
+        """Fetch what the elements of a group need; `bindings` is joined with it."""
+        if any(isinstance(e, Service) and self._alone(e) is None for e in elements):
+            raise FetchError("refused: a SERVICE cannot be asked of fragments: put it beside the outer one")
+        joined, blocks = bindings, [e for e in elements if isinstance(e, (*REQUIRED, Graph, Service))]
+        for element in elements:
+            if isinstance(element, Values):
+                joined = joined.and_(element.text, element.always)
+        left = [one for e in elements if isinstance(e, TriplePattern) for one in _wanted(e, graph)]
+        for variable in (name for one in left for name in set(one.joins.values())):
+            self._uses[variable] = self._uses.get(variable, 0) + 1
+        while left or blocks:
+            ready = [one for one in left if joined.names.intersection(one.variables.values())]
+            if blocks and not ready and (not left or _narrows(blocks[0])):
+                joined = self._block(blocks.pop(0), joined, graph)
+                continue
+            one, pattern, values = self._cheapest(ready or left, joined)
+            self._fetch(one, pattern, values)
+            left.remove(one)
+            if not isinstance(one.predicate, Path):
+                joined = joined.and_(one.text, one.variables.values())
+        self._optional(elements, joined, graph)
+
+    def check_blanks(self) -> None:
+        """Blank nodes of two pages are never the same, so what joins them would be missed."""
+        for name in sorted(self._blank):
+            if self._uses.get(name, 0) > 1:
+                raise FetchError(
+                    f"malformed: ?{name} is a blank node on a page, and joins several patterns: the source must give "
+                    "such nodes an IRI, for a blank node means nothing on another page",
+                    refused=True,
+                )
+
+    def _block(self, block: Element, bindings: _Bindings, graph: NamedNode | str | None) -> _Bindings:
+        """A block that is joined; afterwards it gives values itself."""
+        if isinstance(block, Service):
+            self._service(block, bindings)
+            return bindings
+        if isinstance(block, Graph):
+            name = block.name.text[1:] if block.iri is None else NamedNode(block.iri)
+            self.group(block.inner, bindings, name)
+        elif isinstance(block, Select):
+            self.group(block.inner, bindings.shown(block.passing), graph)
+            for inner in block.expressions:
+                self.group(inner, _Bindings(), graph)
+        else:
+            for part in block.parts:
+                self.group(part, bindings, graph)
+        if self.more and not _grows(block):
+            return bindings
+        text = f"{{ {block.text} }}" if isinstance(block, Select) else block.text
+        return bindings.and_(_in_graph(text, graph), block.always)
+
+    def _alone(self, block: Service) -> Fragments | None:
+        return None if block.iri is None else self.reader.service(block.iri)
+
+    def _service(self, block: Service, bindings: _Bindings) -> None:
+        """What is asked of one source alone."""
+        reader, one = self.reader, self._alone(block)
+        assert one is not None
+        self.reader = one
+        self.group(block.inner, bindings, None)
+        self.reader = reader
+
+    def _optional(self, elements: Sequence[Element], joined: _Bindings, graph: NamedNode | str | None) -> None:
+        """What may find nothing, with what is bound before it whatever it finds; a filter comes behind all."""
+        for n, element in enumerate(elements):
+            before = elements if isinstance(element, Filter) else elements[:n]
+            if isinstance(element, (Optional, Minus, Filter, Bind, Lateral)):
+                own = bound_variables([e for e in before if not isinstance(e, (Optional, Minus, Filter, Bind))])
+                for part in element.parts:
+                    self.group(part, joined.shown(own), graph)
+
+    def _cheapest(
+        self, wanted: Sequence[_Wanted], bindings: _Bindings
+    ) -> tuple[_Wanted, QuadPattern, dict[str, list[PatternTerm]]]:
+        """The pattern that takes the fewest requests, with what is known to be one value put in, and the values."""
+        choices: list[tuple[float, int, _Wanted, QuadPattern, dict[str, list[PatternTerm]]]] = []
+        for one in wanted:
+            if self.reader.has(one.pattern):
+                return one, one.pattern, {}
+            pattern, values = self._narrowed(one, bindings)
+            fewest = min((self._requests(pattern, role, values[role]) for role in values), default=math.inf)
+            if fewest <= FEW:
+                return one, pattern, values
+            pages = math.inf if isinstance(one.predicate, Path) else self.reader.pages(pattern)
+            choices.append((min(fewest, pages), len(choices), one, pattern, values))
+        _, _, one, pattern, values = min(choices, key=lambda choice: choice[:2])
+        return one, pattern, values
+
+    def _narrowed(self, one: _Wanted, bindings: _Bindings) -> tuple[QuadPattern, dict[str, list[PatternTerm]]]:
+        """The pattern with what has one value only, and the values of each other variable that can be put in."""
+        pattern, values = one.pattern, dict[str, list[PatternTerm]]()
+        for role, name in one.variables.items():
+            if name not in bindings.names or (role == "graph" and not self.reader.quads):
+                continue
+            found = self._values(name, bindings)
+            if not all(map(_means_the_same, found)):
+                continue
+            values[role] = [term for term in found if isinstance(term, NamedNode) or role == "object"]
+            if len(values[role]) == 1:
+                pattern = _with(pattern, role, *values.pop(role))
+        return pattern, values
+
+    def _values(self, name: str, bindings: _Bindings) -> list[PatternTerm]:
+        """In an order that does not change from run to run."""
+        common: set[PatternTerm] | None = None
+        for text in (text for text, names in bindings.blocks if name in names):
+            found = self.store.query(sound(f"{self.prologue} SELECT DISTINCT ?{name} WHERE {{ {text} }}"))
+            assert isinstance(found, QuerySolutions)
+            values = {row[0] for row in found if row[0] is not None}
+            common = values if common is None else common & values
+        return sorted(common or (), key=str)
+
+    def _fetch(self, one: _Wanted, pattern: QuadPattern, values: dict[str, list[PatternTerm]]) -> None:
+        """The triples of a pattern, as a whole or for each value."""
+        if isinstance(one.graph, str | NamedNode) and not self.reader.quads:
+            raise FetchError(
+                "refused: the source has fragments of triples, and the pattern asks for a graph", refused=True
+            )
+        for part in _path_parts(one, pattern):
+            for each in [part] if isinstance(one.predicate, Path) else self._asked(part, values):
+                self._add(one, self.reader.whole(each))
+
+    def _asked(self, pattern: QuadPattern, values: Mapping[str, Sequence[PatternTerm]]) -> list[QuadPattern]:
+        """The fragments of a pattern: itself, or one for each value, where these are fewer requests."""
+        costs = {role: self._requests(pattern, role, found) for role, found in values.items()}
+        role = min(costs, key=lambda each: costs[each], default=None)
+        if role is None or (costs[role] > FEW and costs[role] >= self.reader.pages(pattern)):
+            return [pattern]
+        return [_with(pattern, role, term) for term in values[role]]
+
+    def _requests(self, pattern: QuadPattern, role: str, values: Sequence[PatternTerm]) -> int:
+        """How many requests it takes at least to ask for each value."""
+        return sum(not self.reader.has(_with(pattern, role, term)) for term in values)
+
+    def _add(self, one: _Wanted, quads: Sequence[Quad]) -> None:
+        for quad in quads:
+            graph = quad.graph_name if self.reader.quads else DefaultGraph()
+            self.store.add(Quad(quad.subject, quad.predicate, quad.object, graph))
+            for role, term in (("subject", quad.subject), ("object", quad.object)):
+                if isinstance(term, BlankNode) and role in one.joins:
+                    self._blank.add(one.joins[role])
+
+
+def _wanted(element: TriplePattern, graph: NamedNode | str | None) -> list[_Wanted]:
+    return [_Wanted(*triple, graph) for triple in element.triples]
+
+
+def _path_parts(one: _Wanted, pattern: QuadPattern) -> list[QuadPattern]:
+    """A path takes all triples of each of its predicates; all that there are, where it may begin anywhere."""
+    if not isinstance(one.predicate, Path):
+        return [pattern]
+    if takes_all(one.subject, one.predicate, one.object):
+        return [QuadPattern(graph=pattern.graph)]
+    return [QuadPattern(predicate=NamedNode(p), graph=pattern.graph) for p in sorted(one.predicate.predicates)]
+
+
+def takes_all(subject: Position, path: Path, value: Position) -> bool:
+    """Whether a path may pass over any predicate, or begin and end at any node."""
+    marks = _IRI.sub("", path.text)
+    open_ends = _term(subject) is None and _term(value) is None
+    return "!" in marks or (open_ends and any(mark in marks for mark in ZERO))
+
+
+def _grows(block: Element) -> bool:
+    """Whether it has but more solutions, the more triples there are."""
+    return all(isinstance(each, (TriplePattern, Values, Group, Union)) for each in block.walk())
+
+
+def _narrows(block: Element) -> bool:
+    """Whether a block has values of its own, so that it is worth asking first."""
+    return any(isinstance(e, Values) for e in block.walk())
+
+
+def _in_graph(text: str, graph: NamedNode | str | None) -> str:
+    return text if graph is None else f"GRAPH {as_sparql(graph)} {{ {text} }}"
+
+
+def _term(position: Position | None) -> NamedNode | Literal | None:
+    return position if isinstance(position, NamedNode | Literal) else None
+
+
+def _means_the_same(term: PatternTerm) -> bool:
+    """Whether a term can be asked for: the store writes numbers and dates its own way, and the source may not."""
+    if isinstance(term, Literal):
+        return bool(term.language) or term.datatype.value == f"{XSD}string"
+    return isinstance(term, NamedNode)
+
+
+def _with(pattern: QuadPattern, role: str, term: PatternTerm) -> QuadPattern:
+    """With one term more."""
+    return QuadPattern(**{**pattern.terms, role: term})
+
+
+def as_sparql(position: Position) -> str:
+    """What stands in a pattern, as SPARQL; a blank node is a variable."""
+    if isinstance(position, NamedNode | Literal):
+        return str(position)
+    if not isinstance(position, str):
+        return position.text
+    if position.startswith("_:"):
+        return f"?freshkeeper_blank_{''.join(c if c.isalnum() else '_' for c in position[2:])}"
+    return f"?{position}"

@@ -1,0 +1,1 @@
+"""Streaming enrichment on Spark."""

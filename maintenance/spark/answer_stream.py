@@ -1,0 +1,131 @@
+"""What a service answers, as a Spark stream: a row per answer of one of its queries, over HTTP.
+
+    answers_of(spark, "http://127.0.0.1:8642", "reach")
+
+Offsets are instants of evaluations, which a service's answers are numbered by, so a stream goes on where it stopped.
+A service keeps the last 64 to 128 MB of each query; where an instant is gone the query fails, and nothing is left out
+without a word.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from freshkeeper.maintenance.analysis.ship import ship
+from freshkeeper.maintenance.base.errors import InputError
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = pa.schema({"t_ms": pa.int64(), "event_time": pa.timestamp("us", "UTC"), "answer": pa.string()})
+"""`answer` is the JSON that the service writes: bindings, and how likely it is fresh."""
+BEFORE_ALL = -(1 << 62)
+PATIENCE_S = 60
+Offset = dict[str, int]
+
+
+def answers_of(spark: "SparkSession", address: str, query: str, token: str = "") -> "DataFrame":
+    """The answers of a query that a service still has, and those that come."""
+    ship(spark, ["freshkeeper"])
+    spark.dataSource.register(ServiceAnswers)
+    asked = spark.readStream.format(ServiceAnswers.name()).option("query", query).option("token", token)
+    return asked.load(address)
+
+
+class ServiceAnswers(DataSource):
+    """The data source `freshkeeper-answers`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The word that `spark.readStream.format` takes."""
+        return "freshkeeper-answers"
+
+    def schema(self) -> StructType:
+        """One row per answer."""
+        return from_arrow_schema(ROWS)
+
+    def streamReader(self, schema: StructType) -> "Reader":  # noqa: N802
+        """What is there, and what comes."""
+        del schema
+        return Reader(self.options["path"].rstrip("/"), self.options["query"], self.options.get("token", ""))
+
+
+class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on where it stopped."""
+
+    def __init__(self, address: str, query: str, token: str) -> None:
+        self._address, self._query, self._token = address, query, token
+        self._until: Offset | None = None
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        """Before all that there is."""
+        return {"t": BEFORE_ALL}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What comes from now on is for another time."""
+        self._until = self._answered(self.initialOffset())
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """The last evaluation that the service has answered."""
+        del limit
+        return self._until or self._answered(start)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """One connection reads them all, as answers have an order: those after one instant, up to and with another."""
+        return [InputPartition((start["t"], end["t"]))] if end["t"] > start["t"] else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """A batch per evaluation; where some were read before, the last of those must still be there."""
+        after, until = partition.value
+        known = after > BEFORE_ALL
+        for line in self._lines(after - known, until):
+            at = line["t"]
+            if known and at > after:
+                raise InputError(f"the answers of {self._query} after {after} ms are gone: next is {at}")
+            if not known:
+                texts = [json.dumps(answer, ensure_ascii=False) for answer in line["answers"]]
+                rows = {"t_ms": [at] * len(texts), "event_time": [1000 * at] * len(texts), "answer": texts}
+                yield from pa.table(rows, schema=ROWS).to_batches()
+            known = False
+
+    def _open(self, rest: str = "") -> "HTTPResponse":
+        """A service that is away or refuses is one line."""
+        url = f"{self._address}/queries/{quote(self._query, safe='')}{rest}"
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        try:
+            answer: HTTPResponse = urlopen(Request(url, headers=headers), timeout=PATIENCE_S)
+        except HTTPError as error:
+            raise InputError(f"{url} answered {error.code}: {error.read().decode(errors='replace')[:300]}") from None
+        except OSError as error:
+            raise InputError(f"{url} cannot be read: {error}") from None
+        return answer
+
+    def _answered(self, start: Offset) -> Offset:
+        with self._open() as answer:
+            found = json.load(answer)["answered"]
+        return start if found is None else {"t": found}
+
+    def _lines(self, after: int, until: int) -> Iterator[dict[str, Any]]:
+        """The line of every evaluation up to the last that is wanted, which is there."""
+        with self._open(f"/answers?after={after}") as answer:
+            try:
+                for text in filter(bytes.strip, answer):
+                    line = json.loads(text)
+                    yield line
+                    if line["t"] >= until:
+                        return
+            except (OSError, HTTPException) as error:
+                raise InputError(f"{self._address} broke off: {error}") from None
+        raise InputError(f"{self._address} ended before {self._query} came to {until} ms")

@@ -1,0 +1,1 @@
+"""Parts of the enrichment on Spark: micro-batches, shards and their files."""

@@ -1,0 +1,54 @@
+"""Which entries leave the shards of a graph: the best of each, and one price for all where these are too many.
+
+A price is the score from which on an entry may be chosen. Where the best of every shard are too many to meet at the
+driver, the shards first make offers, as bidders do in a sealed auction: the score of every n-th of their best. An offer
+stands for n entries that are worth at least as much, so at the highest price at which offers stand for enough there are
+enough, and hardly more. What is worth less stays where it is. Ever so many may be worth exactly the price; which of
+them leave a shard is its draw.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from freshkeeper.maintenance.base.arrays import Floats, Ints
+from freshkeeper.policies.ranked import NO
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """What leaves a shard, or is chosen of all: the best first, with `score` and `tie`."""
+
+    rows: pa.Table
+    sums: Ints
+    """how many candidates there are, and how many of them are stale"""
+
+    @classmethod
+    def together(cls, parts: Sequence["Best"], most: int) -> "Best":
+        """The best of all shards."""
+        rows = pa.concat_tables([part.rows for part in parts])
+        order = np.lexsort((rows["tie"].to_numpy(), -rows["score"].to_numpy()))
+        return cls(rows.take(order[:most]), np.sum([part.sums for part in parts], axis=0))
+
+
+def highest(score: Floats, tie: Floats, most: int, price: float = NO) -> Ints:
+    """The rows of the best that are worth the price, in order; those that are alike as they were drawn."""
+    pool = np.flatnonzero((score > NO) & (score >= price))
+    least = max(1, most)
+    if least < pool.size:
+        pool = pool[score[pool] >= np.partition(score[pool], -least)[-least]]
+    return pool[np.lexsort((tie[pool], -score[pool]))][:most]
+
+
+def offers(score: Floats, most: int, every: int) -> Floats:
+    """The scores of every so-manieth of the best."""
+    best = np.sort(score[highest(score, score, most)])[::-1]
+    return best[every - 1 :: every]
+
+
+def clearing_price(offered: Sequence[Floats], most: int, every: int) -> float:
+    """The highest price at which offers stand for so many; the lowest where they do not."""
+    ranked, enough = np.sort(np.concatenate(offered))[::-1], -(-most // every)
+    return float(ranked[enough - 1]) if ranked.size >= enough else NO

@@ -1,1 +1,0 @@
-"""The local view: columns, misses, eviction, and what is known of changes."""
