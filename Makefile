@@ -7,7 +7,7 @@ PROGRAMS := scripts/check-prose scripts/cohesion scripts/run-notebooks scripts/w
 unexport PYTHONDONTWRITEBYTECODE  # what every process of a test run imports is compiled once
 TOGETHER = -n $(PROCESSES) --no-loadscope-reorder
 
-.PHONY: run test test-fast fuzz check bench notebooks lock sbom java chromium databases peers clean
+.PHONY: run test test-fast test-long fuzz check bench notebooks lock sbom java chromium databases peers clean
 
 run: .venv/ready            ## the main job: policies side by side under one budget; then, in a terminal, live on a page until Ctrl-C
 	@$(BIN)/freshkeeper demo --serve
@@ -26,6 +26,11 @@ check: .venv/ready          ## lint, format, types (tests, benchmarks and script
 	MYPYPATH=benchmarks $(BIN)/mypy --scripts-are-modules benchmarks docs/*.py notebooks/*.py $(PROGRAMS)
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check-prose --quiet
+
+test-long: test fuzz         ## what takes longer than `make test` may: `make fuzz`, ten minutes with 20 kills of a service, 200 damaged states, 50 kills of a run's outputs, soaks of a service
+	CHAOS_KILLS=20 CHAOS_SECONDS=600 FRESHKEEPER_FLIPS=200 FRESHKEEPER_KILLS=50 $(BIN)/python -m pytest -s --timeout 3600 \
+		tests/maintenance/serve/test_kills_of_a_service.py tests/maintenance/state/test_damage.py tests/maintenance/state/test_outputs.py
+	$(BIN)/python benchmarks/serve.py --long
 
 fuzz: .venv/ready           ## 50,000 hostile inputs, 100,000 random queries, 10,000 on both evaluators, 10,000 requests to a service; FUZZ="5000 lines --seed 7", FUZZ_SEED=word
 	$(BIN)/python tests/fuzz/fuzz.py $(or $(FUZZ),50000)
