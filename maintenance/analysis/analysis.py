@@ -82,11 +82,7 @@ def _judged(engine: DuckDB, database: Database, run: str, cuts: Cuts | None, hea
     added_up(database, engine.judged(place, judge(database, found, headline)) if found.judged else ())
     if "evaluations" not in found.there:
         database.sql(EVALUATIONS).create_view("own_evaluations")
-    changes = "FROM own_changes"
-    if found.unnamed:
-        names = ", ".join(found.unnamed)
-        changes = f"FROM (SELECT * EXCLUDE ({names}) FROM own_changes), (SELECT DISTINCT {names} FROM own_evaluations)"
-    database.sql(changes).create_view("changes")
+    database.sql("FROM own_changes").create_view("changes")
     budgets = pa.array([about.budget for about in found.settings.values()], pa.float64())
     gammas = pa.table({"setting": pa.array(found.settings, pa.string()), "gamma": budgets})
     database.from_arrow(gammas).create("gammas")
@@ -98,8 +94,6 @@ def _judged(engine: DuckDB, database: Database, run: str, cuts: Cuts | None, hea
 
 def _gaps(database: Database, found: Tables, digest: Mapping[str, Any]) -> Iterator[str]:
     """What turned out not to be known."""
-    if "sn" not in found.answers and database.sql("FROM truths WHERE \"case\" = 'aggregate' LIMIT 1").fetchall():
-        yield "Aggregates without their lookup key are counted input by input."
     if "budget" in digest and all(about.budget is None for about in found.settings.values()):
         yield "There is no run.json that says what was paid in, so the use of the budget cannot be told."
     if "by_change_rate" in digest:

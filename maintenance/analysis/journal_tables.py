@@ -1,6 +1,6 @@
-"""The tables of a run directory or a journal in a database of DuckDB, made to fit: typed, and with every column.
+"""The tables of a run directory or a journal in a database of DuckDB, typed, and with a column `moment`.
 
-What is missing (a table, a column of an older schema) becomes a note, a sentence that says what cannot be told.
+A missing table becomes a note: a sentence that says what cannot be told without it. A missing column is an error.
 """
 
 import tempfile
@@ -26,27 +26,14 @@ DEFAULTS: dict[str, str] = {
     "late": "FALSE", "refreshed_ms": str(UNKNOWN),
 }  # fmt: skip
 """What stands in for a value that is not there; all others stay null."""
-WITHOUT: Mapping[str, tuple[str, Sequence[str]]] = {
-    "evaluations": ("misses, the warm-up, budgets and the time of decisions cannot be told", ()),
-    "refreshes": ("wasted and missed refreshes cannot be told", ("sr", "t_ms")),
-    "answers": (
-        "whether answers were fresh cannot be told independently of the engine",
-        ("t_ms", "sr", "refreshed_ms"),
-    ),
-    "changes": ("there is no truth about every answer", ("sr", "t_ms")),
-    "audits": ("nothing can be told of audits", ("t_ms", "fresh")),
+WITHOUT: Mapping[str, str] = {
+    "evaluations": "misses, the warm-up, budgets and the time of decisions cannot be told",
+    "refreshes": "wasted and missed refreshes cannot be told",
+    "answers": "whether answers were fresh cannot be told independently of the engine",
+    "changes": "there is no truth about every answer",
+    "audits": "nothing can be told of audits",
 }
-"""What is not known without a table, and without which of its columns it tells nothing."""
-MEANINGS = {
-    **{("evaluations", column): words for column, words in journal.UNRECORDED.items()},
-    ("evaluations", "results"): "evaluations do not say how many answers they have, so misses cannot be told",
-    ("evaluations", "expected_fresh"): "expected freshness was not recorded, so its calibration cannot be told",
-    ("refreshes", "error"): "failed refreshes were not recorded and all are taken as done",
-    ("refreshes", "changed"): "refreshes do not say whether the engine saw a change",
-    ("refreshes", "latency_ms"): "latency of refreshes was not recorded",
-    ("answers", "weight"): "answers have no weight and each is taken as of one window mapping",
-    ("answers", "sn"): "answers do not name their lookup key, so degrees and aggregates cannot be told",
-}
+"""The consequence of a missing table."""
 
 
 class Cut(NamedTuple):
@@ -65,14 +52,10 @@ class Tables:
     """Which tables there are; as `own_NAME` they have every column and `moment`, and are empty where they are not."""
 
     there: frozenset[str]
-    moment: str
-    """The column of answers that evaluations differ by."""
-    answers: Sequence[str]
-    """The columns that they have, the SQL that makes them of `raw_answers`, and their parts."""
-    fitted_answers: str
+    answers: str
+    """SQL that makes answers of `raw_answers`"""
     parts: Sequence[Path]
-    unnamed: frozenset[str]
-    """What of setting and seed changes do not name."""
+    """the files of answers"""
     settings: Mapping[str, Setting]
     notes: list[str]
 
@@ -106,40 +89,42 @@ def read(database: Database, run: Path, cuts: Cuts | None) -> Tables:
     cuts = cuts or {name: Cut(journal.files(run / f"{name}.parquet")) for name in journal.SCHEMAS}
     found = {name: _columns(database, name, cut.parts, notes) for name, cut in cuts.items()}
     raw = {name: columns for name, columns in found.items() if columns}
-    notes += [f"The {words}." for (name, column), words in MEANINGS.items() if name in raw and column not in raw[name]]
-    key = _moment(raw, notes)
     settings: Mapping[str, Setting] = {}
     with suppress(OSError, ValueError):
         settings = About.model_validate_json((run / FILE).read_text("utf-8")).settings
-    unnamed = frozenset({"setting", "seed"} - set(found["changes"]))
-    varied = {key for setting in settings.values() for key in setting.varied}
-    if "setting" in unnamed and "changes" in raw and not varied <= {"budget", "bank", "knowledge", "case"}:
-        notes.append(f"changes.parquet does not say which setting a change is of: {WITHOUT['changes'][0]}.")
-        del raw["changes"]
     rows = {}
     for name, cut in cuts.items():
-        moment = "" if name == "changes" else f", {key} AS moment"
+        moment = "" if name == "changes" else ", t_ms AS moment"
         rows[name] = f"SELECT *{moment} FROM ({_fitted(name, raw.get(name, ()), cut.where)}) AS fitted"
         database.sql(rows[name]).create_view(f"own_{name}")
     parts = cuts["answers"].parts
-    return Tables(frozenset(raw), key, found["answers"], rows["answers"], parts, unnamed, settings, notes)
+    return Tables(frozenset(raw), rows["answers"], parts, settings, notes)
 
 
 def _columns(database: Database, name: str, parts: Sequence[Path], notes: list[str]) -> list[str]:
-    """Of a table as it was written; none where it cannot be used."""
-    untold, needed = WITHOUT[name]
+    """Return the columns of a table as it was written, or none where the table cannot be used."""
+    why = "is not there"
     try:
         columns = name_parts(database, name, parts)
-        lacking = [column for column in needed if column not in columns]
-        if columns and not lacking:
-            return columns
-        why = f"has no column {' nor '.join(map(repr, lacking))}" if columns else "is not there"
     except duckdb.Error:
-        why = "is not readable as Parquet"
+        columns, why = [], "is not readable as Parquet"
+    if columns:
+        _check_parts(database, name, parts)
+        return columns
     if (name, why) != ("audits", "is not there"):
         hint = " (simulate with --answers to have it)" if (name, why) == ("answers", "is not there") else ""
-        notes.append(f"{name}.parquet {why}{hint}: {untold}.")
+        notes.append(f"{name}.parquet {why}{hint}: {WITHOUT[name]}.")
     return []
+
+
+def _check_parts(database: Database, name: str, parts: Sequence[Path]) -> None:
+    """Raise InputError if a part of a table lacks a column: another version of freshkeeper wrote that part."""
+    files = [str(part) for part in parts]
+    by_file = "SELECT file_name, list(name) FROM parquet_schema($1) GROUP BY file_name ORDER BY file_name"
+    for file, columns in database.execute(by_file, [files]).fetchall():
+        path = Path(file).parts
+        shown = Path(*path[path.index(f"{name}.parquet") :])  # a copy of a cluster's file lies in a temporary directory
+        journal.check_columns(shown, name, columns)
 
 
 def _fitted(name: str, columns: Sequence[str], where: str) -> str:
@@ -150,16 +135,6 @@ def _fitted(name: str, columns: Sequence[str], where: str) -> str:
         default = DEFAULTS.get(part.name)
         made.append((value if default is None else f"coalesce({value}, {default})") + f' AS "{part.name}"')
     return f"SELECT {', '.join(made)} " + (f"FROM raw_{name} WHERE {where}" if columns else "WHERE FALSE")
-
-
-def _moment(raw: Mapping[str, list[str]], notes: list[str]) -> str:
-    """By which column evaluations are told apart: the time, or where one has none the number."""
-    have = [set(columns) for name, columns in raw.items() if name != "changes"]
-    for column in ("t_ms", "k"):
-        if all(column in columns for columns in have):
-            return column
-    notes.append("The evaluations have no times and answers no numbers, so the two cannot be matched.")
-    return "t_ms"
 
 
 def located(path: str) -> str:

@@ -39,25 +39,21 @@ TEXTS = {"setting", "policy", "case", "sr", "sn", "what"}
 CHANGES = "SELECT setting, seed, sr, t_ms FROM own_changes WHERE sr IS NOT NULL AND t_ms IS NOT NULL"
 COUNTED = "SELECT setting, policy, seed, moment, NOT bool_and(warmup) AS counts FROM own_evaluations GROUP BY ALL"
 CHOSEN = "SELECT DISTINCT setting, policy, seed, moment, coalesce(sr, '') AS sr FROM own_refreshes"
-CASES = 'SELECT setting, policy, max("case") AS known_case FROM own_evaluations GROUP BY ALL'
 
-WITH_CASES = """
-    SELECT * EXCLUDE known_case REPLACE (coalesce(known_case, 'bgp') AS "case")
-    FROM ({fitted}) AS own LEFT JOIN cases USING (setting, policy)"""
-"""Answers of an older schema are of the case of their evaluations."""
 COPIES = f"""
     SELECT used.*,
         CASE WHEN refreshed_ms = {UNKNOWN} THEN {UNKNOWN} ELSE coalesce(changes.t_ms, {NEVER_STALE}) END AS stale_from
     FROM (SELECT DISTINCT setting, seed, sr, refreshed_ms FROM slice) AS used
-    ASOF LEFT JOIN changes ON {{same}} AND used.refreshed_ms < changes.t_ms"""
+    ASOF LEFT JOIN changes ON used.setting = changes.setting AND used.seed = changes.seed AND used.sr = changes.sr
+        AND used.refreshed_ms < changes.t_ms"""
 """Each with its end: the first change after it was fetched; one at that very instant is not after it."""
 TRUTHS = """
     WITH judged AS (
         SELECT slice.*, t_ms < stale_from AS fresh FROM slice JOIN copies USING (setting, seed, sr, refreshed_ms)
     ), made AS (
-        SELECT setting, policy, seed, "case", moment, t_ms, weight, fresh FROM judged WHERE NOT {whole}
+        SELECT setting, policy, seed, "case", moment, t_ms, weight, fresh FROM judged WHERE "case" != 'aggregate'
         UNION ALL SELECT setting, policy, seed, "case", moment, min(t_ms), max(weight), bool_and(fresh)
-        FROM judged WHERE {whole} GROUP BY setting, policy, seed, "case", moment, sn
+        FROM judged WHERE "case" = 'aggregate' GROUP BY setting, policy, seed, "case", moment, sn
     )
     SELECT setting, policy, seed, "case", moment, min(t_ms) AS t_ms, sum(weight) AS held,
         sum(if(fresh, weight, 0)) AS true_fresh
@@ -117,8 +113,6 @@ class Judge:
     """Where answers are."""
     answers: str
     """SQL that makes answers of `raw_answers`."""
-    moment: str
-    """The column of these that evaluations differ by."""
     known: Mapping[str, pa.Table]
     kept: Mapping[str, str]
     """SQL of what is asked more than once, in this order."""
@@ -165,18 +159,13 @@ class Judge:
 
 def judge(database: Database, tables: Tables, headline: bool) -> Judge:
     """By the changes, evaluations and choices of a run in which answers can be judged."""
-    of_run = {"changes": CHANGES, "cases": CASES} | ({} if headline else {"counted": COUNTED, "chosen": CHOSEN})
+    of_run = {"changes": CHANGES} | ({} if headline else {"counted": COUNTED, "chosen": CHOSEN})
     known = {name: database.sql(query).to_arrow_table() for name, query in of_run.items()}
-    names = [name for name in ("setting", "seed", "sr") if name not in tables.unnamed]
-    kept = {"copies": COPIES.format(same=" AND ".join(f"used.{name} = changes.{name}" for name in names))}
-    asked = {"truths": TRUTHS.format(whole="\"case\" = 'aggregate'" if "sn" in tables.answers else "FALSE")}
+    kept, asked = {"copies": COPIES}, {"truths": TRUTHS}
     if not headline:
         kept["served"] = SERVED.format(otherwise="evaluations" not in tables.there)
         asked |= FROM_SERVED
-    answers = tables.fitted_answers
-    if "case" not in tables.answers:
-        answers = WITH_CASES.format(fitted=answers)
-    return Judge(tables.parts, answers, tables.moment, known, kept, asked)
+    return Judge(tables.parts, tables.answers, known, kept, asked)
 
 
 def schema(name: str) -> pa.Schema:

@@ -16,8 +16,8 @@ SERIES = 'setting, policy, "case", knowledge'
 RUN = "setting, policy, seed"
 EVALUATION = f"{RUN}, moment"
 ENTRY = "setting, seed, sr"
-MISS = "sr LIKE '?%' OR sr LIKE 'miss %'"
-"""How an SN is written whose SRs are not known yet; older simulations wrote a question mark."""
+MISS = "sr LIKE 'miss %'"
+"""The journal writes a fetch of a lookup key whose entries are not known yet as `miss KEY`."""
 LOW, HIGH = wilson(
     duckdb.ColumnExpression("freshness"), duckdb.ColumnExpression("audits"),
     lambda square: duckdb.FunctionExpression("sqrt", square),

@@ -74,8 +74,7 @@ class Spark(DuckDB):
     def _shuffled(self, path: str, judge: "Broadcast[Judge]", most: int) -> Iterator[Parts]:
         """What executors cannot read by themselves Spark reads for them, and brings evaluations together."""
         rows = self._session.read.parquet(path)
-        there = [name for name in ("setting", "policy", "seed", judge.value.moment) if name in rows.columns]
-        together = rows.repartition(-(-rows.count() // most) or 1, *there)
+        together = rows.repartition(-(-rows.count() // most) or 1, "setting", "policy", "seed", "t_ms")
         for row in together.mapInArrow(partial(_partition, judge), "parts binary").collect():
             yield pickle.loads(row["parts"])
 

@@ -6,7 +6,7 @@ is written whole under another name and then moved into place, so that a reader 
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
+from freshkeeper.maintenance.base.errors import InputError
 from freshkeeper.maintenance.base.files import PRIVATE, whole, writing
 
 Column = Sequence[object] | Ints | Ids | Floats | Bools
@@ -47,14 +48,14 @@ SCHEMAS: dict[str, "pa.Schema"] = {
 }
 
 
-UNRECORDED = {
-    "warmup": "evaluations do not say which are the warm-up, so all of them count",
-    "spent": "what was spent was not recorded",
-    "budget": "what could be spent was not recorded",
-    "decide_us": "time of decisions was not recorded",
-    "fetch_ms": "time of fetches was not recorded",
-}
-"""What a reader has to know where evaluations lack a column, as those of an older schema do."""
+def check_columns(file: Path, name: str, columns: Collection[str]) -> None:
+    """Raise InputError if a file of the table `name` lacks a column, as files of other versions do."""
+    lacking = [column for column in SCHEMAS[name].names if column not in columns]
+    if lacking:
+        raise InputError(
+            f"{file} has no column {' nor '.join(map(repr, lacking))}: another version of freshkeeper wrote it; "
+            "repeat the run with this version, or read the journal with the version that wrote it"
+        )
 
 
 def table(name: str, columns: Mapping[str, Column]) -> "pa.Table":
@@ -79,10 +80,12 @@ def write_part(directory: Path, name: str, number: int, rows: "pa.Table") -> Non
 
 
 def read(directory: Path, name: str) -> "pa.Table | None":
-    """One table, or None where the journal has none."""
-    found = files(directory / f"{name}.parquet")
-    tables = [parquet.read_table(file, partitioning=None) for file in found]
-    return pa.concat_tables(tables, promote_options="permissive") if found else None  # parts of an older schema too
+    """Return one table, or None where the journal has none."""
+    tables = []
+    for file in files(directory / f"{name}.parquet"):
+        check_columns(file, name, parquet.read_schema(file).names)
+        tables.append(parquet.read_table(file, columns=SCHEMAS[name].names, partitioning=None))
+    return pa.concat_tables(tables) if tables else None
 
 
 def files(path: Path) -> list[Path]:

@@ -1,7 +1,7 @@
 """A run directory read back: what was run (run.json), what happened at every evaluation, and what cannot be told.
 
 A production journal is read the same way; it may have no run.json, and no `fresh`: the expected number stands in then.
-Only evaluations.parquet is needed. What else is missing becomes a note, a sentence for the reader, and never an error.
+Only evaluations.parquet is needed, with all its columns. A note tells the reader what else is missing.
 """
 
 import csv
@@ -22,18 +22,7 @@ from freshkeeper.simulator.experiment.baselines import Baseline, read_baselines
 from freshkeeper.simulator.experiment.summary import Row, read_summary
 from freshkeeper.simulator.report.journal_columns import BROKEN, floats, words
 
-NEEDED = ("policy", "k", "results")
 WORDS = ("case", "knowledge", "setting", "policy")
-MEANINGS = journal.UNRECORDED | {
-    "setting": "evaluations name no setting and are taken as one",
-    "seed": "evaluations name no seed and are taken as one run",
-    "case": "evaluations do not say which case they are of",
-    "knowledge": "evaluations do not say which level of knowledge they are of",
-    "t_ms": "evaluations have no times",
-    "errors": "failed fetches were not recorded",
-    "requests": "requests were not counted; what was spent stands in, in cost units",
-}
-"""What a reader has to know when a column is missing, beside what every reader of a journal has to."""
 
 
 @dataclass(frozen=True, order=True)
@@ -131,33 +120,18 @@ def _evaluations(path: Path, about: About, notes: list[str]) -> Evaluations:
         raise RunError(f"{file} is not readable as Parquet: {str(error).splitlines()[0]}") from error
     if table is None or not table.num_rows:
         raise RunError(f"{path} has no evaluations" + (": the run did not finish" if table is None else ""))
-    _check_schema(file, table)
-    notes.extend(f"The {words}." for name, words in MEANINGS.items() if name not in table.column_names)
     try:
         return _columns(table, about, notes)
     except BROKEN as error:
         raise RunError(f"{file} has a column of the wrong type: {str(error).splitlines()[0]}") from error
 
 
-def _check_schema(file: Path, table: "pa.Table") -> None:
-    names = table.column_names
-    missing = [name for name in NEEDED if name not in names]
-    missing += [] if {"fresh", "expected_fresh"} & set(names) else ["fresh"]
-    if missing:
-        raise RunError(
-            f"{file} has no column {' nor '.join(map(repr, missing))}: it is of another version of freshkeeper; "
-            "run the command in its run.json again"
-        )
-
-
 def _columns(table: "pa.Table", about: About, notes: list[str]) -> Evaluations:
     series, of = _series(table, about)
     seed, k, t_ms = (np.nan_to_num(floats(table, name)).astype(np.int64) for name in ("seed", "k", "t_ms"))
     order = np.lexsort((k, t_ms, seed, of))
-    numbers = {part.name for part in journal.SCHEMAS["evaluations"]} - set(WORDS)
-    column = {name: floats(table, name)[order] for name in table.column_names if name in numbers}
-    nothing = np.full(of.size, np.nan)
-    true, expected = column.get("fresh", nothing), column.get("expected_fresh", nothing)
+    column = {name: floats(table, name)[order] for name in table.column_names if name not in WORDS}
+    true, expected = column["fresh"], column["expected_fresh"]
     if np.isnan(true).any() and not np.isnan(expected).all():
         notes.append("The true number of fresh answers is not recorded everywhere; the expected number stands in.")
     return Evaluations(
@@ -165,15 +139,12 @@ def _columns(table: "pa.Table", about: About, notes: list[str]) -> Evaluations:
         of=of[order],
         seed=seed[order],
         k=k[order],
-        t_ms=column.get("t_ms", nothing),
-        counted=np.nan_to_num(column.get("warmup", nothing)) == 0,
+        t_ms=column["t_ms"],
+        counted=np.nan_to_num(column["warmup"]) == 0,
         results=np.nan_to_num(column["results"]),
         fresh=np.where(np.isnan(true), expected, true),
         expected=np.isnan(true),
-        **{
-            name: column.get(name, nothing)
-            for name in ("budget", "spent", "decide_us", "fetch_ms", "errors", "requests")
-        },
+        **{name: column[name] for name in ("budget", "spent", "decide_us", "fetch_ms", "errors", "requests")},
     )
 
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from freshkeeper.maintenance.base.arrays import Bools, Ids, Ints
 from freshkeeper.maintenance.base.errors import ConfigError, InputError
+from freshkeeper.maintenance.journal.journal import check_columns
 from freshkeeper.simulator.trace.file_tables import Table, read_parquet
 from freshkeeper.simulator.trace.trace import Arrivals, Changes, Trace, distinct_edges, number
 
@@ -102,7 +103,6 @@ def seen_by_refreshes(answers: Table, refreshes: Table | None) -> tuple[Table, s
     """
     if refreshes is None:
         raise InputError(f"{answers.path.parent} has neither changes nor refreshes, so nothing is known of changes")
-    refreshes.must_have("t_ms", "sr", "changed")
     saw = _mask(refreshes.data["changed"])
     policy = _most(refreshes, saw)
     mine, served = _rows(refreshes, policy), _rows(answers, policy)
@@ -137,8 +137,6 @@ def _halfway(sr: Ids, t_ms: Ints, asked: Ids, refreshed: Ints) -> Ints:
 
 def _most(refreshes: Table, saw: Bools) -> str | None:
     """The policy that saw most changes."""
-    if "policy" not in refreshes.data.column_names:
-        return None
     words = refreshes.words("policy", blank=True)
     if not saw.any():
         return None
@@ -147,14 +145,12 @@ def _most(refreshes: Table, saw: Bools) -> str | None:
 
 
 def _rows(table: Table, policy: str | None) -> Bools:
-    if policy is None or "policy" not in table.data.column_names:
+    if policy is None:
         return np.ones(table.data.num_rows, bool)
     return _mask(pc.equal(table.data["policy"], policy))
 
 
 def _failed(refreshes: Table) -> Bools:
-    if "error" not in refreshes.data.column_names:
-        return np.zeros(refreshes.data.num_rows, bool)
     return _mask(pc.invert(pc.is_null(refreshes.data["error"])))
 
 
@@ -164,7 +160,6 @@ def _mask(column: pa.ChunkedArray) -> Bools:
     return found
 
 
-NEEDED = ("t_ms", "sn", "sr", "refreshed_ms")
 UNSEEN = "What was never answered is not known: lookup keys and edges that the view lacked, mappings without a join."
 AT_ONCE = "An arrival is taken to have come at the first evaluation that counted it."
 FEW = 0.01
@@ -191,14 +186,14 @@ class Journal:
     whose: dict[str, Any]
 
     def table(self, name: str) -> Table | None:
-        """A table's rows; one that does not say whose they are is of all settings and seeds."""
+        """Return the rows of a table, or None where the journal has no such table."""
         path = self.place / f"{name}.parquet"
         if not path.exists():
             return None
         data = read_parquet(path).data
+        check_columns(path, name, data.column_names)
         for column, value in self.whose.items():
-            if column in data.column_names:
-                data = data.take(np.flatnonzero(pc.equal(pc.fill_null(data[column], value), value).to_numpy()))
+            data = data.take(np.flatnonzero(pc.equal(pc.fill_null(data[column], value), value).to_numpy()))
         return Table(path, data)
 
     def answers(self) -> Table:
@@ -206,7 +201,6 @@ class Journal:
         found = self.table("answers")
         if found is None or not found.data.num_rows:
             raise InputError(f"{self.place} has no answers; without them nothing is known of arrivals and edges")
-        found.must_have(*NEEDED)
         return found
 
 
@@ -219,8 +213,7 @@ def recorded(place: Path, window: int, setting: str = "") -> RecordedTrace:
     changed, said = seen_by_refreshes(answers, journal.table("refreshes")) if changes is None else (changes, "")
     sn_labels, (sn,) = number(answers.words("sn"))
     sr_labels, (sr, changed_sr) = number(answers.words("sr"), changed.words("sr"))
-    weight = answers.whole("weight") if "weight" in answers.data.column_names else np.ones(sn.size, np.int64)
-    counts = Counts.of((answers.whole("t_ms") - first) // step, sn, weight)
+    counts = Counts.of((answers.whole("t_ms") - first) // step, sn, answers.whole("weight"))
     came, early = arrivals_from(counts, (last - first) // step + 1, -(-window // step), sn_labels.size)
     arrivals = Arrivals(first + came.t_ms * step, came.sn)
     truth = Changes.in_order(changed.whole("t_ms"), changed_sr)
@@ -256,7 +249,6 @@ def _one(place: Path, setting: str) -> tuple[Journal, list[str]]:
 
 def _instants(table: Table) -> tuple[int, int, int]:
     """The first evaluation, the last one, and the step: the least time between two."""
-    table.must_have("t_ms")
     instants: Ints = np.unique(table.whole("t_ms"))
     if instants.size < 2:
         raise InputError(f"{table.path} has evaluations at {instants.size} instant; a replay needs two or more")
@@ -270,7 +262,7 @@ def _word(data: pa.Table, name: str) -> str:
 
 
 def _values(data: pa.Table, name: str) -> list[Any]:
-    if name not in data.column_names or not data.num_rows:
+    if name not in data.column_names or not data.num_rows:  # answers do not name their level of knowledge
         return []
     coded = data[name].dictionary_encode().unify_dictionaries().combine_chunks()
     assert isinstance(coded, pa.DictionaryArray)

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import parquet
 from pyoxigraph import NamedNode
 
-from freshkeeper.maintenance.base.errors import ConfigError
+from freshkeeper.maintenance.base.errors import ConfigError, InputError
 from freshkeeper.maintenance.base.files import PRIVATE, whole, whole_directory
 from freshkeeper.maintenance.cache.budget.ledger import BudgetRule
 from freshkeeper.maintenance.cache.demand.window import WindowSpec
@@ -115,16 +114,21 @@ def test_the_rows_of_an_evaluation_add_up_to_its_requests(tmp_path: Path) -> Non
     assert {sr for sr in refreshes["sr"].to_pylist() if sr.startswith("miss ")} == {f"miss t{n}" for n in range(6)}
 
 
-def test_parts_of_an_older_version_are_read_with_those_of_this_one(tmp_path: Path) -> None:
-    place = tmp_path / "refreshes.parquet"
-    place.mkdir()
-    parquet.write_table(
-        pa.table({"k": [1], "sr": ["?t"], "requests": pa.array([1], pa.int64())}), place / "part-0000000001.parquet"
-    )
-    journal.write_part(tmp_path, "refreshes", 2, journal.table("refreshes", {"k": [2], "sr": ["a"], "requests": [0.5]}))
+def test_a_part_of_another_version_is_refused(tmp_path: Path) -> None:
+    rows = journal.table("refreshes", {"k": [2], "sr": ["a"], "requests": [0.5]})
+    journal.write_part(tmp_path, "refreshes", 1, rows.drop_columns(["late"]))
+    journal.write_part(tmp_path, "refreshes", 2, rows)
+    with pytest.raises(InputError, match=r"part-0000000001\.parquet has no column 'late': another version"):
+        journal.read(tmp_path, "refreshes")
+
+
+def test_columns_that_a_later_version_has_added_are_left_out(tmp_path: Path) -> None:
+    rows = journal.table("refreshes", {"k": [2], "sr": ["a"], "requests": [0.5]})
+    journal.write_part(tmp_path, "refreshes", 1, rows.append_column("weather", pa.array(["fine"])))
+    journal.write_part(tmp_path, "refreshes", 2, rows)
     found = journal.read(tmp_path, "refreshes")
     assert found is not None
-    assert (found["sr"].to_pylist(), found["requests"].to_pylist()) == (["?t", "a"], [1.0, 0.5])
+    assert found.column_names == journal.SCHEMAS["refreshes"].names
 
 
 def test_run_json_comes_back_as_it_was_written(tmp_path: Path) -> None:

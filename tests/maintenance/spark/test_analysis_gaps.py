@@ -10,7 +10,7 @@ from made_engines import MadeEngine
 from pyarrow import parquet
 
 from freshkeeper.maintenance.analysis import analyse
-from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError
+from freshkeeper.maintenance.base.errors import ConfigError, FreshkeeperError, InputError
 from freshkeeper.maintenance.fetching.endpoint import PENDING
 from freshkeeper.maintenance.journal import journal
 
@@ -82,15 +82,6 @@ def test_without_changes_audits_stand_in_for_the_truth(analysed: Callable[..., d
 
 
 @on_one_engine
-def test_answers_that_do_not_name_their_sn_have_no_degree(analysed: Callable[..., dict[str, Any]]) -> None:
-    digest = analysed("answers.sn", rows=ROWS | {"refreshes": [{"k": 2, "t_ms": 2000, "sr": "miss x"}]})
-    assert digest["by_degree"] == []
-    assert digest["top_stale"][0]["degree"] is None
-    assert digest["wasted"][0]["misses"] == 1
-    assert said(digest, "answers do not name their lookup key")
-
-
-@on_one_engine
 def test_what_was_on_its_way_counts_once_when_it_has_come(analysed: Callable[..., dict[str, Any]]) -> None:
     """One came late, another was refused late, a third never came; a fourth was not sent and failed at once."""
     waiting = [{"sr": sr, "changed": False, "error": PENDING, "requests": 1.0} for sr in "abc"]
@@ -106,7 +97,8 @@ def test_what_was_on_its_way_counts_once_when_it_has_come(analysed: Callable[...
 def test_without_answers_and_without_the_true_number_the_expected_one_stands_in(
     analysed: Callable[..., dict[str, Any]],
 ) -> None:
-    digest = analysed("answers", "evaluations.fresh")
+    evaluations = [{**row, "fresh": None} for row in ROWS["evaluations"]]
+    digest = analysed("answers", rows=ROWS | {"evaluations": evaluations})
     assert digest["freshness"][0]["basis"] == "expected"
     assert digest["freshness"][0]["freshness"] == 0.75
     assert said(digest, "simulate with --answers")
@@ -123,37 +115,26 @@ def test_without_evaluations_answers_are_judged_and_misses_are_not(analysed: Cal
     assert digest["top_stale"][0]["sr"] == "a"
 
 
-def test_an_older_schema_is_read_and_each_gap_is_named(analysed: Callable[..., dict[str, Any]]) -> None:
-    lacking = ["answers.weight", "answers.setting", "answers.case", "answers.k", "changes.setting", "changes.seed",
-               "evaluations.warmup", "evaluations.knowledge", "evaluations.results", "evaluations.expected_fresh",
-               "evaluations.decide_us", "evaluations.spent", "refreshes.late", "refreshes.error"]  # fmt: skip
-    digest = analysed(*lacking)
-    assert digest["freshness"][0]["freshness"] == 0.75
-    for words in (
-        "no weight",
-        "warm-up",
-        "how many answers they have",
-        "time of decisions",
-        "what was spent",
-        "failed",
-    ):
-        assert said(digest, words), words
-
-
 @on_one_engine
-def test_a_table_without_a_column_that_it_cannot_do_without_is_left_aside(
-    analysed: Callable[..., dict[str, Any]],
+@pytest.mark.parametrize("column", ["answers.weight", "evaluations.warmup", "refreshes.late", "changes.setting"])
+def test_a_journal_of_another_version_is_refused_in_one_line(
+    analysed: Callable[..., dict[str, Any]], column: str
 ) -> None:
-    digest = analysed("answers.refreshed_ms", "refreshes.t_ms")
-    assert said(digest, "answers.parquet has no column 'refreshed_ms'")
-    assert said(digest, "refreshes.parquet has no column 't_ms'")
-    assert digest["freshness"][0]["basis"] == "reported"
+    table, name = column.split(".")
+    with pytest.raises(InputError, match="another version of freshkeeper wrote it; repeat the run") as refused:
+        analysed(column)
+    assert str(refused.value).startswith(f"{table}.parquet has no column '{name}'")
+    assert "\n" not in str(refused.value)
 
 
 @on_one_engine
-def test_evaluations_without_times_are_matched_by_number(analysed: Callable[..., dict[str, Any]]) -> None:
-    digest = analysed("evaluations.t_ms")
-    assert (digest["freshness"][0]["freshness"], digest["freshness"][0]["basis"]) == (0.5, "truth")
+def test_one_part_of_another_version_is_refused_too(analysed: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    for number, row in enumerate(ROWS["answers"]):
+        columns = {name: [value] for name, value in (WHOSE | row).items() if name != "knowledge"}
+        rows = journal.table("answers", columns)
+        journal.write_part(tmp_path, "answers", number, rows.drop_columns(["weight"]) if number == 2 else rows)
+    with pytest.raises(InputError, match=r"answers\.parquet/part-0000000002\.parquet has no column 'weight'"):
+        analysed("answers")
 
 
 def test_a_journal_written_in_parts_is_read_as_a_whole(analysed: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
