@@ -18,7 +18,7 @@ def best(
 ) -> Selection:
     """The eligible SRs of highest score that `available` pays for; where prices differ, of highest score per unit."""
     pool = np.flatnonzero(eligible)
-    chosen = _affordable(scores[pool], pool, cost[pool], available, rng)
+    chosen = _affordable(scores[pool], pool, cost, available, rng)
     return Selection(chosen.astype(np.int32), scores[chosen], reason)
 
 
@@ -27,12 +27,15 @@ def at_random(eligible: Bools, cost: Floats, available: float, rng: np.random.Ge
     return best(np.zeros(eligible.size), eligible, cost, available, rng, reason)
 
 
-def _affordable(scores: Floats, pool: Ints, cost: Floats, available: float, rng: np.random.Generator) -> Ints:
+def _affordable(scores: Floats, pool: Ints, costs: Floats, available: float, rng: np.random.Generator) -> Ints:
+    """The best of a pool; `scores` are those of the pool, `costs` those of all SRs."""
     if not pool.size:
         return pool
-    price = cost[0]
-    if (cost != price).any():
-        return _by_price(scores, pool, cost, available, rng)
+    price = costs[pool[0]]
+    if (costs != price).any():
+        cost = costs[pool]
+        if (cost != price).any():
+            return _by_price(scores, pool, cost, available, rng)
     count = pool.size if price <= 0 else min(pool.size, int((available + SLACK) // price))
     return _top(scores, pool, count, rng)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies.base import Budget, Case, Round, Selection
-from freshkeeper.policies.ranked import NO, Ranked
+from freshkeeper.policies.ranked import Ranked, by_staleness
 from freshkeeper.policies.sbm import cheapest_first
 
 
@@ -29,7 +29,7 @@ class Ibm(Ranked):
 
     def score(self, round: Round) -> Floats:
         """The impact, of stale entries."""
-        return np.where(round.stale_candidates, impact(round), NO)
+        return by_staleness(worth_if_stale(round), round)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by impact in case 1, by SBM's order and then impact in case 2."""
@@ -40,8 +40,13 @@ class Ibm(Ranked):
 
 def impact(round: Round) -> Floats:
     """(1 − F⁰_j)·Σ_m w_j(m)·fresh_if_refreshed(j, m): the answers that a refresh makes fresh while in the window."""
-    scores: Floats = np.einsum("jm,jm->j", round.demand, round.fresh_if_refreshed) * round.staleness
-    return scores
+    return worth_if_stale(round) * round.staleness
+
+
+def worth_if_stale(round: Round) -> Floats:
+    """Σ_m w_j(m)·fresh_if_refreshed(j, m): what a refresh makes fresh of answers that are stale without it."""
+    worth: Floats = np.einsum("jm,jm->j", round.demand, round.fresh_if_refreshed)
+    return worth
 
 
 def impact_of_sn(round: Round) -> Floats:

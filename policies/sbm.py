@@ -9,7 +9,7 @@ from freshkeeper.maintenance.base.arrays import Floats
 from freshkeeper.policies import choose
 from freshkeeper.policies.base import Budget, Case, Round, Selection
 from freshkeeper.policies.completion import complete, start
-from freshkeeper.policies.ranked import NO, Ranked
+from freshkeeper.policies.ranked import Ranked, by_staleness
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Sbm(Ranked):
 
     def score(self, round: Round) -> Floats:
         """Formula (11), times the probability that the copy is stale."""
-        return np.where(round.stale_candidates, round.demand[:, 0] * round.staleness, NO)
+        return by_staleness(round.demand[:, 0], round)
 
     def select(self, round: Round, budget: Budget, rng: np.random.Generator) -> Selection:
         """Choose by demand in case 1, by the fewest missing inputs in case 2."""
