@@ -5,14 +5,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from freshkeeper.maintenance.base.arrays import Bools, Floats, Ids, Ints
-from freshkeeper.maintenance.base.kinds import Kind
+from freshkeeper.maintenance.base.arrays import Bools, Floats, Ints
 from freshkeeper.maintenance.cache.evaluation import Evaluation
 from freshkeeper.maintenance.cache.manager import Manager
 from freshkeeper.maintenance.cache.view.local_view import View
 from freshkeeper.maintenance.cache.view.schedule import FixedSchedule, RecordedChanges
-from freshkeeper.policies.base import NEVER, Case, Graph
+from freshkeeper.policies.base import Case, Graph
 from freshkeeper.simulator.trace.trace import Trace
+from freshkeeper.simulator.world.trace_numbers import NO_NUMBER, TraceNumbers
 
 Schedule: TypeAlias = FixedSchedule | RecordedChanges
 
@@ -42,16 +42,24 @@ class Truth:
 
     def __post_init__(self) -> None:
         self.degree = np.diff(self.graph.sn_start)
+        self._sns = TraceNumbers(self.graph.sns)
+        self._srs = TraceNumbers(self.graph.srs)
 
     def measure(self, manager: Manager, evaluation: Evaluation) -> tuple[float, float]:
-        """How many answers the evaluation has, and how many of them are fresh."""
-        return self.weigh(manager, evaluation, evaluation.counts)[0]
+        """Return how many answers the evaluation has, and how many of them are fresh."""
+        if manager.case is not Case.BGP:
+            return self.weigh(manager, evaluation, evaluation.counts)[0]
+        # Demand is counted by entry already: a sum over entries instead of one over all edges of the window.
+        degree = self.degree[self.numbers(manager, evaluation)]
+        needed = manager.demand.needed(evaluation.record.t_ms, evaluation.sns, evaluation.counts)
+        fresh = self._fresh_copies(manager.view, evaluation.record.t_ms)
+        return float(evaluation.counts @ degree), float(needed[fresh].sum())
 
     def weigh(self, manager: Manager, evaluation: Evaluation, *counts: Ints) -> list[tuple[float, float]]:
         """The same where each SN of the evaluation has so many window mappings, for each of the counts."""
         degree = self.degree[self.numbers(manager, evaluation)]
         _, sr = manager.graph.edges_of(evaluation.sns)
-        fresh = self._fresh(manager.view, sr, evaluation.record.t_ms)
+        fresh = self._fresh_copies(manager.view, evaluation.record.t_ms)[sr]
         held = manager.graph.degrees(evaluation.sns)
         connected = held > 0
         starts = (np.cumsum(held) - held)[connected]
@@ -62,15 +70,13 @@ class Truth:
         return [(float(each[degree > 0].sum()), float(each[connected] @ whole)) for each in counts]
 
     def numbers(self, manager: Manager, evaluation: Evaluation) -> Ints:
-        """The SNs of the evaluation as the trace numbers them."""
-        keys = manager.view.sns.keys
-        return np.array([keys[sn] for sn in evaluation.sns.tolist()], dtype=np.int64)
+        """Return the SNs of the evaluation as the trace numbers them."""
+        return self._sns.numbers(manager.view.sns)[evaluation.sns]
 
-    def _fresh(self, view: View, srs: Ids, now: int) -> Bools:
-        """Which of these copies are fresh at `now`: fetched, and not changed since; a miss has none."""
-        slots, at = np.unique(srs, return_inverse=True)
-        fetched = np.flatnonzero((view.last_refresh[slots] != NEVER) & (view.kinds[slots] == Kind.COPY))
-        numbers = np.array([view.srs.keys[slot] for slot in slots[fetched].tolist()], np.int64)
-        fresh = np.zeros(slots.size, bool)
-        fresh[fetched] = self.schedule.last_change(now)[numbers] <= view.last_refresh[slots[fetched]]
-        return fresh[at]
+    def _fresh_copies(self, view: View, now: int) -> Bools:
+        """Return which slots hold a copy that has not changed since it was fetched, at `now`; a miss holds none."""
+        numbers = self._srs.numbers(view.srs)
+        fresh: Bools = self.schedule.last_change(now)[numbers] <= view.last_refresh
+        # A slot without a number got the last entry's time of change; a copy never fetched is older than any change.
+        fresh &= numbers != NO_NUMBER
+        return fresh

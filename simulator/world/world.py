@@ -19,6 +19,7 @@ import simpy
 from pydantic import BaseModel, ConfigDict, Field
 from simpy.events import EventPriority
 
+from freshkeeper.maintenance.base.arrays import Ints
 from freshkeeper.maintenance.base.kinds import Kind
 from freshkeeper.maintenance.cache.evaluation import Decision, Evaluation, Refreshes
 from freshkeeper.maintenance.cache.manager import Manager
@@ -26,6 +27,7 @@ from freshkeeper.maintenance.fetching.endpoint import PENDING, Copy, Expanded
 from freshkeeper.maintenance.sources.pattern_endpoint import UNDER_WAY
 from freshkeeper.simulator.trace.trace import Arrivals, Trace
 from freshkeeper.simulator.world.simulated_remote import Limited, Remote
+from freshkeeper.simulator.world.trace_numbers import NO_NUMBER, TraceNumbers
 
 Process: TypeAlias = Generator[Any, Any, None]
 Asked: TypeAlias = tuple[int, Hashable]
@@ -141,6 +143,7 @@ class World:
         self._env = simpy.Environment(initial_time=window.start)
         self._places = simpy.Resource(self._env, capacity=self.settings.concurrency or 10**9)
         self._stream: simpy.Store = simpy.Store(self._env)
+        self._numbers = TraceNumbers(self.trace.sns)
         self._env.process(self._arrivals())
         self._env.process(self._evaluations())
         while self._env.peek() < float("inf"):
@@ -160,13 +163,20 @@ class World:
         """An evaluation falls due when its arrivals are in."""
         for k in range(1, self.evaluations + 1):
             batch: Arrivals = yield self._stream.get()
-            now, sns = self.manager.window.instant(k), self.manager.view.sn_slots(batch.sn.tolist())
+            now, sns = self.manager.window.instant(k), self._slots(batch)
             self.events += 1
             if self.settings.instantaneous:
                 self._done.append(self.manager.evaluate_slots(now, batch.t_ms, sns))
                 continue
             decision = self.manager.decide(now, batch.t_ms, sns)
             self._env.process(self._evaluate(decision))
+
+    def _slots(self, batch: Arrivals) -> Ints:
+        """Return the slots of the lookup keys that arrived; those that the view lacks become misses."""
+        slots = self._numbers.slots(self.manager.view.sns, batch.sn)
+        if not (slots == NO_NUMBER).any():
+            return slots
+        return self.manager.view.sn_slots(batch.sn.tolist())
 
     def _evaluate(self, decision: Decision) -> Process:
         """Send the requests, wait for them until the deadline, answer with what has come."""

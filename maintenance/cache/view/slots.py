@@ -18,6 +18,8 @@ class Slots:
     free: list[int] = field(default_factory=list)
     changed: dict[int, None] | None = None
     """taken, released or noted since somebody last cleared this, the last one last; None where nobody asks"""
+    version: int = 0
+    """grows whenever a slot gets another key, so that tables derived from the keys know when they are out of date"""
 
     def __len__(self) -> int:
         return sum(map(len, self.by_kind))
@@ -44,6 +46,7 @@ class Slots:
             slot = len(self.keys)
             self.keys.append(key)
         self.by_kind[kind][key] = slot
+        self.version += 1
         self.note(slot)
         return slot, True
 
@@ -52,6 +55,7 @@ class Slots:
         del self.by_kind[kind][self.keys[slot]]
         self.keys[slot] = None
         self.free.append(slot)
+        self.version += 1
         self.note(slot)
 
     def note(self, slot: int) -> None:
@@ -63,6 +67,7 @@ class Slots:
     def load(self, keys: Sequence[Hashable], kinds: Sequence[int], free: Sequence[int]) -> None:
         """Take the place of what is held; free slots have no key, and the last of them is taken first."""
         self.keys, self.free = list(keys), list(free)
+        self.version += 1
         for numbers in self.by_kind:
             numbers.clear()
         for slot, (key, kind) in enumerate(zip(keys, kinds, strict=True)):
