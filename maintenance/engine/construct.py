@@ -1,4 +1,4 @@
-"""CONSTRUCT by hand: solutions first, triples then, so that R2S compares solutions as the RSP-QL model says."""
+"""CONSTRUCT on top of SELECT: R2S compares solutions, as RSP-QL defines it, and triples are made afterwards."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,17 @@ MARK = "freshkeeper:variable/"
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """The triples of a CONSTRUCT, with variables as marked names."""
+    """The triples of a CONSTRUCT template; variables are marked IRIs below `MARK`."""
 
     triples: tuple[Triple, ...]
 
     @classmethod
     def of(cls, query: Query) -> "Template | None":
-        """Read from the head; None where there is no template to speak of (CONSTRUCT WHERE)."""
+        """Read the template of a query; None if it has none (CONSTRUCT WHERE, or another form)."""
         if query.form is not Form.CONSTRUCT or not any(t.is_mark("{") for t in query.tree.head):
             return None
+        # pyoxigraph has no API for a template. Evaluate the CONSTRUCT once over VALUES that bind every variable to a
+        # marked IRI: the triples that come back are the template.
         names = sorted({t.text[1:] for t in query.tree.head if t.kind is Kind.VAR})
         values = f"VALUES ({' '.join('?' + n for n in names)}) {{ ({' '.join(f'<{MARK}{n}>' for n in names)}) }}"
         text = f"{query.expression.prologue.text}{query.expression.head} WHERE {{ {values if names else ''} }}"
@@ -33,8 +35,9 @@ class Template:
         return cls(tuple(found))
 
     def fill(self, variables: Sequence[str], row: Row) -> Iterator[Triple]:
-        """The triples of one solution; what would be no triple is left out, as SPARQL does."""
+        """Yield the triples of one solution; skip those that would be invalid RDF, as SPARQL does."""
         bound = {f"{MARK}{name}": term for name, term in zip(variables, row, strict=True)}
+        # Fresh blank nodes for every solution, shared between the triples of one solution.
         blanks: dict[str, BlankNode] = {}
         for triple in self.triples:
             filled = _triple(*(_filled(term, bound, blanks) for term in triple))
@@ -60,7 +63,7 @@ def _filled(term: Term, bound: dict[str, Term | None], blanks: dict[str, BlankNo
 
 
 def solutions_text(query: Query) -> str | None:
-    """The pattern of a query as SELECT *, or None where that is no query (a grouped CONSTRUCT)."""
+    """Return the query as SELECT * over the same pattern, or None if that is not valid SPARQL (grouped CONSTRUCT)."""
     text = query.rewrite(Edit(0, len(query.expression.head), "SELECT *")).text
     try:
         Store().query(sound(text))

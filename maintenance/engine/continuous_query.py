@@ -1,8 +1,8 @@
-"""One continuous query from elements to results.
+"""One continuous query, from elements to results.
 
-elements ─▶ contents of windows ─▶ dataset ─▶ evaluator ─▶ R2S ─▶ result
-                   │                              ▲
-                   ╰──▶ clock and report ──▶ SERVICE from the view
+elements ─▶ windows ─▶ dataset ─▶ evaluator ─▶ R2S ─▶ result
+               │                      ▲
+               ╰──▶ clock, report ──▶ SERVICE from the view
 """
 
 from collections import deque
@@ -31,52 +31,55 @@ from freshkeeper.maintenance.streams.batch import Timed
 
 
 class Answering(Protocol):
-    """How the answers of one instant are found: from the dataset alone, or with SERVICE from the view."""
+    """Finds the answers of one evaluation: from the dataset alone, or joined with SERVICE patterns."""
 
     variables: tuple[str, ...]
     errors: int
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """What must be asked of sources before there are answers."""
+        """Return the fetch jobs that must finish before `answers` is called."""
         ...
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
-        """All answers at `now`, as R2S compares them."""
+        """Return all answers at `now`, before R2S."""
         ...
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """An instant that an earlier run answered, the last being `done`: only what the windows hold matters."""
+        """Restore what depends on the windows at an evaluation that an earlier run answered.
+
+        `done` is the last evaluation that was answered. Returns the fetch jobs to run.
+        """
         ...
 
     def emit(self, streamed: Answers) -> Answers:
-        """What goes out of what R2S left."""
+        """Turn the answers that R2S selected into what is written: triples for CONSTRUCT."""
         ...
 
     def leave(self) -> None:
-        """There are no more evaluations."""
+        """Release what is shared with other queries; there are no more evaluations."""
         ...
 
 
 @dataclass(eq=False)
 class ContinuousQuery:
-    """A registered query, made by `build`: give it elements and the watermark, and it gives results."""
+    """A registered query, made by `build`. Feed it elements and watermarks; it yields results."""
 
     query: Query
     contents: Sequence[Content]
-    """of its windows"""
+    """the state of each window of the query, in order"""
     answering: Answering
     graphs: Graphs = field(default_factory=dict)
     start: int = 0
-    """t0 of windows that do not say theirs"""
+    """t0, in milliseconds, of windows that do not declare their own"""
     name: str = ""
     limits: Limits = field(default_factory=Limits)
-    """of one evaluation"""
+    """rows and time that one evaluation may take"""
     done: int | None = None
-    """an earlier run answered all evaluations up to this one: here they only fill the windows"""
+    """the last evaluation that an earlier run answered: until then evaluations only fill the windows"""
     follow: Callable[[Content, Move], None] | None = None
-    """who is told how windows move; None: a dataset, over which the SPARQL library evaluates the query"""
+    """receives every move of a window; None: a dataset, evaluated by pyoxigraph"""
     dictionary: Dictionary | None = None
-    """where its ids come from; None: it is evaluated with terms"""
+    """the dictionary of the query's ids; None if it is evaluated over terms"""
 
     def __post_init__(self) -> None:
         if self.query.times.every is not None and not self.query.windows:
@@ -108,84 +111,85 @@ class ContinuousQuery:
     def _changed(
         self, dataset: WindowDataset, places: Sequence[tuple[str, Place]], name: str, gone: list[Quad], come: list[Quad]
     ) -> None:
-        """A static graph has changed: from the next evaluation on; any thread may say so."""
+        """Queue the change of a static graph for the next evaluation; safe from any thread."""
         for each, place in places:
             if each == name:
                 self._changes.append(partial(dataset.change, place, gone, come))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all queries that it answers."""
+        """The names of all queries that this one answers for."""
         return (self.name,)
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The streams it reads."""
+        """The IRIs of the streams that the query reads."""
         return tuple(self._by_stream)
 
     def receive(self, stream: str, batch: Timed) -> None:
-        """Elements of a stream, in order."""
+        """Append a batch of elements, in time order, to the windows over a stream."""
         for content in self._by_stream.get(stream, ()):
             content.receive(batch)
 
     def discard(self, stream: str) -> None:
-        """What a stream's windows wait with will never be due."""
+        """Drop the elements that the windows over a stream have not taken yet."""
         for content in self._by_stream.get(stream, ()):
             content.discard()
 
     def leave(self) -> None:
-        """It has failed and is evaluated no more: what it shares with others is theirs."""
+        """Release shared resources after the query failed or was removed."""
         self.answering.leave()
 
     def begin(self, first: int) -> None:
-        """The earliest element of its streams has this time; until this is said nothing is evaluated."""
+        """Start the clock with the time of the earliest element; only the first call counts."""
         if not self._clock.begun:
             self._clock.begin(first)
 
     @property
     def begun(self) -> bool:
-        """Whether evaluations have a beginning."""
+        """True once the time of the first element is known; nothing is evaluated before."""
         return self._clock.begun
 
     def reach(self, watermark: int) -> None:
-        """Evaluations before the watermark may be asked for; who answers many at once does so now."""
+        """Announce a watermark. Queries that evaluate in batches do so here; others do nothing."""
 
     def due(self) -> int | None:
-        """The next instant of an evaluation, as far as it is known."""
+        """Return the time of the next evaluation, or None if it is not known yet."""
         return self._clock.next()
 
     def called(self) -> int | None:
-        """The next one, if an element that has come calls for it or for one after it."""
+        """Return the time of the next evaluation if an element that has arrived calls for it, else None."""
         return None if self._clock.called() is None else self.due()
 
     def emptying(self) -> int | None:
-        """The next one, if time alone will empty a window."""
+        """Return the time of the next evaluation if time alone will still empty a window, else None."""
         timed = (c for c in self.contents if c.window.kind is WindowKind.TIME and c.window.step is not None)
         return None if all(content.empty for content in timed) else self.due()
 
     def advance(self, watermark: int) -> Iterator[Result]:
-        """Every evaluation before the watermark, in order."""
+        """Yield the result of every evaluation before the watermark, in time order."""
         self.reach(watermark)
         while (now := self.due()) is not None and now < watermark:
             yield from self._evaluate(now)
 
     def conclude(self) -> Iterator[Result]:
-        """What the last elements call for: a window that leaves out its end holds them a millisecond later."""
+        """Yield the evaluations that the last elements call for, after all streams have ended."""
+        # A right-open window holds an element only one millisecond after its time, beyond the last watermark.
         while (now := self.called()) is not None:
             yield from self._evaluate(now)
 
     def drain(self) -> Iterator[Result]:
-        """Go on until the windows are empty."""
+        """Yield evaluations until all windows are empty."""
         while (now := self.emptying()) is not None:
             yield from self._evaluate(now)
 
     def once(self, now: int = 0) -> Result:
-        """A query without windows is evaluated once."""
+        """Evaluate a query without windows, once."""
         ask(self.answering.prepare(now, self._evaluator, functions(self.contents, now)), now)
         return self._answer(now)
 
     def prepare(self, now: int) -> Sequence[Asking]:
-        """Move the windows to an instant that is due; what must be asked before `answer`."""
+        """Move the windows to `now`; return the fetch jobs that must finish before `answers` is called."""
         while self._changes:
             self._changes.popleft()()
         moves: Sequence[tuple[Content, Move]] = [(content, self._move(content, now)) for content in self.contents]
@@ -199,7 +203,7 @@ class ContinuousQuery:
         )
 
     def answers(self, now: int) -> Sequence[Result]:
-        """What the evaluation that was prepared gives, if it reports and no earlier run has answered it."""
+        """Return the result of the prepared evaluation, or nothing if it does not report or was answered before."""
         return [self._answer(now)] if self._answers else []
 
     def _evaluate(self, now: int) -> Iterator[Result]:
@@ -209,6 +213,7 @@ class ContinuousQuery:
     def _move(self, content: Content, now: int) -> Move:
         move = content.move(now)
         self._follow(content, move)
+        # With COMPUTED EVERY, a count window may have completed several steps since the last evaluation.
         while self.query.times.every is not None and (further := content.move(now)) is not STILL and further.changed:
             self._follow(content, further)
             move = further

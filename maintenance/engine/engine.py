@@ -1,4 +1,4 @@
-"""Queries over streams: elements in order to every query that wants them, results as the watermark passes."""
+"""Runs queries over streams: distributes elements in time order and evaluates as the watermark advances."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,52 +24,52 @@ ENDLESS = 2**63
 
 
 class Spans(Protocol):
-    """Who wants to know how long evaluations take."""
+    """Observes when evaluations begin and end, to measure how long they take."""
 
     def begun(self, query: str, t: int) -> None:
-        """One of this instant has begun."""
+        """Record that the evaluation of a query at time `t` begins."""
 
     def ended(self, query: str, t: int, failed: bool) -> None:
-        """The evaluation of a query at an instant is over."""
+        """Record that the evaluation of a query at time `t` ends."""
 
 
 @dataclass(eq=False)
 class Engine:
-    """Runs queries over streams in event time: the same input gives the same results, whatever the pace."""
+    """Runs queries over streams in event time: the same input gives the same results at any pace."""
 
     queries: list[ContinuousQuery] = field(default_factory=list)
     drain: bool = False
-    """whether to go on after the last element until the windows are empty"""
+    """continue after the last element until all windows are empty"""
     inputs: Inputs = field(default_factory=Inputs)
     failed: Callable[[ContinuousQuery, Exception], None] | None = None
-    """is told of a query that fails, while the others go on; without it, the first that fails ends the run"""
+    """called with a query that fails, while the others continue; None: the first failure ends the run"""
     spans: "Spans | None" = None
-    """is told when evaluations begin and end"""
+    """observes evaluations"""
     reading: bool = False
-    """whether it waits for elements, and evaluates nothing"""
+    """True while the engine waits for elements; nothing is evaluated then"""
     before_reading: Callable[[], None] = field(default=lambda: None)
-    """raises what ends it where it should not wait any more"""
+    """called before every read; raises to end the run instead of waiting"""
 
     def register(self, query: ContinuousQuery) -> None:
-        """Evaluate one query more."""
+        """Add a query."""
         self.queries.append(query)
 
     def listen(self, name: str, stream: Stream, delay: int = 0, idle: float | None = None) -> None:
-        """One more stream; elements may come `delay` milliseconds late.
+        """Add a stream whose elements may be up to `delay` milliseconds late.
 
-        With `idle`, the stream holds the others back no longer when it was silent for so many seconds.
+        A stream that delivers nothing for `idle` seconds stops holding the watermark back.
         """
         self.inputs.add(name, stream, delay, idle)
 
     def run(self) -> Iterator[Result]:
-        """Read everything; results come as soon as the watermark allows.
+        """Read all streams to their end; yield results as soon as the watermark allows.
 
-        A live stream that is lost ends it with its error, when what has come is answered.
+        When a live stream is lost, yield the results of what arrived before, then raise its error.
         """
-        self._check()
-        self._aim()
+        self._check_streams()
+        self._choose_formats()
         for query in [query for query in self.queries if not query.query.windows]:
-            if (result := self._of(query, query.once, 0)) is not None:
+            if (result := self._guarded(query, query.once, 0)) is not None:
                 yield result
         lost: InputLostError | None = None
         while lost is None and (behind := self.inputs.next()) is not None:
@@ -82,7 +82,7 @@ class Engine:
                     raise
                 lost, batch = error, behind.end()
             self.reading = False
-            self._hand_on(behind.name, batch)
+            self._deliver(behind.name, batch)
             yield from self.advance(self.inputs.watermark())
         if lost is None or all(one.ended for one in self.inputs):
             yield from self.finish()
@@ -90,52 +90,52 @@ class Engine:
             raise lost
 
     def push(self, name: str, batch: Timed) -> Iterator[Result]:
-        """Elements of a stream that is not read but told; gives what they make due."""
-        self._hand_on(name, self.inputs.named(name).take(batch))
+        """Process a batch of a stream that is pushed; yield the evaluations that become due."""
+        self._deliver(name, self.inputs.named(name).take(batch))
         yield from self.advance(self.inputs.watermark())
 
     def silent(self, name: str) -> Iterator[Result]:
-        """A stream that is told is silent for now; gives what the others were waiting with."""
+        """Mark a pushed stream as idle; yield the evaluations that were waiting for it."""
         self.inputs.named(name).idle = True
         yield from self.advance(self.inputs.watermark())
 
     def end(self, name: str) -> Iterator[Result]:
-        """A stream that is told has ended."""
-        self._hand_on(name, self.inputs.named(name).end())
+        """Mark a pushed stream as ended; yield the evaluations that become due."""
+        self._deliver(name, self.inputs.named(name).end())
         yield from self.advance(self.inputs.watermark())
 
     def advance(self, watermark: int) -> Iterator[Result]:
-        """Every evaluation before the watermark, in time and then in the order of registration."""
+        """Yield all evaluations before the watermark, by time and then in order of registration."""
         if watermark == NEVER:
             return
         for query in [*self.queries]:
             self._begin(query, watermark)
-            self._of(query, query.reach, watermark)
-        yield from self._together(lambda query: query.due(), watermark)
+            self._guarded(query, query.reach, watermark)
+        yield from self._evaluate_due(lambda query: query.due(), watermark)
         yield from self._sweep()
 
     def finish(self) -> Iterator[Result]:
-        """The streams have ended: evaluations up to the last element's time, or until nothing is left."""
+        """Yield the last evaluations once all streams have ended; with `drain`, until the windows are empty."""
         yield from self.advance(self.inputs.latest + 1)
         for name in self.inputs.unreached:
             for query in self.queries:
                 query.discard(name)
-        yield from self._together(lambda query: query.called())
+        yield from self._evaluate_due(lambda query: query.called())
         if self.drain:
-            yield from self._together(lambda query: query.emptying())
+            yield from self._evaluate_due(lambda query: query.emptying())
 
     @property
     def late(self) -> int:
-        """How many elements came too late, over all streams."""
+        """The number of late elements over all streams."""
         return self.inputs.late
 
     def _sweep(self) -> Iterator[Result]:
-        """Free ids that nobody has."""
+        """Free dictionary ids that no query uses any more."""
         for dictionary in self._dictionaries():
             dictionary.sweep()
         yield from ()
 
-    def _hand_on(self, name: str, batch: Timed) -> None:
+    def _deliver(self, name: str, batch: Timed) -> None:
         if not len(batch):
             return
         batch = as_stored(batch)
@@ -144,50 +144,51 @@ class Engine:
                 query.receive(name, batch)
 
     def _begin(self, query: ContinuousQuery, watermark: int) -> None:
-        """A query begins with the earliest element of its streams, known when the watermark passes it."""
+        """Start a query's clock with the earliest element of its streams, once the watermark has passed it."""
         if query.begun:
             return
         seen = [one.order.first for one in self.inputs if one.name in query.streams and one.order.first is not None]
+        # Before that, a late element could still turn out to be earlier.
         if seen and min(seen) < watermark:
             query.begin(min(seen))
 
-    def _together(self, due: Callable[[ContinuousQuery], int | None], until: int = ENDLESS) -> Iterator[Result]:
-        """Evaluations before an instant, in time; those of one instant ask their sources together.
+    def _evaluate_due(self, due: Callable[[ContinuousQuery], int | None], until: int = ENDLESS) -> Iterator[Result]:
+        """Yield the results of all evaluations before `until`, by time and then in order of registration.
 
-        Their results come in the order of registration.
+        Evaluations of one instant share their requests: all are prepared, then all sources are asked together.
         """
-        while (waiting := self._first(due, until)) is not None:
-            now, queries = waiting
-            ask([asking for query in queries for asking in self._prepared(query, now)], now)
+        while (next_evaluation := self._next_evaluation(due, until)) is not None:
+            now, queries = next_evaluation
+            ask([asking for query in queries for asking in self._prepare(query, now)], now)
             for query in queries:
-                yield from self._answered(query, now)
+                yield from self._answer(query, now)
 
-    def _prepared(self, query: ContinuousQuery, now: int) -> Iterable[Asking]:
-        """What an evaluation has to ask of sources; it has begun."""
+    def _prepare(self, query: ContinuousQuery, now: int) -> Iterable[Asking]:
+        """Prepare one evaluation and return its fetch jobs."""
         if self.spans is not None:
             self.spans.begun(query.name, now)
-        return self._of(query, query.prepare, now) or ()
+        return self._guarded(query, query.prepare, now) or ()
 
-    def _answered(self, query: ContinuousQuery, now: int) -> Iterator[Result]:
-        """The answers of an evaluation, which is over."""
-        found = self._of(query, query.answers, now) if query in self.queries else None
+    def _answer(self, query: ContinuousQuery, now: int) -> Iterator[Result]:
+        """Yield the results of a prepared evaluation, with the number of late elements."""
+        found = self._guarded(query, query.answers, now) if query in self.queries else None
         if self.spans is not None:
             self.spans.ended(query.name, now, query not in self.queries)
         for result in found or ():
             yield replace(result, late=self.late) if self.late else result
 
-    def _first(
+    def _next_evaluation(
         self, due: Callable[[ContinuousQuery], int | None], until: int
     ) -> tuple[int, list[ContinuousQuery]] | None:
-        """The first instant at which something is due, and whose."""
+        """Return the earliest due time and the queries that are due then, or None."""
         instants = [due(query) for query in self.queries]
         now = min((t for t in instants if t is not None and t < until), default=None)
         if now is None:
             return None
         return now, [query for query, t in zip(self.queries, instants, strict=True) if t == now]
 
-    def _of(self, query: ContinuousQuery, step: Callable[[int], T], now: int) -> T | None:
-        """What a query's step gives; a query that fails is out."""
+    def _guarded(self, query: ContinuousQuery, step: Callable[[int], T], now: int) -> T | None:
+        """Return the result of one step of a query; remove a query that fails if failures are reported."""
         try:
             return step(now)
         except Exception as error:
@@ -198,31 +199,34 @@ class Engine:
             self.failed(query, error)
             return None
 
-    def _aim(self) -> None:
-        """Elements that one named window alone wants are read into its graph; those that are joined by ids, as ids."""
+    def _choose_formats(self) -> None:
+        """Read each stream in the form that its queries use: as columns of ids, or into the graph of one window."""
         for one in self.inputs:
+            # With a single window over a stream its quads can be parsed into the window's graph, which saves a copy
+            # later.
             wanting = [c for query in self.queries for c in query.contents if c.window.stream == one.name]
             if len(wanting) == 1 and isinstance(one.stream, TimedLines):
                 one.stream.graph = wanting[0].graph
+            # Elements have ids of one dictionary only; queries with another dictionary convert the batch.
             for dictionary in self._dictionaries(one.name)[:1]:
                 one.read_from(as_columns(one.stream, dictionary))
 
     def _dictionaries(self, stream: str | None = None) -> list[Dictionary]:
-        """Those of the queries, or of the queries of one stream."""
+        """Return the dictionaries of the queries, or of the queries over one stream, each once."""
         queries = [query for query in self.queries if stream is None or stream in query.streams]
         return list(dict.fromkeys(query.dictionary for query in queries if query.dictionary is not None))
 
-    def _check(self) -> None:
+    def _check_streams(self) -> None:
         known = [one.name for one in self.inputs]
         for query in self.queries:
             for name in query.streams:
                 if name not in known:
                     near = f"; {nearest(name, known)}" if known else ""
-                    raise ConfigError(f"nothing feeds the stream <{name}>: give it as --stream '{name}=FILE'{near}")
+                    raise ConfigError(f"nothing feeds the stream <{name}>: add --stream '{name}=FILE'{near}")
 
 
 Feed: TypeAlias = Stream | Iterable[tuple[int, Triple | Quad]]
-"""A stream, or any iterable of (milliseconds, triple)"""
+"""a stream, or any iterable of (time in milliseconds, triple or quad)"""
 
 
 def run(
@@ -232,10 +236,11 @@ def run(
     drain: bool = False,
     gap: int = LONGEST_GAP,
 ) -> Iterator[Result]:
-    """One query or several over the same streams; `gap` is the longest plausible step of their time, in milliseconds.
+    """Run one query, or several, over streams; yield their results.
 
-    Of several (see `continuous_queries`), results come in time and then in the order of the queries, whose `query` they
-    name. The first that fails ends the run.
+    Results of several queries (see `continuous_queries`) come by time and then in order of the queries, and carry the
+    query's name. `delay` is the lateness in milliseconds that every stream is allowed, `gap` the longest plausible step
+    in its timestamps; `drain` continues until the windows are empty. The first query that fails ends the run.
 
     >>> from pyoxigraph import NamedNode, Triple
     >>> from freshkeeper import continuous_query, run

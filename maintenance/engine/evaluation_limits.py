@@ -1,9 +1,9 @@
-"""What one evaluation of a query may take: rows, which are counted, and time, which another process is given.
+"""Limits on one evaluation: on rows, which are counted, and on time, which needs a child process.
 
-The SPARQL library cannot be interrupted: an aggregate over an endless product of triple patterns gives no row to count
-and comes back never. So an evaluation with a time limit is made in a child process, which has all the data as they are
-at this moment (fork), writes what it finds into a pipe, and is killed when its time is up. A query without a time limit
-is evaluated in this process.
+pyoxigraph cannot be interrupted: an aggregate over a huge product of triple patterns yields no row to count and may
+never return. An evaluation with a time limit therefore runs in a forked child, which sees all data as they are now,
+writes its results into a pipe, and is killed when the time is up. Without a time limit the evaluation runs in this
+process.
 """
 
 import os
@@ -31,34 +31,38 @@ from freshkeeper.maintenance.base.errors import FreshkeeperError
 
 T = TypeVar("T")
 Results = QuerySolutions | QueryBoolean | QueryTriples
-"""What the library gives"""
+"""The results of a pyoxigraph query"""
 CHUNK = 1 << 20
+"""Bytes read from the pipe at once."""
 
 
 class EvaluationLimitError(FreshkeeperError):
-    """An evaluation took longer, or gave more, than its query may."""
+    """An evaluation took longer, or returned more rows, than its query allows."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one evaluation; None is no limit."""
+    """The limits of one evaluation; None means unlimited."""
 
     rows: int | None = None
     ms: int | None = None
+    """milliseconds of wall-clock time"""
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return True if there is any limit."""
         return self.rows is not None or self.ms is not None
 
     def counted(self, rows: Iterable[T]) -> list[T]:
-        """These rows, if they are not too many; no more are looked at than it takes to know."""
+        """Return the rows as a list; raise EvaluationLimitError without reading more than one row too many."""
         found = list(rows if self.rows is None else islice(rows, self.rows + 1))
         if self.rows is not None and len(found) > self.rows:
-            raise EvaluationLimitError(f"an evaluation has more than {self.rows:,} rows; --most-rows says how many")
+            raise EvaluationLimitError(
+                f"an evaluation has more than {self.rows:,} rows; raise --most-rows to allow more"
+            )
         return found
 
     def in_time(self, evaluate: Callable[[], Results]) -> Results | list[Triple]:
-        """What an evaluation gives, in this process or, with a time limit, in one that can be killed."""
+        """Run an evaluation in this process or, with a time limit, in a child that can be killed."""
         if self.ms is None:
             return evaluate()
         data = _from_child(evaluate, self.ms)
@@ -72,7 +76,7 @@ class Limits:
 
 
 ERROR, TRIPLES, ROWS = b"e", b"t", b"r"
-"""What comes from the child."""
+"""The first byte that the child writes: which kind of data follows."""
 
 
 def _from_child(evaluate: Callable[[], Results], ms: int) -> bytes:
@@ -80,7 +84,7 @@ def _from_child(evaluate: Callable[[], Results], ms: int) -> bytes:
     child = os.fork()
     if not child:
         os.close(reading)
-        _give(evaluate, writing)
+        _run_child(evaluate, writing)
     os.close(writing)
     ended: int | None = None
     try:
@@ -96,12 +100,13 @@ def _from_child(evaluate: Callable[[], Results], ms: int) -> bytes:
     return data
 
 
-def _give(evaluate: Callable[[], Results], writing: int) -> None:
-    """In the child: evaluate, write, and end without anything that belongs to the parent."""
+def _run_child(evaluate: Callable[[], Results], writing: int) -> None:
+    """Evaluate in the child, write the results, and exit without running any cleanup of the parent."""
     try:
         with os.fdopen(writing, "wb") as out:
             _write(evaluate, out)
     finally:
+        # Not sys.exit(): exit handlers and buffered files belong to the parent.
         os._exit(0)
 
 
@@ -125,4 +130,4 @@ def _read_all(reading: int, until: float, ms: int) -> bytes:
         if not part:
             return b"".join(parts)
         parts.append(part)
-    raise EvaluationLimitError(f"an evaluation took longer than {to_iso(ms)}; --limit says how long it may")
+    raise EvaluationLimitError(f"an evaluation took longer than {to_iso(ms)}; raise --limit to allow more time")

@@ -1,6 +1,6 @@
-"""The evaluation of one instant: a dataset kept up to date by difference, and SPARQL over it.
+"""The snapshot evaluator: a dataset kept up to date by difference, and SPARQL over all of it.
 
-`Evaluator` is the seam. `Snapshot` gives the dataset to pyoxigraph and evaluates the whole query at every instant; an
+`Evaluator` is the seam. `Snapshot` keeps the dataset in pyoxigraph and evaluates the whole query every time; an
 incremental evaluator must give the same answers.
 """
 
@@ -29,20 +29,20 @@ Row: TypeAlias = tuple[Term | None, ...]
 Function: TypeAlias = Callable[..., Term | None]
 
 OWN = re.compile(r"freshkeeper:(?!/|window/)|larkc\.eu")
-"""This is in every text that calls one of our functions; names that are resolved and windows without one are not."""
+"""Matches texts that call one of our functions; resolved IRIs and unnamed windows do not match."""
 CHURN = 50_000
-"""Removed triples before a store may be renewed."""
+"""Removed quads after which a store may be renewed."""
 
 
 @dataclass(eq=False)
 class LazyRows(Sequence[Row]):
-    """The rows of a pyoxigraph result, made into terms when somebody looks; until then they can be had as JSON."""
+    """The rows of a pyoxigraph result, decoded on first access; until then available as JSON."""
 
     unread: Unread | None
     _rows: list[Row] = field(default_factory=list)
 
     def json(self) -> bytes | None:
-        """The whole result as SPARQL-JSON, once, instead of the rows."""
+        """Return the whole result as SPARQL-JSON, once, instead of the rows; None if the rows have been read."""
         if self.unread is None:
             return None
         unread, self.unread = self.unread, None
@@ -56,11 +56,9 @@ class LazyRows(Sequence[Row]):
         return self._rows
 
     def __len__(self) -> int:
-        """How many rows there are, none of them decoded."""
         return len(self._read())
 
     def __iter__(self) -> Iterator[Row]:
-        """The rows in order, each decoded when it is reached."""
         return iter(self._read())
 
     @overload
@@ -75,31 +73,31 @@ class LazyRows(Sequence[Row]):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Solutions: the variables, and a row of terms for each."""
+    """Solutions: the variables, and one row of terms per solution."""
 
     variables: tuple[str, ...]
     rows: Sequence[Row]
 
 
 Found: TypeAlias = Table | list[Triple] | bool
-"""What a query gives: SELECT, CONSTRUCT and DESCRIBE, ASK"""
+"""The result of SELECT; of CONSTRUCT and DESCRIBE; of ASK"""
 
 
 class Evaluator(Protocol):
-    """One dataset that changes, and queries over it as it is now."""
+    """A dataset that changes, and queries over its present state."""
 
     def apply(self, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
-        """Take quads out of the dataset and put others in."""
+        """Remove quads from the dataset, then add others."""
         ...
 
     def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
-        """The solutions, quads or truth value of a query in SPARQL, with these functions."""
+        """Evaluate a SPARQL query with these custom functions."""
         ...
 
 
 @dataclass(eq=False)
 class Snapshot:
-    """A pyoxigraph store; `named` are the graphs that GRAPH sees, None for all."""
+    """A pyoxigraph store. GRAPH sees the graphs in `named`, or all if that is None."""
 
     static: Iterable[Quad] = ()
     named: list[NamedNode | BlankNode] | None = None
@@ -112,18 +110,18 @@ class Snapshot:
         self.store.extend(self.static)
 
     def apply(self, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
-        """First what left, then what came."""
         for quad in removed:
             self.store.remove(quad)
         if added:
             self.store.extend(added)
         self._churn += len(removed)
         if self._churn > CHURN and self._churn > 2 * len(self.store):
-            seen, self.store, self._churn = self.store, Store(), 0  # one never forgets a term that it has seen
-            self.store.extend(seen)
+            # A store never frees the text of a term it has seen. Copy the live quads into a new one, or memory grows
+            # for as long as a stream brings new terms.
+            live, self.store, self._churn = self.store, Store(), 0
+            self.store.extend(live)
 
     def find(self, sparql: str, functions: Mapping[str, Function]) -> Found:
-        """Evaluate the whole query on the dataset as it is now."""
         custom = {NamedNode(name): function for name, function in functions.items()}
         with read_here():
             return self._found(sparql, custom)
@@ -135,8 +133,10 @@ class Snapshot:
             if self.limits.rows is not None:
                 return Table(names, self.limits.counted(map(tuple, found)))
             rows = LazyRows(Unread.of(found))
-            ours = OWN.search(sparql)  # what our functions say is of this instant
-            return Table(names, list(rows) if ours else rows)
+            # Our functions depend on the evaluation time, so rows that call them must be decoded now.
+            time_dependent = OWN.search(sparql)
+            return Table(names, list(rows) if time_dependent else rows)
         if isinstance(found, QueryBoolean):
             return bool(found)
-        return list(dict.fromkeys(self.limits.counted(found)))  # the library repeats those with blank nodes
+        # pyoxigraph repeats triples with blank nodes.
+        return list(dict.fromkeys(self.limits.counted(found)))

@@ -1,6 +1,6 @@
-"""Functions that queries may call (see function_calls.py): the time of an element, the instant of the evaluation.
+"""Functions that queries may call (see function_calls.py): the time of an element, the time of the evaluation.
 
-A triple that no window holds has no timestamp: the call is an error, as SPARQL errors are, and leaves its BIND unbound.
+A triple that no window holds has no timestamp: the call is a SPARQL error and leaves its BIND unbound.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,19 +14,22 @@ from freshkeeper.maintenance.query.syntax.function_calls import CSPARQL_TIMESTAM
 
 
 def functions(contents: Sequence[Content], now: int) -> Mapping[str, Function]:
-    """The functions, by IRI, for these windows at an instant."""
+    """Return the functions by IRI, for these windows at the evaluation time `now`."""
 
     def timestamp(s: Term, p: Term, o: Term, window: Term | None = None) -> Literal | None:
-        asked = [c for c in contents if window is None or c.graph == window]
-        found = [at for c in asked if (at := time_of(c, s, p, o)) is not None]
+        searched = [c for c in contents if window is None or c.graph == window]
+        found = [at for c in searched if (at := time_of(c, s, p, o)) is not None]
         return Literal(max(found)) if found else None
 
     return {TIMESTAMP: timestamp, CSPARQL_TIMESTAMP: timestamp, NOW: lambda: Literal(now)}
 
 
 def time_of(content: Content, s: Term | None, p: Term | None, o: Term | None) -> int | None:
-    """When this triple came last, if the window holds it."""
+    """Return the latest arrival time of a triple, or None if the window does not hold it."""
     if not (isinstance(s, NamedNode | BlankNode) and isinstance(p, NamedNode) and o is not None):
         return None
     at = content.held.time_of(Quad(s, p, o, content.graph))
-    return content.held.time_of(Quad(s, p, stored_term(o), content.graph)) if at is None else at
+    if at is not None:
+        return at
+    # The query may write a literal in another lexical form than the store ("01" and "1").
+    return content.held.time_of(Quad(s, p, stored_term(o), content.graph))

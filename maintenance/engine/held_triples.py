@@ -1,4 +1,4 @@
-"""The triples that a window holds: each once, with its latest time, whatever holds them (quads, or columns of ids)."""
+"""Stores for the triples of a window: each triple once, with its latest arrival time."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from freshkeeper.maintenance.streams.batch import Timed, as_batch, in_graph
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """What one move of a window did: the triples that came and went, as quads, or as the slots that hold them."""
+    """What one move of a window changed: triples as quads, or as the slots that store them."""
 
     added: Sequence[Quad] | Ints = ()
     removed: Sequence[Quad] | Ints = ()
     closed: bool = False
-    """whether the window closed at this very instant"""
+    """the window closed exactly at this evaluation time"""
 
     @property
     def changed(self) -> bool:
-        """Whether the content is another one than before."""
+        """True if the window's content differs from before."""
         return bool(len(self.added) or len(self.removed))
 
 
@@ -31,45 +31,45 @@ STILL = Move()
 
 
 class Held(Protocol):
-    """Triples with their latest time, in the order in which they came."""
+    """Triples with their latest arrival time, in order of arrival."""
 
     def __len__(self) -> int: ...
 
     @property
     def oldest(self) -> int | None:
-        """The time of the first arrival that is still held."""
+        """The time of the oldest arrival in the window."""
         ...
 
     def time_of(self, quad: Quad) -> int | None:
-        """When a triple came last, if it is held."""
+        """Return the latest arrival time of a triple, or None if it is not in the window."""
         ...
 
     def enter(self, elements: Timed) -> None:
-        """Elements come; one that is held already is renewed."""
+        """Add elements; a triple that is in the window already gets the new time."""
         ...
 
     def leave(self, before: int) -> None:
-        """What came last before this time goes."""
+        """Remove triples whose latest arrival is before a time."""
         ...
 
     def drop(self, most: int) -> None:
-        """All arrivals but the last few go; a triple goes with its last one."""
+        """Keep only the last `most` arrivals; a triple leaves with its last arrival."""
         ...
 
     def moved(self, closed: bool) -> Move:
-        """What came and went since this was last asked; what went and came back did neither."""
+        """Return what came and went since the last call; a triple that left and came back counts as neither."""
         ...
 
 
 @dataclass(eq=False)
 class HeldQuads:
-    """Quads of the window's graph."""
+    """A window's triples as quads of the window's graph."""
 
     graph: NamedNode | DefaultGraph
     kind: WindowKind = WindowKind.TIME
-    """of elements, a triple goes with its last arrival, not with its latest time; of ALL, none goes"""
+    """over ELEMENTS a triple leaves with its last arrival, not by its latest time; from ALL nothing leaves"""
     latest: dict[Quad, int] = field(default_factory=dict)
-    """every triple held, and when it came last"""
+    """the latest arrival time of every triple"""
     _arrivals: deque[tuple[int, Quad]] = field(default_factory=deque)
     _copies: dict[Quad, int] = field(default_factory=dict)
     _added: list[Quad] = field(default_factory=list)
@@ -80,19 +80,17 @@ class HeldQuads:
 
     @property
     def oldest(self) -> int | None:
-        """The time of the first arrival that is still held."""
         return self._arrivals[0][0] if self._arrivals else None
 
     def time_of(self, quad: Quad) -> int | None:
-        """When a triple came last, if it is held."""
         return self.latest.get(quad)
 
     def enter(self, elements: Timed) -> None:
-        """Elements come; one that is held already is renewed."""
         batch = as_batch(elements)
         latest, quads = self.latest, batch.quads if batch.graph == self.graph else in_graph(batch.quads, self.graph)
         self._added += [quad for quad in quads if quad not in latest]
         latest.update(zip(quads, batch.times, strict=True))
+        # Nothing leaves a window over ALL, so it needs its first arrival only, for `oldest`.
         if self.kind is not WindowKind.ALL or not self._arrivals:
             self._arrivals.extend(zip(batch.times, quads, strict=True))
         if self.kind is WindowKind.ELEMENTS:
@@ -100,7 +98,6 @@ class HeldQuads:
                 self._copies[quad] = self._copies.get(quad, 0) + 1
 
     def leave(self, before: int) -> None:
-        """What came last before this time goes."""
         arrivals, latest = self._arrivals, self.latest
         while arrivals and arrivals[0][0] < before:
             time, quad = arrivals.popleft()
@@ -109,7 +106,6 @@ class HeldQuads:
                 self._removed.append(quad)
 
     def drop(self, most: int) -> None:
-        """All arrivals but the last few go; a triple goes with its last one."""
         while len(self._arrivals) > most:
             _, quad = self._arrivals.popleft()
             self._copies[quad] -= 1
@@ -118,9 +114,8 @@ class HeldQuads:
                 self._removed.append(quad)
 
     def moved(self, closed: bool) -> Move:
-        """What came and went since this was last asked; what went and came back did neither."""
         added, removed, self._added, self._removed = self._added, self._removed, [], []
-        added = list(dict.fromkeys(added))  # what is twice in one arrival came once
+        added = list(dict.fromkeys(added))  # one batch may contain a triple twice
         if added and removed:
             both = set(added) & set(removed)
             added, removed = ([quad for quad in each if quad not in both] for each in (added, removed))

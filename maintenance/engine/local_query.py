@@ -1,4 +1,4 @@
-"""The answers of a query that asks nobody else: its dataset has all it needs."""
+"""Answers of a query without SERVICE: its own dataset is enough."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ from freshkeeper.maintenance.query.sound import sound
 
 @dataclass(eq=False)
 class LocalQuery:
-    """The query as SPARQL over the dataset; CONSTRUCT by solutions where R2S compares them."""
+    """Evaluates the query as SPARQL over its dataset; CONSTRUCT by solutions where R2S compares them."""
 
     query: Query
     variables: tuple[str, ...] = ()
     errors: int = 0
     one_order: bool = False
-    """whether its aggregates are made in the order in which the native evaluator makes them"""
+    """aggregate in the order in which the native evaluator aggregates"""
     _template: Template | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -31,12 +31,11 @@ class LocalQuery:
             self._text = sound(solutions) if solutions and self._template else self._text
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """Without SERVICE there is nobody to ask."""
+        """Return no fetch jobs: there is no SERVICE."""
         del now, evaluator, functions
         return ()
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
-        """All of this instant: solutions, triples, or yes or no."""
         del now
         found = evaluator.find(self._text, functions)
         if isinstance(found, Table):
@@ -45,20 +44,19 @@ class LocalQuery:
         return Answers([found] if isinstance(found, bool) else found)
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """The dataset is all there is."""
+        """Return no fetch jobs: the dataset is the only state."""
         del now, done, evaluator, functions
         return ()
 
     def leave(self) -> None:
-        """Nobody else is concerned."""
+        """Do nothing: nothing is shared."""
 
     def emit(self, streamed: Answers) -> Answers:
-        """What goes out of what R2S left: triples in place of solutions."""
         return streamed if self._template is None else fill(self._template, self.variables, streamed)
 
 
 def fill(template: Template, variables: Sequence[str], streamed: Answers) -> Answers:
-    """The triples of solutions, each once, with the best freshness that it has."""
+    """Return the triples of some solutions, each once, with its best freshness."""
     triples: dict[Answer, Freshness] = {}
     for answer, freshness in streamed.pairs():
         for triple in template.fill(variables, answer if isinstance(answer, tuple) else ()):

@@ -1,4 +1,4 @@
-"""What one evaluation answers, and R2S: which of its answers go to the output."""
+"""The answers of one evaluation, and the R2S operators that select which of them are written."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,12 +12,16 @@ from freshkeeper.maintenance.engine.evaluator import Row, Term
 from freshkeeper.maintenance.query.model import Form, Operator
 
 Answer: TypeAlias = Row | Triple | bool
-"""A solution, a triple, or yes and no"""
+"""A solution, a triple, or the truth value of ASK"""
 
 
 @dataclass(frozen=True)
 class Freshness:
-    """How sure an answer is: the probability that all copies it was made of are fresh, and the age of the oldest."""
+    """How fresh an answer is.
+
+    `probability` is the probability that all cached entries it was made of are fresh, `age` the milliseconds since the
+    oldest of them was fetched, None if no cached entry was used.
+    """
 
     probability: float = 1.0
     age: int | None = None
@@ -27,12 +31,12 @@ CERTAIN = Freshness()
 
 
 def sureness(freshness: Freshness) -> tuple[float, int]:
-    """What makes one answer surer than another: its probability, then its age."""
+    """Return the sort key of freshness: higher probability first, then lower age."""
     return freshness.probability, -(freshness.age or 0)
 
 
 def combine(parts: Iterable[Freshness]) -> Freshness:
-    """All copies must be fresh; the oldest gives the age."""
+    """Return the freshness of an answer that needs all these parts: the product of probabilities, the oldest age."""
     probability, ages = 1.0, []
     for part in parts:
         probability *= part.probability
@@ -43,25 +47,25 @@ def combine(parts: Iterable[Freshness]) -> Freshness:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Answers with their freshness, one for each; None where no copy was used, so that all are certain."""
+    """Answers with one freshness each; `freshness` is None if no cached entry was used, so that all are certain."""
 
     items: Sequence[Answer]
     freshness: Sequence[Freshness] | None = None
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Answer, Freshness]]) -> "Answers":
-        """From answers that each have their freshness."""
+        """Build from pairs of an answer and its freshness."""
         both = list(pairs)
         return cls([answer for answer, _ in both], [freshness for _, freshness in both])
 
     def pairs(self) -> Iterator[tuple[Answer, Freshness]]:
-        """Each answer with its freshness."""
+        """Yield each answer with its freshness."""
         return zip(self.items, repeat(CERTAIN) if self.freshness is None else self.freshness, strict=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What one evaluation gives out, after the R2S operator."""
+    """The output of one evaluation, after R2S."""
 
     t: int
     form: Form
@@ -69,42 +73,47 @@ class Result:
     variables: tuple[str, ...]
     answers: Sequence[Answer]
     freshness: Sequence[Freshness] | None = None
-    """one per answer; None where no copy was used, so that all are certain"""
+    """one per answer; None if no cached entry was used, so that all answers are certain"""
     windows: dict[str, tuple[int, int]] = field(default_factory=dict)
     query: str = ""
     late: int = 0
     errors: int = 0
 
     def solutions(self) -> Iterator[tuple[dict[str, Term], Freshness]]:
-        """The answers of SELECT: what each binds, and how sure it is."""
+        """Yield the bindings of every answer of a SELECT, with their freshness."""
         for number, row in enumerate(self.answers):
             if isinstance(row, tuple):
                 pairs = zip(self.variables, row, strict=True)
                 yield {name: term for name, term in pairs if term is not None}, self.fresh(number)
 
     def fresh(self, number: int) -> Freshness:
-        """The freshness of one answer."""
+        """Return the freshness of one answer by its position."""
         return CERTAIN if self.freshness is None else self.freshness[number]
 
 
 @dataclass(eq=False)
 class Streamer:
-    """RSTREAM gives all answers, ISTREAM those that the evaluation before did not have, DSTREAM those it alone had."""
+    """Applies an R2S operator.
+
+    RSTREAM passes all answers, ISTREAM those that the previous evaluation lacks, DSTREAM those that only the previous
+    evaluation has.
+    """
 
     operator: Operator
     before: Answers = field(default_factory=lambda: Answers(()))
 
     def stream(self, now: Answers) -> Answers:
-        """The output of one evaluation; answers are compared as bags, their freshness does not matter."""
+        """Return what the operator selects at this evaluation. Answers are compared as bags; freshness is ignored."""
         if self.operator is Operator.RSTREAM:
             return now
-        now = Answers(list(now.items), now.freshness)  # what they are made from may be others' by the next time
+        # Copy: a lazy sequence may refer to a store that has changed by the next evaluation.
+        now = Answers(list(now.items), now.freshness)
         before, self.before = self.before, now
         return _minus(now, before) if self.operator is Operator.ISTREAM else _minus(before, now)
 
 
 def _minus(left: Answers, right: Answers) -> Answers:
-    """The difference of bags, in the order of `left`; of equal answers those are left that are the least sure."""
+    """Return the bag difference in the order of `left`; of equal answers the least fresh remain."""
     counts, fresh = Counter(right.items), left.freshness
     places = range(len(left.items))
     kept = []

@@ -1,7 +1,7 @@
-"""ET: at which instants a query is evaluated, and whether it then reports.
+"""The evaluation times (ET) of a query, and its report policies.
 
-The windows and the period give the instants; the report policies say which of them count. Policies are asked of one
-window at a time: a query reports where one of its windows closed, changed, is not empty, as far as the query asks.
+Windows and COMPUTED EVERY determine the times of evaluations; report policies decide which evaluations report. A query
+reports if one of its windows satisfies all of its policies: it closed, it changed, or it is not empty.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,26 +14,27 @@ from freshkeeper.maintenance.query.model import Query, Report
 
 @dataclass(eq=False)
 class Clock:
-    """The instants of one query, in order."""
+    """The evaluation times of one query, in order."""
 
     query: Query
     contents: Sequence[Content]
     start: int
-    """the run's t0, which the period counts from"""
+    """t0 of the run, from which COMPUTED EVERY counts, in milliseconds"""
     begun: bool = False
     _period: int = NEVER
 
     def begin(self, first: int) -> None:
-        """The first element of the query's streams has come."""
+        """Start with the time of the first element of the query's streams."""
         self.begun = True
         for content in self.contents:
             content.begin(first)
         if self._every is not None:
+            # The smallest k ≥ 1 with start + k · every ≥ first; -(-a // b) rounds up.
             k = max(1, -(-(first - self.start) // self._every))
             self._period = self.start + k * self._every
 
     def next(self) -> int | None:
-        """The next instant, as far as it is known."""
+        """Return the next evaluation time, or None if it is not known yet."""
         if not self.begun:
             return None
         if self._every is not None:
@@ -42,19 +43,21 @@ class Clock:
         return min((t for t in triggers if t is not None), default=None)
 
     def called(self) -> int | None:
-        """The next instant that an element calls for which has come already."""
+        """Return the next evaluation time that an element which has arrived calls for, or None."""
         waiting = [c for c in self._triggering if c.window.step is None] if self.begun and self._every is None else []
         return min((t for t in (content.trigger() for content in waiting) if t is not None), default=None)
 
     def passed(self, now: int) -> None:
-        """The evaluation at `now` is done."""
+        """Record that the evaluation at `now` is done."""
         if self._every is not None:
             self._period = now + self._every
 
     def reports(self, moves: Iterable[tuple[Content, Move]]) -> bool:
-        """Whether the policies hold after these moves."""
-        asked = set(self.query.times.report) - {Report.PERIODIC}
-        return not asked or any(all(_holds(policy, *pair) for policy in asked) for pair in moves)
+        """Return True if the report policies hold for these moves."""
+        policies = set(self.query.times.report) - {Report.PERIODIC}
+        if not policies:
+            return True
+        return any(_all_hold(policies, content, move) for content, move in moves)
 
     @property
     def _every(self) -> int | None:
@@ -62,10 +65,14 @@ class Clock:
 
     @property
     def _triggering(self) -> Sequence[Content]:
-        """Only windows with a step close."""
+        """The windows that cause evaluations: with ON_WINDOW_CLOSE only those with a step, as others never close."""
         if Report.ON_WINDOW_CLOSE not in self.query.times.report:
             return self.contents
         return [content for content in self.contents if content.window.step is not None]
+
+
+def _all_hold(policies: Iterable[Report], content: Content, move: Move) -> bool:
+    return all(_holds(policy, content, move) for policy in policies)
 
 
 def _holds(policy: Report, content: Content, move: Move) -> bool:

@@ -1,7 +1,6 @@
-"""Literals as the store has them: it knows many of them by their values, so that "01" and "1" are one integer to it.
+"""Normalises literals as pyoxigraph's store does: it keeps many by value, so "01" and "1" are one integer.
 
-Windows, too, must see one triple where the store sees one. So elements are written as the store writes them when they
-come in.
+A window must treat two spellings as one triple wherever the store does, so elements are normalised on arrival.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,13 +17,13 @@ PLAIN = {
     NamedNode(f"{RDF}langString"),
     NamedNode(f"{RDF}dirLangString"),
 }
-"""Datatypes whose literals are written in one way only."""
-FEW = 5
-"""So many literals are quicker one by one."""
+"""Datatypes with a single spelling per value."""
+ONE_BY_ONE_UP_TO = 5
+"""Literals up to which a store of one term each is faster than a query over all."""
 
 
 def as_stored(batch: Timed) -> Timed:
-    """The same elements as the store has them; mostly they are written so already, and columns always."""
+    """Return a batch as the store would write it; columns are normalised already."""
     if not isinstance(batch, Batch):
         return batch
     quads = stored_quads(batch.quads)
@@ -32,7 +31,7 @@ def as_stored(batch: Timed) -> Timed:
 
 
 def stored_quads(quads: Sequence[Quad]) -> Sequence[Quad]:
-    """The same quads as the store has them."""
+    """Return the quads with normalised objects; the same sequence if none changes."""
     stored = _rewritten({quad.object for quad in quads})
     if not stored:
         return quads
@@ -40,13 +39,13 @@ def stored_quads(quads: Sequence[Quad]) -> Sequence[Quad]:
 
 
 def stored_terms(terms: Sequence[Term]) -> Sequence[Term]:
-    """The same terms as the store has them."""
+    """Return the terms normalised; the same sequence if none changes."""
     stored = _rewritten(terms)
     return [stored.get(term, term) for term in terms] if stored else terms
 
 
 def _rewritten(terms: Iterable[Term]) -> dict[Term, Term]:
-    """Terms that are other ones in the store; empty where all are as they should be."""
+    """Return the terms that the store writes differently, with their normal form; empty if none does."""
     literals: list[Term] = []
     triples: list[Term] = []
     for term in terms:
@@ -60,7 +59,7 @@ def _rewritten(terms: Iterable[Term]) -> dict[Term, Term]:
 
 @lru_cache(maxsize=10_000)
 def stored_term(term: Term) -> Term:
-    """One object of a triple as the store has it."""
+    """Return the normal form of one object term."""
     store, node = Store(), NamedNode("freshkeeper:any")
     store.add(Quad(node, node, term))
     stored: Term = next(iter(store)).object
@@ -68,8 +67,8 @@ def stored_term(term: Term) -> Term:
 
 
 def _read(literals: Sequence[Term]) -> list[Term]:
-    """Many are read by a query: it makes the same of them, faster."""
-    if len(literals) <= FEW:
+    """Return the normal forms of literals; for many, one query with VALUES is faster."""
+    if len(literals) <= ONE_BY_ONE_UP_TO:
         return [stored_term(literal) for literal in literals]
     found = Store().query(f"SELECT ?term {{ VALUES ?term {{ {' '.join(map(str, literals))} }} }}")
     assert isinstance(found, QuerySolutions)

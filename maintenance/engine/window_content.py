@@ -1,8 +1,8 @@
-"""What a window holds, kept up to date by difference; the kinds of windows are in `kinds.py`.
+"""The content of a window, updated by difference; window_kinds.py has the kinds of windows.
 
-A window's content is a set of triples: one that arrives again is held once, with its latest time. Elements wait until
-the window moves; a move says what entered and what left. A window with a step moves at its own instants t0 + k·β and
-keeps what it holds in between; one without a step is up to date at every evaluation.
+A window's content is a set of triples: one that arrives again is stored once, with its latest time. Elements wait until
+the window moves; a move reports what entered and what left. A window with a step moves at its own instants t0 + k·β and
+keeps its content in between; one without a step is up to date at every evaluation.
 """
 
 from abc import ABC, abstractmethod
@@ -22,61 +22,61 @@ FOREVER = 2**62
 
 @dataclass(eq=False)
 class Content(ABC):
-    """The content of one window: what all kinds share."""
+    """The state of one window; subclasses define when elements enter and leave."""
 
     window: Window
     start: int
-    """t0"""
+    """t0 in milliseconds"""
     held: Held
     """the triples, in the window's graph"""
     moved: int = NEVER
-    """the instant of the last move"""
+    """the time of the last move"""
     _pending: deque[Timed] = field(default_factory=deque)
 
     @property
     def graph(self) -> NamedNode | DefaultGraph:
-        """Where its triples are in the dataset."""
+        """The graph of the dataset that has the window's triples."""
         return graph_of(self.window)
 
     def receive(self, elements: Timed) -> None:
-        """Elements in order; they wait for the next move."""
+        """Queue elements, in time order, for the next move."""
         self._pending.append(elements)
 
     def discard(self) -> None:
-        """Elements that wait are none after all."""
+        """Drop the queued elements."""
         self._pending.clear()
 
     def begin(self, first: int) -> None:
-        """The first element of all the query's streams has this time."""
+        """Learn the time of the first element over all streams of the query."""
         del first
 
     def trigger(self) -> int | None:
-        """The next instant at which this window calls for an evaluation, as far as it knows now."""
+        """Return the next time at which this window calls for an evaluation, or None if unknown."""
         return int(self._pending[0].times[0]) if self._pending else None
 
     @abstractmethod
     def move(self, now: int) -> Move:
-        """Be up to date at an evaluation."""
+        """Bring the window up to date for an evaluation at `now` and return what changed."""
 
     @abstractmethod
     def bounds(self) -> tuple[int, int]:
-        """Open and close of the present content."""
+        """The open and close time of the present content."""
 
     def expiry(self, time: int) -> int:
-        """The first instant at which an element of this time is no longer held."""
+        """Return the first time at which an element of this time has left the window."""
         del time
         return FOREVER
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is held and nothing waits."""
+        """True if the window holds nothing and no element is queued."""
         return not len(self.held) and not self._pending
 
-    def _take(self, until: int, after: int = NEVER) -> None:
-        """Elements that waited with time < `until` come in; those before `after` are over already."""
+    def _take_queued(self, until: int, oldest: int = NEVER) -> None:
+        """Move queued elements with oldest <= time < until into the window; drop older ones."""
         while self._pending and self._pending[0].times[0] < until:
             batch = self._pending.popleft()
-            cut, begin = bisect_left(batch.times, until), bisect_left(batch.times, after)
+            cut, begin = bisect_left(batch.times, until), bisect_left(batch.times, oldest)
             if cut < len(batch):
                 self._pending.appendleft(batch.part(cut, len(batch)))
             if begin < cut:
@@ -84,5 +84,5 @@ class Content(ABC):
 
 
 def graph_of(window: Window) -> NamedNode | DefaultGraph:
-    """A merged window's triples are in the default graph."""
+    """Return the graph of a window's triples: the default graph if the window is merged."""
     return NamedNode(window.name) if window.named else DefaultGraph()

@@ -1,4 +1,4 @@
-"""The windows of a query as graphs of one dataset: named ones apart, merged ones together in the default graph."""
+"""The windows of a query as graphs of one dataset: named windows apart, merged ones in the default graph."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,46 +14,46 @@ from freshkeeper.maintenance.engine.window_content import Content
 from freshkeeper.maintenance.query.model import Query
 
 Graphs = Mapping[str, Iterable[Quad]]
-"""Static graphs by IRI; "" is the default graph where a query names none."""
+"""Static graphs by IRI; "" is the default graph of queries that name none."""
 Place: TypeAlias = DefaultGraph | NamedNode
 
 
 def static_quads(query: Query, graphs: Graphs) -> list[Quad]:
-    """FROM and FROM NAMED: the static part of the dataset, each graph where the query wants it."""
+    """Return the static part of the dataset (FROM and FROM NAMED), each quad in its graph."""
     return [quad for name, place in static_places(query, graphs) for quad in placed(graphs[name], place)]
 
 
 def static_places(query: Query, graphs: Graphs) -> list[tuple[str, Place]]:
-    """The static graphs of a query, and where in its dataset each is."""
+    """Return the names of a query's static graphs, each with its graph in the dataset."""
     default = query.dataset.default_graphs or (("",) if "" in graphs else ())
     found: list[tuple[str, Place]] = [(checked(name, graphs), DefaultGraph()) for name in default]
     return [*found, *((checked(name, graphs), NamedNode(name)) for name in query.dataset.named_graphs)]
 
 
 def placed(quads: Iterable[Quad], place: Place) -> list[Quad]:
-    """The same triples in a graph."""
+    """Return the same triples as quads of another graph."""
     return [Quad(quad.subject, quad.predicate, quad.object, place) for quad in quads]
 
 
 def checked(name: str, graphs: Graphs) -> str:
-    """The name of a graph that is there."""
+    """Return the name of a static graph; raise ConfigError if there is none of that name."""
     if name not in graphs:
-        raise ConfigError(f"there is no graph <{name}>: give its file, as in --graph '{name}=FILE'")
+        raise ConfigError(f"there is no graph <{name}>: add its file with --graph '{name}=FILE'")
     return name
 
 
 MERGED = 2
-"""So many contributors make a default graph that must be counted."""
+"""With this many contributors a triple of the default graph needs a count."""
 
 
 @dataclass(eq=False)
 class Merged:
-    """The default graph of several contributors: a triple is in it as long as one of them has it."""
+    """Reference counts for a default graph with several contributors: a triple stays as long as one has it."""
 
     counts: dict[Quad, int] = field(default_factory=dict)
 
     def add(self, quads: Iterable[Quad]) -> list[Quad]:
-        """One contributor has these; returns what nobody had."""
+        """Count triples that one contributor adds; return those that are new to the graph."""
         new = []
         for quad in quads:
             count = self.counts.get(quad, 0)
@@ -63,7 +63,7 @@ class Merged:
         return new
 
     def remove(self, quads: Iterable[Quad]) -> list[Quad]:
-        """One contributor has these no longer; returns what nobody has."""
+        """Count triples that one contributor removes; return those that no contributor has any more."""
         gone = []
         for quad in quads:
             self.counts[quad] -= 1
@@ -75,14 +75,14 @@ class Merged:
 
 @dataclass(eq=False)
 class WindowDataset:
-    """Tells the evaluator what the moves of the windows, and changes of static graphs, mean for the dataset."""
+    """Translates moves of windows, and changes of static graphs, into changes of the dataset."""
 
     evaluator: Evaluator
     merged: Merged | None
 
     @classmethod
     def of(cls, query: Query, graphs: Graphs, evaluator: Evaluator) -> "WindowDataset":
-        """Counting is only needed where several contribute to the default graph."""
+        """Create it for a query; triples are counted only if several sources share the default graph."""
         fixed = [name for name, place in static_places(query, graphs) if isinstance(place, DefaultGraph)]
         if len(query.dataset.merged_windows) + len(fixed) < MERGED:
             return cls(evaluator, None)
@@ -92,12 +92,12 @@ class WindowDataset:
         return cls(evaluator, merged)
 
     def apply(self, content: Content, move: Move) -> None:
-        """A window has moved."""
+        """Apply the move of a window."""
         removed, added = cast(Sequence[Quad], move.removed), cast(Sequence[Quad], move.added)
         self._apply(removed, added, self.merged is not None and not content.window.named)
 
     def change(self, place: Place, removed: Sequence[Quad], added: Sequence[Quad]) -> None:
-        """The static graph at a place is another one."""
+        """Apply the change of a static graph."""
         default = isinstance(place, DefaultGraph)
         self._apply(placed(removed, place), placed(added, place), self.merged is not None and default)
 

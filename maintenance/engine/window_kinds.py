@@ -1,4 +1,4 @@
-"""The kinds of windows: over time, over all that came, over the last elements."""
+"""The kinds of windows: over time, over everything, over the last elements."""
 
 from functools import cached_property
 
@@ -9,29 +9,32 @@ from freshkeeper.maintenance.query.model import Window, WindowKind
 
 
 class TimeContent(Content):
-    """(t − ω, t] or [t − ω, t): every β, or with a step of None up to date always. NOW is the range of 1 ms."""
+    """The interval (t − ω, t] or [t − ω, t), moved every β or, without a step, at every evaluation.
+
+    NOW is a window with a range of 1 ms.
+    """
 
     @cached_property
     def _later(self) -> int:
-        """How much later than its time an element is there: the lag, and a millisecond where the end is left out."""
+        """Milliseconds between the time of an element and its entry: the lag, plus 1 if the end is excluded."""
         right_open = self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME
         return self.window.lag + int(right_open)
 
     def begin(self, first: int) -> None:
-        """Evaluations begin with the first t_k, k ≥ 1, at or after the first element."""
+        """Place the first move at the first t_k = t0 + k·β, k ≥ 1, at or after the first element."""
         if self.window.step is not None and self.moved == NEVER:
+            # -(-a // b) rounds up.
             k = max(1, -(-(first - self.start) // self.window.step))
             self.moved = self.start + (k - 1) * self.window.step
 
     def trigger(self) -> int | None:
-        """The next t_k; without a step, the first instant that holds the next element."""
         if self.window.step is None:
             waiting = super().trigger()
             return None if waiting is None else waiting + self._later
         return self.moved + self.window.step if self.moved != NEVER else None
 
     def reached(self, now: int) -> int | None:
-        """The last own instant at or before `now`; None where it has moved there already."""
+        """Return the window's last own instant at or before `now`, or None if it has moved there already."""
         if self.window.step is None:
             return now
         if self.moved == NEVER or now < self.moved + self.window.step:
@@ -39,46 +42,40 @@ class TimeContent(Content):
         return self.start + (now - self.start) // self.window.step * self.window.step
 
     def move(self, now: int) -> Move:
-        """To the last own instant at or before `now`."""
         if (to := self.reached(now)) is None:
             return STILL
         until = to + 1 - self._later
         oldest = until - (self.window.range or 0)
         self.held.leave(oldest)
-        self._take(until, oldest)
+        self._take_queued(until, oldest)
         self.moved = to
         return self.held.moved(self.window.step is not None and to == now)
 
     def bounds(self) -> tuple[int, int]:
-        """t − ω and t, or as much earlier as the window lags behind."""
         end = self.moved - self.window.lag
         return end - (self.window.range or 0), end
 
     def expiry(self, time: int) -> int:
-        """ω after it is there."""
         return time + (self.window.range or 0) + self._later
 
 
 class AllContent(Content):
-    """Every element so far; nothing ever leaves."""
+    """Every element so far; nothing leaves."""
 
     def move(self, now: int) -> Move:
-        """Take in what waited."""
-        self._take(now + 1)
+        self._take_queued(now + 1)
         self.moved = now
         return self.held.moved(False)
 
     def bounds(self) -> tuple[int, int]:
-        """From the first element on."""
         oldest = self.held.oldest
         return (self.moved if oldest is None else oldest), self.moved
 
 
 class CountContent(Content):
-    """The last n elements; it moves when m more have come, in the order of elements, also within one instant."""
+    """The last n elements, moved whenever m more have arrived, also several times within one instant."""
 
     def trigger(self) -> int | None:
-        """The time of the element that completes the next m."""
         missing = self.window.step or 1
         for batch in self._pending:
             if missing <= len(batch):
@@ -87,7 +84,6 @@ class CountContent(Content):
         return None
 
     def move(self, now: int) -> Move:
-        """One step further, if its m elements have come."""
         due = self.trigger()
         if due is None or due > now:
             return STILL
@@ -104,13 +100,12 @@ class CountContent(Content):
         return self.held.moved(True)
 
     def bounds(self) -> tuple[int, int]:
-        """From the oldest element held on."""
         oldest = self.held.oldest
         return (self.moved if oldest is None else oldest), self.moved
 
 
 def content_of(window: Window, start: int, held: Held | None = None) -> Content:
-    """The content of a window, by its kind; its triples are quads, unless something else holds them."""
+    """Create the state of a window by its kind; triples are stored as quads unless another store is given."""
     t0 = start if window.t0 is None else window.t0
     triples = HeldQuads(graph_of(window), window.kind) if held is None else held
     if window.kind is WindowKind.ELEMENTS:

@@ -55,23 +55,23 @@ class OverlappingEngine(Engine):
         """Evaluations before an instant; sources of one instant are asked together."""
         yield from self._landed()
         while (
-            waiting := self._first(lambda query: None if query in self.in_the_air else due(query), until)
+            waiting := self._next_evaluation(lambda query: None if query in self.in_the_air else due(query), until)
         ) is not None:
             now, queries = waiting
-            asked = {query: list(self._prepared(query, now)) for query in queries}
+            asked = {query: list(self._prepare(query, now)) for query in queries}
             under_way = begin([one for each in asked.values() for one in each], now)
             for query in queries:
                 if mine := [one for one in under_way if one.asking in asked[query]]:
                     self.in_the_air[query] = InTheAir(query, now, mine)
                 else:
-                    yield from self._answered(query, now)
+                    yield from self._answer(query, now)
             yield from self._landed()
 
     def _landed(self, wait: bool = False) -> Iterator[Result]:
         for one in list(self.in_the_air.values()):
             if one.lands(wait):
                 del self.in_the_air[one.query]
-                yield from self._answered(one.query, one.now)
+                yield from self._answer(one.query, one.now)
 
     def _sweep(self) -> Iterator[Result]:
         """Free ids that nobody has; what is in the air may have some."""

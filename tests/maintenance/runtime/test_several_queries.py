@@ -204,8 +204,8 @@ def test_a_cell_is_a_term_as_it_looks() -> None:
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        ({"limit": "500ms"}, "an evaluation took longer than PT0.5S; --limit says how long it may"),
-        ({"most_rows": 1000}, "an evaluation has more than 1,000 rows; --most-rows says how many"),
+        ({"limit": "500ms"}, "an evaluation took longer than PT0.5S; raise --limit to allow more time"),
+        ({"most_rows": 1000}, "an evaluation has more than 1,000 rows; raise --most-rows to allow more"),
     ],
 )
 def test_an_endless_product_ends_at_the_limit_and_the_others_go_on(
