@@ -1,1 +1,1 @@
-"""SERVICE clauses joined with windows, from the view or from the source, with the freshness of each answer."""
+"""Joins SERVICE patterns with windows, from the cached view or the source; every answer has its freshness."""

@@ -1,7 +1,8 @@
-"""How sure each answer is: hidden columns are taken off, and what they say of copies becomes its freshness.
+"""Computes the freshness of each answer from the hidden columns that lineage.py adds, and removes them.
 
-Never more than can be vouched for: an answer that lacks the SERVICE part (OPTIONAL) is as sure as it is that its SN has
-no such solution, and a group is as sure as all SNs are that may belong to it, one that is not in the view being 0.
+The freshness is a lower bound. An answer without the SERVICE part (OPTIONAL) is as fresh as the absence of that
+solution is certain for its lookup key; a group is as fresh as all lookup keys that may contribute to it, and a key that
+the view lacks counts 0.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from freshkeeper.maintenance.engine.service_join.values import COPIES, COPY, HID
 
 
 def with_freshness(table: Table, lineage: Lineage, services: Sequence[ServiceRows]) -> tuple[tuple[str, ...], Answers]:
-    """Answers without hidden columns, each with the freshness of what it is made of."""
+    """Return the visible variables, and the answers without hidden columns, each with its freshness."""
     shown = [n for n, name in enumerate(table.variables) if not name.startswith(HIDDEN)]
     columns = {name: n for n, name in enumerate(table.variables)}
     least = combine(service.least for service in services)
@@ -30,38 +31,37 @@ def with_freshness(table: Table, lineage: Lineage, services: Sequence[ServiceRow
 
 @dataclass(frozen=True, eq=False)
 class _OfSolution:
-    """What one SERVICE pattern gives to the freshness of a solution."""
+    """The contribution of one SERVICE pattern to the freshness of a solution."""
 
     rows: ServiceRows
     copy: int | None
-    """the column"""
+    """the position of the hidden column with the number of the cached entry"""
     sn: tuple[int | None, ...]
+    """the positions of the columns with the lookup key"""
     optional: bool
 
     def of(self, row: Row) -> Iterator[Freshness]:
-        """Its copy; without one, where that may come of what the view has not, how sure it is that there is none.
-
-        Only an SN that is bound before the OPTIONAL is the one that it looked at.
-        """
+        """Yield the freshness of the row's cached entry or, without one, how certain the absence of a solution is."""
         cell = None if self.copy is None else row[self.copy]
         if cell is not None:
             yield self.rows.freshness[int(_text(cell))]
         elif self.optional:
+            # Only a lookup key that is bound before the OPTIONAL is the key that the OPTIONAL looked up.
             sn = tuple(None if n is None else row[n] for n in self.sn)
             yield self.rows.complete.get(sn, self.rows.least)
 
 
 @dataclass(frozen=True, eq=False)
 class _OfGroup:
-    """What one SERVICE pattern gives to the freshness of a group of solutions."""
+    """The contribution of one SERVICE pattern to the freshness of a group of solutions."""
 
     rows: ServiceRows
     copies: int | None
     apart: bool
-    """whether groups keep SNs apart, so that one SN's copies are no other group's business"""
+    """GROUP BY separates lookup keys, so entries of one key belong to one group only"""
 
     def of(self, row: Row) -> Iterator[Freshness]:
-        """The copies of its SN; of all SNs where any may belong to it, though it shows no solution now."""
+        """Yield the freshness of the group's cached entries, or of all entries if any of them may belong to it."""
         cell = None if self.copies is None else row[self.copies]
         copies = _text(cell).split() if cell is not None else []
         if not self.apart or not copies or NO_COPY in copies:

@@ -1,4 +1,4 @@
-"""SERVICE without a view: the source is asked for every SN at every evaluation, or once and never again."""
+"""SERVICE without a view: the source is queried for every lookup key, at every evaluation or only once."""
 
 import logging
 import math
@@ -17,39 +17,40 @@ from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
 from freshkeeper.maintenance.sources.transport import Request, Transport, sending
 
 FAILED = Freshness(0.0)
+"""The freshness of a solution whose request failed."""
 LOGGER = logging.getLogger("freshkeeper")
 
 
 @dataclass(eq=False)
 class Directly:
-    """A pattern with a split: one request per SN, and one per SR that its answer leads to and does not hold."""
+    """A pattern with a split: one request per lookup key, plus one per dynamic entry that its answer only refers to."""
 
     part: WindowPart
     endpoint: PatternEndpoint
     silent: bool = False
     keep: bool = False
-    """whether what was read once is never asked for again"""
+    """what was fetched once is never requested again"""
     errors: int = 0
     failure: Exception | None = None
     failed: int = 0
-    """fetches that failed so far"""
+    """number of failed fetches so far"""
     _held: dict[Row, tuple[int, list[Row]]] = field(default_factory=dict)
     _mappings: Mappings = field(default_factory=lambda: Mappings([]))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Directly":
-        """Which SNs there are."""
+        """Read the lookup keys from the windows."""
         del now
         self._mappings = self.part.read(evaluator, functions)
         return self
 
     def look(self, now: int) -> None:
-        """There is no budget."""
+        """Do nothing: there is no budget to bid for."""
 
     def decide(self, now: int) -> None:
-        """All that is not held is asked for."""
+        """Do nothing: every key without a result is requested."""
 
     def asking(self, now: int) -> Waiting[None]:
-        """One request for each SN that is not held."""
+        """Request every lookup key without a result."""
         self._held = self._held if self.keep else {}
         wanted = [sn for sn in self._sns if sn not in self._held]
         found = yield from self._read(now, wanted)
@@ -58,7 +59,6 @@ class Directly:
         self.failed += self.errors
 
     def rows(self, now: int) -> ServiceRows:
-        """Solutions of each lookup key as they were read last."""
         if self.failure is not None:
             raise self.failure
         held, sns = self._held, self._sns
@@ -74,22 +74,23 @@ class Directly:
         )
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
-        """Nothing is kept over a restart."""
+        """Do nothing: results are not kept across a restart."""
 
     def leave(self) -> None:
-        """It has nothing that others have."""
+        """Do nothing: nothing is shared."""
 
     @property
     def _sns(self) -> list[Row]:
         return list(dict.fromkeys(mapping.sn for mapping in self._mappings.joined))
 
     def _read(self, now: int, sns: list[Row]) -> Waiting[dict[Row, dict[Key, Copy]]]:
-        """The SRs of these SNs, where all could be read; those that an expansion only leads to are asked for too."""
+        """Return the entries of the lookup keys for which all entries could be read."""
         delivery = yield from self.endpoint.delivering(Order(now, [], sns))
         for sn, one in zip(sns, delivery.expanded, strict=True):
             if one.error is not None:
                 LOGGER.info("SERVICE <%s> was not answered for %s: %s", self.endpoint.split.endpoint, sn, one.error)
         found = {sn: one.copies for sn, one in zip(sns, delivery.expanded, strict=True) if one.error is None}
+        # The answer for a lookup key may name entries without their values; fetch these in a second round.
         unread = {key: None for copies in found.values() for key, copy in copies.items() if copy.error is not None}
         if unread:
             more = yield from self.endpoint.delivering(Order(now, list(unread)))
@@ -103,13 +104,13 @@ class Directly:
             yield from self.endpoint.rows(sn, key, copy.value)
 
     def _failed(self, sn: Row) -> list[Row]:
-        """A SILENT failure is one solution that binds nothing more."""
+        """Return the solution of a failed SERVICE SILENT, which binds only the lookup key; none without SILENT."""
         return [(*sn, *[None] * (len(self.endpoint.variables) - len(sn)))] if self.silent else []
 
 
 @dataclass(eq=False)
 class Whole:
-    """A pattern that is asked as it stands, at every evaluation: without a split there are no keys to ask for."""
+    """A pattern that is sent as a whole at every evaluation, because it has no split and so no lookup keys."""
 
     pattern: ServicePattern
     transports: Mapping[str, Transport]
@@ -119,28 +120,27 @@ class Whole:
     errors: int = 0
     failure: Exception | None = None
     failed: int = 0
-    """fetches that failed so far"""
+    """number of failed fetches so far"""
     _answer: tuple[int, ServiceRows] | None = None
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Whole":
-        """It joins with nothing that is known before."""
+        """Return itself: no window part is needed."""
         del now, evaluator, functions
         return self
 
     def look(self, now: int) -> None:
-        """There is no budget."""
+        """Do nothing: there is no budget to bid for."""
 
     def decide(self, now: int) -> None:
-        """What is not kept is asked for."""
+        """Do nothing: the pattern is requested unless its answer is kept."""
 
     def asking(self, now: int) -> Waiting[None]:
-        """Each source that is meant is asked, unless its answer is kept."""
+        """Query every source that the pattern refers to, unless its answer is kept."""
         if self._answer is None or not self.keep or self.errors:
             self._answer = now, (yield from self.asked(now))
             self.failed += self.errors
 
     def rows(self, now: int) -> ServiceRows:
-        """What came of it."""
         if self.failure is not None:
             raise self.failure
         assert self._answer is not None
@@ -151,13 +151,13 @@ class Whole:
         return ServiceRows(found.variables, found.rows, found.copies, [old], complete={(): old})
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> None:
-        """Nothing is kept over a restart."""
+        """Do nothing: results are not kept across a restart."""
 
     def leave(self) -> None:
-        """It has nothing that others have."""
+        """Do nothing: nothing is shared."""
 
     def asked(self, now: int) -> Waiting[ServiceRows]:
-        """The solutions of every source that is meant; a SILENT failure is one solution that binds nothing."""
+        """Return the solutions of every source; a failed SERVICE SILENT counts as one solution that binds nothing."""
         self.errors = 0
         asked = [self.pattern.endpoint] if self.pattern.endpoint is not None else list(self.transports)
         free = self.pattern.endpoint_variable
@@ -174,7 +174,7 @@ class Whole:
         return ServiceRows(names, rows, copies, freshness, complete={(): FAILED if self.errors else CERTAIN})
 
     def _ask(self, name: str, names: tuple[str, ...], now: int) -> Waiting[list[Row] | None]:
-        """The solutions of one source; nothing where it failed."""
+        """Return the solutions of one source, or None if the request failed."""
         free = self.pattern.endpoint_variable
         bind = f"VALUES ?{free} {{ <{name}> }}" if free else ""
         inlined = yield from self._inlined(now)
@@ -189,7 +189,10 @@ class Whole:
         return None
 
     def _inlined(self, now: int) -> Waiting[str]:
-        """The pattern with the SERVICE blocks inside it answered first, so that one source need not know the others."""
+        """Return the pattern with nested SERVICE blocks replaced by their solutions.
+
+        The source that receives it need not know the other sources.
+        """
         block, edits = self.pattern.block, []
         for number, inner in enumerate(outermost(s for e in block.inner for s in services_in(e))):
             asking = Whole(inner, self.transports, within=self.within)
@@ -200,5 +203,5 @@ class Whole:
 
 
 def _since(read: int, now: int) -> Freshness:
-    """Nothing vouches for what is older than this evaluation."""
+    """Return the freshness of a result: certain if read at this evaluation, otherwise 0, with its age."""
     return Freshness(float(read == now), now - read)

@@ -1,7 +1,8 @@
-"""Edges that change over time: the edges of an SN are an SR of their own, refreshed at a pace of their own.
+"""Edges that change over time: the edges of a lookup key are an entry of their own, refreshed at their own pace.
 
-An SN that was fetched has one edge more, to a slot of the kind EDGES. The policy weighs it like any SR, its change
-knowledge is its own, and a refresh of it is an expansion of the SN: edges and copies of all its SRs in one request.
+A lookup key that was fetched has one edge more, to a slot of kind EDGES. The policy weighs that slot like any other
+entry and learns its changes separately; refreshing it expands the lookup key: its edges and all its entries in one
+request.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,41 +21,42 @@ from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
 from freshkeeper.policies.base import Case
 
 UNPAID = Copy(error="not sent: the budget is spent")
+"""Instead of a copy: the request was not sent."""
 
 
 @dataclass(eq=False)
 class KeepingEdges:
-    """An endpoint whose edges are refreshed too."""
+    """An endpoint that refreshes edges as well as cached entries."""
 
     endpoint: PatternEndpoint
     _renewed: list[tuple[Key, int, Expanded]] = field(default_factory=list)
     _under_way: set[Key] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """It charges what the source charges."""
+        """Charge what the wrapped endpoint charges."""
         self.price: Price = self.endpoint.price
 
     def room(self, now: int) -> float:
-        """What the source takes."""
+        """Return the capacity of the source."""
         return self.endpoint.room(now)
 
     def resting(self) -> Iterator[Asked]:
-        """What the source refused, and with an SN its edges."""
+        """Yield the keys in back-off; the edges of a lookup key are in back-off with it."""
         for kind, key in self.endpoint.resting():
             yield kind, key
             if kind is Kind.MISS:
                 yield Kind.EDGES, key
 
     def book(self, cost: float) -> None:
-        """What the order will be."""
+        """Reserve the cost of the order."""
         self.endpoint.book(cost)
 
     def deliver(self, order: Order) -> Delivery:
-        """The whole of an order."""
+        """Run an order to completion."""
         return finished(self.delivering(order))
 
     def delivering(self, order: Order) -> Waiting[Delivery]:
-        """Refreshes of edges are expansions; those that the allowance does not pay for are not sent."""
+        """Run an order; refreshes of edges become expansions, and those the allowance does not cover are not sent."""
         missed = len(order.sns)
         sent = order.edges[: self._affordable(len(order.keys), missed, len(order.edges), order.allowance)]
         found = yield from self.endpoint.delivering(replace(order, sns=[*order.sns, *sent], edges=()))
@@ -68,7 +70,7 @@ class KeepingEdges:
         )
 
     def rewire(self, manager: Manager) -> None:
-        """Lay the edges in the view as they are now, and let go of those that are gone."""
+        """Write the edges that were refreshed into the view, and remove edges that no longer exist."""
         view, gone = manager.view, []
         for sn, read_at, expanded in self._renewed:
             slot = view.sns.numbers.get(sn)
@@ -84,8 +86,9 @@ class KeepingEdges:
         self._renewed.clear()
 
     def _affordable(self, plain: int, missed: int, edges: int, allowance: float) -> int:
-        """How many edges the allowance pays for beside what else is asked."""
+        """Return how many edge refreshes the allowance covers besides the other requests."""
         price = self.price
+        # 1e-9: sums of prices are floats.
         fits = (n for n in range(edges, -1, -1) if price.of(plain) + price.of(missed + n) <= allowance + 1e-9)
         return next(fits, 0)
 
@@ -109,6 +112,7 @@ class KeepingEdges:
         if not isinstance(late.outcome, Expanded):
             return late
         sn = late.key
+        # A late answer for a key whose edges are not being refreshed is the answer to a miss.
         if sn not in self._under_way:
             return replace(late, outcome=self._with_edges(sn, late.outcome))
         self._under_way.discard(sn)
@@ -118,13 +122,13 @@ class KeepingEdges:
         return replace(late, kind=Kind.EDGES, outcome=Copy(self._value(sn)))
 
     def _value(self, sn: Key) -> object:
-        """The edges with all that they bind, in an order that means nothing."""
+        """Return the edges of a lookup key, with what they bind, in a canonical order to compare them."""
         edges = self.endpoint.edges.get(sn, {})
         return tuple(sorted(((key, tuple(sorted(rows, key=str))) for key, rows in edges.items()), key=str))
 
 
 def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
-    """How sure the edges of each SN are."""
+    """Return the freshness of the edges of each lookup key."""
     answers = evaluation.carried_answers
     if answers is None:
         return {}
@@ -133,7 +137,7 @@ def sure_edges(evaluation: Evaluation) -> dict[Key, Freshness]:
 
 
 def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
-    """An answer is made of its SR and of the edges of its SN: these are no answers of their own."""
+    """Return the evaluation without edges as answers of their own; each answer's freshness includes its edges."""
     answers = evaluation.carried_answers
     if answers is None or not len(answers):
         return evaluation
@@ -156,6 +160,7 @@ def over_srs(evaluation: Evaluation, case: Case) -> Evaluation:
         _chosen(answers.entries, kept),
         _chosen(answers.values, kept),
     )
+    # The journal must not count edges as results either.
     record = evaluation.record
     if case is not Case.AGGREGATE:
         results = record.results - float(answers.weight[edges].sum())

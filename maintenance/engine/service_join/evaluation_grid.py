@@ -1,4 +1,4 @@
-"""When the evaluations of a query are due, as far as its windows say it beforehand."""
+"""The grid on which the evaluations of a query fall, as far as its windows determine it."""
 
 from collections.abc import Sequence
 from math import gcd
@@ -9,11 +9,11 @@ from freshkeeper.maintenance.engine.window_content import Content
 from freshkeeper.maintenance.query.model import Query, Report, WindowKind
 
 LONGEST_MS = 60_000
-"""What is planned for where no window says how long its content stays."""
+"""The planning horizon in milliseconds if no window limits how long its content stays."""
 
 
 def spec_of(contents: Sequence[Content], grid: tuple[int, int] | None) -> WindowSpec:
-    """The window as the manager sees it: how long the longest window holds things, and when evaluations are due."""
+    """Return the window as the manager sees it: how long elements stay at most, and when evaluations fall."""
     spans = [c.window.range or 0 for c in contents if c.window.kind in (WindowKind.TIME, WindowKind.NOW)]
     if grid is not None:
         step, start = grid
@@ -23,18 +23,18 @@ def spec_of(contents: Sequence[Content], grid: tuple[int, int] | None) -> Window
 
 
 def grid_of(query: Query, contents: Sequence[Content], start: int) -> tuple[int, int] | None:
-    """Step and start of the grid that all evaluations are on; nothing where elements call for them."""
+    """Return step and start of the grid of all evaluations, or None if elements trigger them."""
     if Report.PERIODIC in query.times.report and query.times.every:
         return query.times.every, start
     closing = [c for c in contents if c.window.step is not None]
-    asked = closing if Report.ON_WINDOW_CLOSE in query.times.report else list(contents)
-    if not asked or any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in asked):
+    triggering = closing if Report.ON_WINDOW_CLOSE in query.times.report else list(contents)
+    if not triggering or any(c.window.kind is not WindowKind.TIME or c.window.step is None for c in triggering):
         return None
-    return common_grid([(c.window.step or 1, c.start) for c in asked])
+    return common_grid([(c.window.step or 1, c.start) for c in triggering])
 
 
 def common_grid(grids: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
-    """Step and start of the grid that all of these are on, unless it is very much finer than they are."""
+    """Return the coarsest grid that contains all these, or None if it is very much finer than they are."""
     known = [grid for grid in grids if grid is not None]
     if not known or len(known) < len(grids):
         return None

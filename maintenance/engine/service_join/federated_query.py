@@ -1,4 +1,4 @@
-"""The answers of a query with SERVICE patterns: their solutions take the place of the blocks, the rest is SPARQL."""
+"""Answers of a query with SERVICE patterns: their solutions replace the blocks, the rest is plain SPARQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,34 +24,33 @@ from freshkeeper.maintenance.query.syntax.tree import Source
 
 @dataclass(eq=False)
 class FederatedQuery:
-    """A query over its dataset and its SERVICE patterns, which are asked at the same time."""
+    """A query over its dataset and its SERVICE patterns, whose sources are queried concurrently."""
 
     query: Query
     services: Sequence[Service]
     variables: tuple[str, ...] = ()
     errors: int = 0
     found: Sequence[ServiceRows] = ()
-    """what the services answered last"""
+    """the solutions of the SERVICE patterns at the last evaluation"""
     one_order: bool = False
-    """whether its aggregates are made in the order in which the native evaluator makes them"""
+    """aggregate in the order in which the native evaluator aggregates"""
     _template: Template | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """What becomes of the query's head, and of what it constructs."""
+        """Rewrite the query once; each evaluation only inserts the solutions of the SERVICE patterns."""
         self._lineage = trace(self.query)
         self._template = Template.of(self.query)
         starts = (service.block.group.start + 1 for service in self.query.outer_services)
+        # Number the blocks with a comment, because the rewrites below may reorder them.
         numbers = [Edit(start, start, f"#{n}\n") for n, start in enumerate(starts)]
         text = sound(self.query.rewrite(*self._lineage.edits, *numbers).text)
         text = in_one_order(text) if self.one_order else text
         self._tree = read_query(Source(tokenize(text), self.query.expression.prologue))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
-        """What the services need of their sources."""
         return [service.prepare(now, evaluator, functions) for service in self.services]
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
-        """All of this instant, each with the freshness of the copies that it is made of."""
         self.found = found = [service.rows(now) for service in self.services]
         self.errors = sum(service.errors for service in self.services)
         table = evaluator.find(self._text(found), functions)
@@ -62,34 +61,31 @@ class FederatedQuery:
         return answers
 
     def names(self, variables: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-        """What it shows, in the order of the SPARQL library, where its services give these variables."""
+        """Return the visible variables in pyoxigraph's order, if the SERVICE patterns bind these variables."""
         table = Snapshot().find(self._text([ServiceRows(each, [], [], []) for each in variables]), {})
         assert isinstance(table, Table)
         return tuple(name for name in table.variables if not name.startswith(HIDDEN))
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> list[Asking]:
-        """An instant that an earlier run answered."""
         found = [service.rebuild(now, done, evaluator, functions) for service in self.services]
         return [asking for asking in found if asking is not None]
 
     def leave(self) -> None:
-        """Views that others have as well need nothing for this one any more."""
         for service in self.services:
             service.leave()
 
     def emit(self, streamed: Answers) -> Answers:
-        """Triples, in place of the solutions of CONSTRUCT."""
         return streamed if self._template is None else fill(self._template, self.variables, streamed)
 
     def _text(self, found: Sequence[ServiceRows]) -> str:
-        """The text that is evaluated; what SPARQL's library needs may have changed the order of the blocks."""
+        """Return the query with the solutions of its SERVICE patterns in place of the blocks."""
         blocks = [service.block for service in outermost(services_in(self._tree))]
         numbers = [int(block.group.text[2:].partition("\n")[0]) for block in blocks]
         return self._tree.edited([Edit(b.start, b.end, found[n].text(n)) for b, n in zip(blocks, numbers, strict=True)])
 
 
 def _verdict(found: Sequence[Freshness], services: Sequence[ServiceRows]) -> tuple[Answer, Freshness]:
-    """Yes is as sure as the surest solution; no is as sure as all that was looked at."""
+    """Return the answer of ASK: true is as fresh as the freshest solution, false as fresh as all that was read."""
     if found:
         return True, max(found, key=lambda freshness: freshness.probability)
     return False, combine(service.least for service in services)

@@ -1,4 +1,4 @@
-"""SERVICE from the view: a query stages its window mappings, the view is evaluated, and both are joined."""
+"""SERVICE from the view: a query reports its window mappings, the view is evaluated, and both are joined."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,46 +14,44 @@ from freshkeeper.policies.base import Case
 
 @dataclass(eq=False)
 class FromView:
-    """One SERVICE pattern of one query with its view, which other queries may have too."""
+    """One SERVICE pattern of one query, answered from a view that other queries may share."""
 
     part: WindowPart
     view: ServiceView
     variables: tuple[str, ...]
-    """those of the view's rows, as this query calls them"""
+    """the variables of the view's rows, under the names of this query"""
     marks: bool = False
-    """whether what was never fetched is a solution that binds nothing of the source's"""
+    """give a lookup key that was never fetched a solution that binds nothing of the source"""
     errors: int = 0
     _mappings: Mappings = field(default_factory=lambda: Mappings([]))
 
     def __post_init__(self) -> None:
-        """The view knows its users by number."""
+        """Register as a user of the view."""
         self._user = self.view.user()
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> ServiceView:
-        """Tell the view what is in the windows now."""
+        """Report the present window mappings to the view."""
         self._mappings = self.part.read(evaluator, functions)
         self.view.stage(self._user, now, self._mappings.joined)
         return self.view
 
     def stage(self, feed: Feed) -> None:
-        """The same for a query that keeps its mappings itself."""
+        """Let the view pull the demand of a query that keeps its own mappings."""
         self.view.stage_columns(self._user, feed)
 
     def rebuild(
         self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]
     ) -> ServiceView | None:
-        """An evaluation that an earlier run answered: the last one of query and view tell what is in its window."""
+        """Restore the demand: the last evaluations of the query and of the view show what is in the windows."""
         if now not in (done, self.view.store.last):
             return None
         self.prepare(now, evaluator, functions)
         return self.view if now == self.view.store.last else None
 
     def leave(self) -> None:
-        """The view is the others' alone."""
         self.view.leave(self._user)
 
     def rows(self, now: int) -> ServiceRows:
-        """Join the mappings with what the view has."""
         del now
         self.errors = self.view.evaluation.record.errors
         mappings, endpoint = self._mappings, self.view.endpoint
@@ -73,11 +71,10 @@ class FromView:
             found = endpoint.rows(answer.key, answer.entry, answer.value)
             rows += found
             copies += [number] * len(found)
+        # Number of a copy → its freshness. Copies without rows come last: no row is made of them, but a sum may be.
         freshness = [_same(each) for each in parts]
         whole = {sn: self._complete(sn, each) for sn, each in complete.items()}
-        freshness += [
-            whole[sn] for sn, each in complete.items() if not each
-        ]  # no row is made of them, and a sum may be
+        freshness += [whole[sn] for sn, each in complete.items() if not each]
         misses = self.view.manager.view.misses if self.marks else {}
         if missed := [sn for sn in complete if sn in misses and not nameless(sn)]:
             rows += map(self._marked, missed)
@@ -87,18 +84,18 @@ class FromView:
         return ServiceRows(self.variables, rows, copies, freshness, self.part.sn, whole)
 
     def _marked(self, sn: Row) -> Row:
-        """A solution of an SN that the view lacks: it alone is bound."""
+        """Return the solution of a lookup key that the view lacks: only the key is bound."""
         known = dict(zip(self.part.sn, sn, strict=True))
         return tuple(known.get(name) for name in self.variables)
 
     def _owner(self, sn: object, sr: object) -> object:
-        """What is fresh together: the inputs of an aggregate, or the edges of an SR."""
+        """Return the identity of what is fresh together: all inputs of an aggregate, or the edges of an entry."""
         if self.view.manager.case is Case.AGGREGATE:
             return sn
         return sr if self.view.edges is None else (sn, sr)
 
     def _complete(self, sn: Row, parts: Sequence[Freshness]) -> Freshness:
-        """How sure it is that an SN has the solutions that the view has; 0 where a copy was never read."""
+        """Return how certain it is that a lookup key has exactly the solutions in the view; 0 if any was never read."""
         manager = self.view.manager
         slot = manager.view.sns.numbers.get(sn)
         if slot is None or (manager.view.last_refresh[manager.graph.by_sn.of(slot)] == base.NEVER).any():
@@ -109,5 +106,5 @@ class FromView:
 
 
 def _same(parts: Sequence[Freshness]) -> Freshness:
-    """Of copies that are fresh together: their probability, and the age of the oldest."""
+    """Return the freshness of entries that are fresh together: the lowest probability, the highest age."""
     return Freshness(min(part.probability for part in parts), max(part.age or 0 for part in parts))

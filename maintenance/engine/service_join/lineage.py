@@ -1,12 +1,12 @@
-"""Which copies an answer is made of: the query's head, extended by the hidden columns of its SERVICE patterns.
+"""Traces which cached entries an answer is made of, by adding hidden columns to the query's head.
 
     SELECT ?a ?b               SELECT ?a ?b ?copy (?sn AS ?hidden)
-    SELECT DISTINCT ?a         SELECT ?a ?copy             and equal answers made one afterwards, the surest counting
+    SELECT DISTINCT ?a         SELECT ?a ?copy             equal answers are merged afterwards; the freshest counts
     SELECT ?a (SUM(?n) AS ?s)  SELECT ... (GROUP_CONCAT(DISTINCT STR(?copy)) AS ?copies)
     CONSTRUCT, ASK             SELECT *
 
-A SERVICE inside a sub-query, MINUS or EXISTS shows no column, DISTINCT with LIMIT allows none, and what ORDER BY with
-LIMIT shows depends on all that it does not show: then every answer is taken to be made of all copies of the evaluation.
+A SERVICE inside a sub-query, MINUS or EXISTS exposes no column, DISTINCT with LIMIT allows none, and with ORDER BY and
+LIMIT every answer depends on all that are cut off. In these cases every answer counts as made of all entries.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,31 +21,31 @@ from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Minus, Optio
 
 @dataclass(frozen=True)
 class Lineage:
-    """How the text that is evaluated differs from the query, and what its rows show of their copies."""
+    """How the evaluated text differs from the query, and what its rows tell about their cached entries."""
 
     edits: tuple[Edit, ...]
-    """what becomes of the query's head"""
+    """the edits to the query's head"""
     distinct: bool = False
-    """whether equal answers are made one afterwards"""
+    """equal answers are merged after the evaluation"""
     hidden: bool = False
-    """whether some SERVICE stands where it shows no column"""
+    """some SERVICE exposes no column"""
     blind: bool = False
-    """whether an answer must count as made of all copies"""
+    """every answer counts as made of all entries"""
     optional: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    """the numbers of the SERVICE patterns inside OPTIONAL, and the variables that are bound before it"""
+    """by number of a SERVICE inside OPTIONAL: the variables that are bound before the OPTIONAL"""
     grouped: frozenset[str] | None = None
-    """what GROUP BY names, where answers are groups"""
+    """the variables of GROUP BY; None if answers are not groups"""
     doubtful: bool = False
-    """whether an answer may be there less often than SPARQL says, so that none is sure"""
+    """an answer may appear less often than SPARQL demands, so none is certain"""
 
 
 def aggregated(query: Query) -> bool:
-    """Whether answers are groups of solutions: case 2 of a SERVICE that takes part in them."""
+    """Return True if answers are groups of solutions (case 2 of the paper)."""
     return query.form is Form.SELECT and query.tree.aggregated
 
 
 def trace(query: Query) -> Lineage:
-    """The text with hidden columns."""
+    """Return the lineage of a query's answers."""
     contexts = [query.context(service) for service in query.outer_services]
     optional = {n: each.outside or frozenset() for n, each in enumerate(contexts) if each.is_inside(Optional)}
     hidden = any(each.is_inside(Select, Minus, Filter, Bind) for each in contexts)
@@ -58,7 +58,7 @@ def trace(query: Query) -> Lineage:
 
 
 def _head(query: Query, optional: Collection[int]) -> tuple[tuple[Edit, ...], bool, bool]:
-    """The new head, whether DISTINCT was taken out, and whether answers cannot be told apart by their copies."""
+    """Return the edits, whether DISTINCT was removed, and whether answers cannot be traced to their entries."""
     tree, end = query.tree, len(query.expression.head)
     limited = tree.has("LIMIT", "OFFSET")
     ordered = limited and tree.has("ORDER")
@@ -73,7 +73,7 @@ def _head(query: Query, optional: Collection[int]) -> tuple[tuple[Edit, ...], bo
 
 
 def _columns(query: Query, optional: Collection[int]) -> Iterator[str]:
-    """The hidden columns of a head that says what it shows."""
+    """Yield the hidden columns of a head with an explicit list of variables."""
     if aggregated(query):
         for n in range(len(query.outer_services)):
             copy = f'COALESCE(STR(?{COPY}{n}), "{NO_COPY}")'

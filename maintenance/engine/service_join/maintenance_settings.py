@@ -1,4 +1,4 @@
-"""How the views of a query are kept fresh: policy, budget, what is known of changes, and what is the query's own."""
+"""Settings for keeping the views of a query fresh: policy, budget, knowledge of changes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,30 +19,30 @@ from freshkeeper.policies.base import Case, Policy
 from freshkeeper.policies.registry import make
 
 DEFAULTS = {Case.BGP: "plan", Case.AGGREGATE: "bundle"}
-"""The policy where none is named."""
+"""The default policy for each case."""
 
 Observer = Callable[[str, Manager, Evaluation], None]
 
 
 @dataclass(frozen=True)
 class PolicyName:
-    """The policy of a name for either case; "" the best that handles it."""
+    """Creates policies by name; "" selects the best one for each case."""
 
     name: str = ""
 
     def __call__(self, case: Case) -> Policy:
-        """A policy of its own for each view: by name, or by case where none is said."""
+        """Create a policy for one view."""
         return make(self.name or DEFAULTS[case])
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How one budget is parted between the SERVICE patterns of a query, by source."""
+    """How one budget is divided between the SERVICE patterns of a query, by source IRI."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
-    """1 for those that are not in it"""
+    """1 for sources that are not listed"""
     minimum: Mapping[str, float] = field(default_factory=dict)
-    """the part that is a source's own whatever the others want; 0 for those that are not in it"""
+    """the share that is reserved for a source; 0 for sources that are not listed"""
 
 
 @dataclass(frozen=True)
@@ -51,40 +51,40 @@ class MaintenanceSettings:
 
     policy: Callable[[Case], Policy]
     budget: BudgetRule | SharedBudget
-    """a budget that several queries share is made beside them"""
+    """a rule, or a budget that several queries share and that was created beside them"""
     model: Callable[[], ChangeModel] = Learned
     fetch: Fetch = Fetch.VIEW
     capacity: int | None = None
     seed: int = 0
     edges: bool = False
-    """whether edges change over time and are refreshed too"""
+    """edges change over time and are refreshed too"""
     audit: float = 0
-    """the share of the budget that measures how fresh the answers are"""
+    """the share of the budget that is spent on measuring how fresh answers are"""
     target: float | None = None
-    """the share of answers that is to be fresh: the budget is then the most that an evaluation may cost"""
+    """the share of answers that shall be fresh; the budget is then the maximum per evaluation"""
     shares: Shares | None = None
-    """how the budget is shared; None: each SERVICE pattern has all of it"""
+    """how the budget is divided; None: each SERVICE pattern has all of it"""
     observe: Observer = field(default=lambda *_: None)
     state: State | None = None
-    """what keeps the views over a restart"""
+    """stores the views across a restart"""
     missing: Missing = Missing.DROP
-    """what becomes of answers that lack what was never fetched"""
+    """what happens to answers that lack an entry that was never fetched"""
     dropping: Callable[[str], None] = field(default=lambda _: None)
-    """who is told why a SERVICE pattern's answers cannot be given without it"""
+    """called with the reason why answers with missing entries are dropped"""
     speed: float = 1
-    """how many times as fast as the clock event time passes: a step is so much shorter to wait in"""
+    """event time per wall-clock time; steps are shorter by this factor when waiting for sources"""
 
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """One query of a run, with what is its own."""
+    """One query of a run, with its own settings."""
 
     query: Query
     name: str = ""
     settings: MaintenanceSettings | None = None
     weight: Amount = 1
-    """its part of a shared budget, beside those of other queries"""
+    """its weight in a shared budget"""
     limits: Limits = field(default_factory=Limits)
-    """of one evaluation; with any, it is the snapshot evaluator's, which can be cut off"""
+    """limits of one evaluation; a query with limits runs on the snapshot evaluator, which can be interrupted"""
     template: Template | None = None
-    """several queries that are one plan"""
+    """set for several queries that share one plan"""

@@ -1,12 +1,12 @@
-"""Answers whose SERVICE part was never fetched: given without that part, or not at all.
+"""What happens to an answer whose SERVICE part was never fetched: it is given without that part, or not at all.
 
     emit    as if the SERVICE stood in OPTIONAL: its variables are unbound, and the answer is fresh with probability 0
-    drop    it is not given, as SPARQL has it of a SERVICE that answers nothing
+    drop    it is not given, as SPARQL treats a SERVICE without solutions
 
-The hardest case is a query that would take such a row for something else: unbound joins with anything, so what another
-pattern binds would be handed on as if the source had said it; MINUS and EXISTS would leave out what they should not;
-LIMIT would count it, HAVING and FILTER would look at what nobody knows, a group would be summed up without a part of
-it. There answers are dropped, and `why_dropped` says why.
+Some queries would misread such a row. Unbound joins with anything, so another pattern's value would pass for the
+source's; MINUS and EXISTS would exclude too much; LIMIT would count the row; HAVING and FILTER would test unknown
+values; a group would be summed without one of its parts. These queries drop answers, and `why_dropped` gives the
+reason.
 """
 
 from enum import StrEnum
@@ -18,16 +18,16 @@ from freshkeeper.maintenance.query.syntax.tree import Bind, Filter, Lateral, Min
 
 
 class Missing(StrEnum):
-    """What becomes of an answer that lacks what was never fetched."""
+    """What happens to an answer that lacks an entry that was never fetched."""
 
     EMIT = "emit"
     DROP = "drop"
 
 
 def why_dropped(query: Query, service: ServicePattern, sn: tuple[str, ...]) -> str | None:
-    """Why answers that lack a SERVICE part cannot be given without it; None where they can.
+    """Return why answers without a SERVICE part must be dropped, or None if they can be given.
 
-    `sn` are the variables that join with the window, which every answer has.
+    `sn` are the variables that join with the window, which every answer binds.
     """
     context, tree = query.context(service), query.tree
     if query.form is not Form.SELECT:
@@ -44,7 +44,7 @@ def why_dropped(query: Query, service: ServicePattern, sn: tuple[str, ...]) -> s
 
 
 def _joined(query: Query, service: ServicePattern, own: frozenset[str]) -> str | None:
-    """Whether somebody else joins with, or looks at, what the SERVICE alone binds, or what is computed of that."""
+    """Return the reason if anything else joins with, or tests, values that only the SERVICE can bind."""
     levels = query.context(service).levels
     others = [e for level in levels for place, e in enumerate(level.group) if place != level.at]
     made = own.union(*(e.bound for e in others if isinstance(e, Bind) and e.looked & own))

@@ -1,4 +1,4 @@
-"""What answers the SERVICE patterns of one query: views, or sources asked at each evaluation or once."""
+"""Chooses how the SERVICE patterns of one query are answered: from views, or from their sources."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from freshkeeper.policies.base import Case
 
 @dataclass(frozen=True, eq=False)
 class QueryServices:
-    """What the services of one query are made from."""
+    """The SERVICE patterns of one query, and what is needed to answer them."""
 
     registration: Registration
     settings: MaintenanceSettings
@@ -33,7 +33,7 @@ class QueryServices:
     views: Views
 
     def planned(self) -> list[Callable[[], Service]]:
-        """How each of them is made."""
+        """Check all patterns and return one factory for each."""
         query, sources = self.registration.query, self.views.sources
         for pattern in query.services:
             check_known(pattern, sources)
@@ -41,6 +41,7 @@ class QueryServices:
         made = [self._service(n, pattern) for n, pattern in enumerate(query.outer_services, self.views.patterns)]
         self.views.patterns += len(made)
         self.views.grids.append(grid_of(query, self.contents, self.start))
+        # Views are created later by `Views.service`, when all queries that share them are known.
         for one in made:
             if isinstance(one, WantedView):
                 self.views.want(one)

@@ -1,4 +1,4 @@
-"""When two SERVICE patterns are one: the same text but for the names of variables, joined by the same of them."""
+"""Recognises SERVICE patterns that are equal up to the names of variables, so that they can share a view."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from freshkeeper.maintenance.query.syntax.tokens import Kind
 
 @dataclass(frozen=True, eq=False)
 class NumberedPattern:
-    """A SERVICE pattern whose variables are numbered in the order in which they come."""
+    """A SERVICE pattern with its variables numbered in order of appearance."""
 
     pattern: ServicePattern
     split: Split
@@ -31,11 +31,11 @@ class NumberedPattern:
 
     @property
     def key(self) -> Hashable:
-        """Equal for patterns whose answers are the same, given the same values to join with."""
+        """Equal for patterns that have the same answers, given the same values to join with."""
         text, numbers = self._written
         return self.pattern.endpoint, text, frozenset(numbers[name] for name in self.split.sn)
 
     def names_of(self, other: "NumberedPattern") -> Mapping[str, str]:
-        """For each variable of another pattern with the same key, what it is called here."""
+        """Return the name that each variable of another pattern with the same key has here."""
         here = {number: name for name, number in self._written[1].items()}
         return {name: here[number] for name, number in other._written[1].items()}

@@ -1,4 +1,4 @@
-"""Whether and how a SERVICE pattern of a query can be answered: what is refused at once, and how it is parted."""
+"""Checks whether and how a SERVICE pattern can be answered, and splits it into a static and a dynamic part."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from freshkeeper.maintenance.sources.sources import Source
 
 
 def check_shape(query: Query) -> None:
-    """What joins with a window stands in the pattern, and answers are made of solutions."""
+    """Raise ConfigError for queries whose SERVICE cannot be joined with solutions."""
     if query.form is Form.DESCRIBE:
         raise ConfigError("DESCRIBE has no solutions to join with SERVICE: write CONSTRUCT { ... }")
     if not all(query.context(service).levels for service in query.outer_services):
@@ -25,14 +25,14 @@ def check_shape(query: Query) -> None:
 
 
 def check_known(pattern: ServicePattern, sources: Mapping[str, Source]) -> None:
-    """A source that is named must be there, unless it may fail in silence."""
+    """Raise ConfigError if the pattern names an unknown source without SILENT."""
     if pattern.endpoint is not None and pattern.endpoint not in sources and not pattern.silent:
         near = f"; {nearest(pattern.endpoint, list(sources))}" if sources else ""
         raise ConfigError(f"there is no source {pattern.where}: give it as --source '{pattern.endpoint}=FILE'{near}")
 
 
 def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetch: Fetch) -> Split | None:
-    """The split; the baselines ask the whole pattern where there is none."""
+    """Return the split of a pattern. Without a view, None means that the whole pattern is sent."""
     _check_exists(query, pattern)
     try:
         parts = split_of(query, pattern, source.changing if source else ())
@@ -49,7 +49,7 @@ def split_for(query: Query, pattern: ServicePattern, source: Source | None, fetc
 
 
 def _check_exists(query: Query, pattern: ServicePattern) -> None:
-    """EXISTS puts the values of its solution in everywhere; a source that is asked on its own knows nothing of them."""
+    """Raise SplitError if the pattern uses values that EXISTS would substitute, which the source does not know."""
     given = query.context(pattern).substituted - bound_variables(pattern.elements)
     for element in (inner for outer in pattern.elements for inner in outer.walk()):
         if isinstance(element, Filter | Bind | Minus | Optional) and (names := element.variables & given):

@@ -1,8 +1,8 @@
-"""Where the solutions of a SERVICE pattern come from: the view, or the source itself (the baselines).
+"""Sources of the solutions of a SERVICE pattern: the view, or the remote source itself (the baselines).
 
-view     a local view, kept fresh within a budget by a policy: what freshkeeper is for
-always   no cache: one request per SN and evaluation, as C-SPARQL does
-once     one request per SN, ever
+view     a local view, kept fresh within a budget by a policy: the purpose of freshkeeper
+always   no cache: one request per lookup key and evaluation, as C-SPARQL does
+once     one request per lookup key, ever
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from freshkeeper.maintenance.fetching.asking import Asking
 
 
 class Fetch(StrEnum):
-    """When sources are asked."""
+    """When sources are queried."""
 
     VIEW = "view"
     ALWAYS = "always"
@@ -23,22 +23,22 @@ class Fetch(StrEnum):
 
 
 class Service(Protocol):
-    """One SERVICE pattern of one query."""
+    """Answers one SERVICE pattern of one query."""
 
     errors: int
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Asking:
-        """What must be asked before there are rows."""
+        """Return the fetch job that must finish before `rows` is called."""
         ...
 
     def rows(self, now: int) -> ServiceRows:
-        """Its solutions at an instant; a source that fails is counted in `errors` and never ends the run."""
+        """Return the solutions at an evaluation. A source that fails counts in `errors` and never ends the run."""
         ...
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Asking | None:
-        """An instant that an earlier run answered, which left a state, the last of them being `done`."""
+        """Restore the state after an evaluation that an earlier run answered; `done` is the last of these."""
         ...
 
     def leave(self) -> None:
-        """The query needs nothing any more."""
+        """Release what is shared: the query has ended."""
         ...

@@ -1,4 +1,4 @@
-"""The view of one SERVICE pattern, for all queries that have it: what they need of it together is its demand."""
+"""The view of one SERVICE pattern, shared by all queries that have it; their joint demand drives its refreshes."""
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
     from freshkeeper.maintenance.engine.native.view_columns import ViewColumns
 
 Feed: TypeAlias = Callable[[int], tuple[Ints, Ints]]
-"""What is new at an instant: times and slots of SNs"""
+"""returns the times and lookup-key slots that are new at an evaluation"""
 
 
 @dataclass(eq=False)
 class ServiceView:
-    """Evaluated once at every instant at which one of its queries is due, with what all of them have in their windows.
+    """Evaluated once at every instant at which one of its queries is due, with the demand of all of them.
 
-    A query stages its window mappings first; those that are not due have theirs from their last evaluation.
+    A query reports its window mappings before. Queries that are not due keep those of their last evaluation.
     """
 
     endpoint: PatternEndpoint
     manager: Manager
     edges: KeepingEdges | None = None
-    """what keeps edges up to date, where that is wanted"""
+    """refreshes edges, if that is enabled"""
     observe: Callable[[Evaluation], None] = field(default=lambda _: None)
     store: ViewStore = field(default_factory=NoStore)
     marks: bool = False
-    """whether all its queries give answers that lack what was never fetched"""
+    """all its queries give answers whose entry was never fetched"""
     users: int = 0
-    """how many queries' patterns it answers"""
+    """how many SERVICE patterns it answers"""
     failure: Exception | None = None
     failed: int = 0
-    """fetches that failed so far"""
+    """number of failed fetches so far"""
     sure: dict[Hashable, Freshness] = field(default_factory=dict)
-    """how sure the edges of each SN are, where they are refreshed"""
+    """the freshness of the edges of each lookup key, if edges are refreshed"""
     _now: int | None = None
     _evaluation: Evaluation | None = None
     _looked: tuple[Prospect, Ints] | None = None
@@ -61,43 +61,44 @@ class ServiceView:
     _places: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
     _feeds: dict[int, Feed] = field(default_factory=dict)
     columns: "ViewColumns | None" = None
-    """its copies as ids, where native queries ask it"""
+    """its entries as ids, if native queries use it"""
 
     def user(self) -> int:
-        """One query's pattern more."""
+        """Register one more query; return its number."""
         self.users += 1
         return self.users - 1
 
     def stage(self, user: int, now: int, mappings: Sequence[WindowMapping]) -> None:
-        """What a query has in its windows now."""
+        """Set the window mappings of a query at `now`."""
         self._staged[user] = now, mappings
 
     def stage_columns(self, user: int, feed: Feed) -> None:
-        """The same of a query that keeps its mappings itself: it is asked for what is new when it is time."""
+        """Set the feed of a query that keeps its mappings itself; the view pulls from it when it is evaluated."""
         self._feeds[user] = feed
 
     def leave(self, user: int) -> None:
-        """A query has nothing in its windows any more."""
+        """Remove the demand of a query that has ended."""
         self._staged.pop(user, None)
         self._feeds.pop(user, None)
         self.manager.content.remove(self._fed.pop(user, {}).keys())
 
     @property
     def now(self) -> int | None:
-        """The instant of the last evaluation that was looked at."""
+        """The time of the last evaluation that was prepared."""
         return self._now
 
     @property
     def evaluation(self) -> Evaluation:
-        """The last one, or why it failed."""
+        """The last evaluation; raises the error if it failed."""
         if self.failure is not None:
             raise self.failure
         assert self._evaluation is not None
         return self._evaluation
 
     def look(self, now: int) -> None:
-        """Move the window, and bid for money; an instant that is over already has the view as it is."""
+        """Take in new demand and bid for a share of the budget; an evaluation that is already over reuses the view."""
         store, doubt, again = self.store, self.store.doubt, self._now is not None and self._now >= now
+        # On a grid all users are due together, so the demand of this instant is known already.
         if again and self.manager.window.grid:
             return
         at, slots, identity = self._arrivals(now)
@@ -105,6 +106,7 @@ class ServiceView:
         self._now = now
         if again or (store.last is not None and now <= store.last):
             self._keep(self.manager.revisit(now, at, slots, identity))
+        # The last run was killed during this evaluation: its requests may have been sent, so they count as spent.
         elif doubt is not None and now == doubt.t:
             self._keep(self.manager.revisit(now, at, slots, identity, doubt.available, doubt.spent))
             self._commit(arrived)
@@ -114,7 +116,7 @@ class ServiceView:
             self._looked = prospect, arrived
 
     def decide(self, now: int) -> None:
-        """Choose what to refresh, where that is not over."""
+        """Choose what to refresh, unless this evaluation is already over."""
         del now
         if self._looked is None:
             return
@@ -124,11 +126,11 @@ class ServiceView:
         self._decided = decision, arrived
 
     def want(self, asked: Asked) -> None:
-        """Somebody wants this first in the next evaluation; any thread may say so."""
+        """Request that an entry is refreshed first at the next evaluation; safe from any thread."""
         self._wanted.append(asked)
 
     def _first(self) -> list[int]:
-        """The slots of what is wanted first, as far as it is known."""
+        """Return the slots of entries that were requested by `want` and are in the view."""
         slots: dict[int, None] = {}
         while self._wanted:
             kind, key = self._wanted.popleft()
@@ -143,6 +145,7 @@ class ServiceView:
             return
         (decision, slots), self._decided = self._decided, None
         self.manager.ledger.extend()
+        # Write the decision before any request is sent, so that a kill cannot spend the money twice.
         self.store.intend(decision)
         refreshes = yield from self.manager.fetching(decision)
         if self.edges is not None:
@@ -151,7 +154,7 @@ class ServiceView:
         self._commit(slots)
 
     def answers(self, sns: Iterable[Hashable]) -> Iterator[Answer]:
-        """The answers that are made of these SNs."""
+        """Return the answers of these lookup keys."""
         if self._answers is None:
             found = self.manager.answers_of(self.evaluation)
             self._answers = list(found)
@@ -170,7 +173,7 @@ class ServiceView:
         self._evaluation, self._answers, self._places = evaluation, None, {}
 
     def _marked(self) -> int:
-        """Window mappings of SNs that were never fetched, though they can be."""
+        """Return how many window mappings have a lookup key that was never fetched but can be."""
         misses, graph = self.manager.view.misses, self.manager.graph
         slots = [slot for sn, slot in misses.items() if isinstance(sn, tuple) and not nameless(sn)]
         return int(graph.tallies.total[: graph.srs][slots].sum())
@@ -182,7 +185,7 @@ class ServiceView:
             self.observe(evaluation)
 
     def _arrivals(self, now: int) -> tuple[Ints, Ints, list[Hashable]]:
-        """What is new in the windows, as times, SN slots and identities."""
+        """Return the new window mappings as arrival times, lookup-key slots and identities."""
         manager, span = self.manager, self.manager.window.range
         new: list[tuple[int, Row, Hashable]] = []
         for user, (staged, mappings) in self._staged.items():
@@ -190,6 +193,8 @@ class ServiceView:
             for mapping in mappings:
                 if staged == now or mapping.expiry > now:
                     identity = (user, mapping.identity)
+                    # The manager's window is as long as the longest query's: shift the arrival so that the mapping
+                    # leaves it when it leaves its own window, but never place it in the future.
                     end = min(now, max(mapping.expiry - span, now - span + 1)) + span
                     until[identity] = end
                     if fed.get(identity, NEVER) < end:
@@ -204,7 +209,7 @@ class ServiceView:
         return np.array([at for at, _, _ in new], np.int64), slots, [identity for _, _, identity in new]
 
     def _fed_columns(self, now: int) -> Ints:
-        """What is new in the windows of native queries; the slots of its SNs."""
+        """Pull the new mappings of native queries; return the slots of their lookup keys."""
         found = [np.empty(0, np.int64)]
         for feed in self._feeds.values():
             at, slots = feed(now)
@@ -215,6 +220,6 @@ class ServiceView:
 
 
 def _places(keys: Sequence[Hashable], slots: Ints) -> dict[Hashable, tuple[int, int]]:
-    """Where the answers of each SN stand: they come one SN after the other."""
+    """Return where the answers of each lookup key begin and end; answers are ordered by lookup key."""
     starts = np.flatnonzero(np.diff(slots, prepend=-1)).tolist()
     return {keys[start]: (start, stop) for start, stop in zip(starts, [*starts[1:], len(keys)], strict=False)}

@@ -1,4 +1,4 @@
-"""The views of a run: SERVICE patterns that are the same, and are kept fresh in the same way, have one."""
+"""The views of a run: equal SERVICE patterns that are kept fresh in the same way share one view."""
 
 import math
 from collections import Counter
@@ -25,17 +25,17 @@ from freshkeeper.maintenance.state.evidence_log import EvidenceLog
 from freshkeeper.maintenance.state.view_store import NoStore, ViewStore
 from freshkeeper.policies.base import Case, Policy
 
-SECOND = 1_000
-"""How often a shared budget is paid where no grid says how often a query is evaluated."""
+PAY_INTERVAL_MS = 1_000
+"""How often a shared budget receives its income if no grid determines when queries are evaluated."""
 PATIENCE = 0.9
-"""The share of a step that sources may take."""
-NAMED = 3
-"""So many queries of a view are named where it is told of."""
+"""The fraction of a step that an evaluation may wait for its sources."""
+MOST_NAMES = 3
+"""The maximum number of queries that the label of a view lists."""
 
 
 @dataclass(frozen=True, eq=False)
 class WantedView:
-    """What one SERVICE pattern of one query wants of a view."""
+    """The requirements of one SERVICE pattern of one query on its view."""
 
     registration: Registration
     settings: MaintenanceSettings
@@ -46,7 +46,7 @@ class WantedView:
     policy: Policy
     case: Case
     number: int
-    """of the pattern among all of the run"""
+    """the position of the pattern among all patterns of the run"""
 
     @property
     def endpoint(self) -> str:
@@ -55,14 +55,14 @@ class WantedView:
 
     @property
     def why_dropped(self) -> str | None:
-        """Why an answer without what this pattern would bind is not given; None where it is."""
+        """The reason why answers without this pattern's part are dropped; None if they are given."""
         if self.settings.missing is not Missing.EMIT:
             return f"--missing {self.settings.missing}"
         return why_dropped(self.registration.query, self.numbered.pattern, self.numbered.split.sn)
 
     @property
     def key(self) -> Hashable:
-        """Equal for those that one view can answer."""
+        """Equal for requirements that one view can satisfy."""
         one = self.settings
         return (
             self.numbered.key,
@@ -79,28 +79,28 @@ class WantedView:
 
 @dataclass(eq=False)
 class Views:
-    """The views of a run: one for all SERVICE patterns that are the same and are kept fresh in the same way."""
+    """The views of a run, by the requirements of the SERVICE patterns that use them."""
 
     sources: Mapping[str, Source]
     patterns: int = 0
-    """of all queries so far"""
+    """the number of SERVICE patterns of all queries so far"""
     grids: list[tuple[int, int] | None] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    """of the views that each source has"""
+    """the number of views of each source"""
     used: dict[str, list[tuple[str, ServiceView]]] = field(default_factory=dict)
-    """by query, with the IRI of the source"""
+    """by query name: the source IRI and view of each of its patterns"""
     _wanted: dict[Hashable, list[WantedView]] = field(default_factory=dict)
     _made: dict[Hashable, tuple[NumberedPattern, ServiceView]] = field(default_factory=dict)
     _shared: dict[BudgetRule, SharedBudget] = field(default_factory=dict)
 
     def want(self, wanted: WantedView) -> None:
-        """One more user of a view."""
+        """Add a user of a view; all users must be added before `service` creates it."""
         users = self._wanted.setdefault(wanted.key, [])
         self.counts[wanted.endpoint] += not users
         users.append(wanted)
 
     def service(self, wanted: WantedView) -> FromView:
-        """A query's use of its view, when all users are known."""
+        """Return a pattern's access to its view, which is created on first use."""
         if wanted.key not in self._made:
             self._made[wanted.key] = wanted.numbered, self._view(self._wanted[wanted.key])
         first, view = self._made[wanted.key]
@@ -117,18 +117,18 @@ class Views:
         return FromView(part, view, tuple(names[name] for name in view.endpoint.variables), why is None)
 
     def patience(self, settings: MaintenanceSettings) -> float:
-        """Seconds that an instant waits for its sources, all at once: a tenth of the step is left for the rest."""
+        """Return how many seconds an evaluation waits for all its sources; a tenth of the step is left for the rest."""
         step = self._step
         return (math.inf if step is None else PATIENCE * step / 1000) / settings.speed
 
     @cached_property
     def _step(self) -> int | None:
-        """How far apart the instants are at which any query is due, when all are known."""
+        """The time between evaluations of any query, in milliseconds, once all queries are known."""
         together = common_grid(self.grids)
         return together[0] if together else min((grid[0] for grid in self.grids if grid), default=None)
 
     def _view(self, users: Sequence[WantedView]) -> ServiceView:
-        """For all its users: their windows together, and as often as any of them is due."""
+        """Create the view for all its users: with all their windows, evaluated whenever any of them is due."""
         first, settings = users[0], users[0].settings
         source, split = first.source, first.numbered.split
         price, missing = source.prices(split)
@@ -146,7 +146,7 @@ class Views:
             first.case,
             settings.capacity,
             settings.seed,
-            answers=edges is not None,  # else they are told when somebody asks
+            answers=edges is not None,  # otherwise answers are computed on demand
             audit=settings.audit,
             target=settings.target,
         )
@@ -158,20 +158,20 @@ class Views:
         return ServiceView(endpoint, manager, edges, observe, store, marks)
 
     def _budget(self, users: Sequence[WantedView]) -> BudgetRule | Ledger:
-        """Its own, or its part of the shared one: as much as its users' weights come to."""
+        """Return the view's own budget, or its share of a common one by the total weight of its users."""
         settings, name = users[0].settings, users[0].endpoint
         if settings.shares is None and isinstance(settings.budget, BudgetRule):
             return settings.budget
         shares, budget = settings.shares or Shares(), settings.budget
         if isinstance(budget, BudgetRule):
-            budget = self._shared.setdefault(budget, SharedBudget(budget, self._step or SECOND))
+            budget = self._shared.setdefault(budget, SharedBudget(budget, self._step or PAY_INTERVAL_MS))
         weight = sum(exact(user.registration.weight, f"the weight of {user.registration.name}") for user in users)
         minimum = exact(shares.minimum.get(name, 0)) / self.counts[name]
         return budget.member(name, exact(shares.weights.get(name, 1)) * weight, minimum, len(users))
 
 
 def _label(users: Sequence[WantedView]) -> str:
-    """Which view it is, where it is told of: the queries that have it, and the source."""
+    """Return a label for messages and metrics: the queries of the view, and its source."""
     names = list(dict.fromkeys(user.registration.name for user in users if user.registration.name))
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more} {users[0].endpoint}".strip()
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more} {users[0].endpoint}".strip()

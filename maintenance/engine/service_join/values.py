@@ -1,4 +1,4 @@
-"""Solutions of a SERVICE pattern as a VALUES block, with a hidden column that says which copy each is made of."""
+"""Solutions of a SERVICE pattern as a VALUES block; a hidden column holds the number of each row's cached entry."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,46 +12,46 @@ from freshkeeper.maintenance.engine.evaluator import Row, Term
 from freshkeeper.maintenance.engine.r2s import Freshness, combine
 
 SKOLEM = "freshkeeper:blank/"
-"""Blank nodes cannot stand in VALUES: they travel as names, and are blank again in the answers."""
+"""VALUES cannot contain blank nodes: they are passed as IRIs and turned back in the answers."""
 HIDDEN = "freshkeeper_"
-"""How the names of hidden columns begin."""
+"""The prefix of the names of hidden columns."""
 COPY = f"{HIDDEN}copy_"
-"""The hidden column of SERVICE number n."""
+"""The prefix of the hidden column of SERVICE number n: which cached entry a solution is made of."""
 COPIES = f"{HIDDEN}copies_"
-"""The hidden column of a group: all copies of SERVICE number n that it is made of."""
+"""The prefix of the hidden column of a group: all cached entries of SERVICE number n that it is made of."""
 NO_COPY = "-"
-"""Among the copies of a group: a solution without the SERVICE part."""
+"""Among the entries of a group: a solution without the SERVICE part."""
 SN = f"{HIDDEN}sn_"
-"""The hidden column of a variable that joins a SERVICE with the window."""
+"""The prefix of the hidden column of a variable that joins a SERVICE with the window."""
 
 
 @dataclass(frozen=True, eq=False)
 class ServiceRows:
-    """What a SERVICE pattern answers at one instant; `copies[n]` is the number of the copy of row n."""
+    """The solutions of a SERVICE pattern at one evaluation; `copies[n]` is the number of the entry that made row n."""
 
     variables: tuple[str, ...]
     rows: Sequence[Row]
     copies: Sequence[int]
     freshness: Sequence[Freshness]
-    """by the number of the copy"""
+    """by number of the entry"""
     sn: tuple[str, ...] = ()
     """the variables that join with the window"""
     complete: Mapping[Row, Freshness] = field(default_factory=dict)
-    """per SN, how sure it is that it has these solutions and no others; 0 for one that the view lacks"""
+    """per lookup key, how certain it is that it has exactly these solutions; 0 if the view lacks it"""
 
     @property
     def lacking(self) -> bool:
-        """Whether solutions of some SN are certainly not among these."""
+        """True if some lookup key certainly lacks solutions here."""
         return any(freshness.probability == 0.0 for freshness in self.complete.values())
 
     @cached_property
     def least(self) -> Freshness:
-        """How sure an answer is that may depend on every copy, and on what is lacking."""
+        """The freshness of an answer that may depend on every entry, and on those that are missing."""
         known = combine(self.freshness)
         return Freshness(0.0, known.age) if self.lacking else known
 
     def text(self, number: int) -> str:
-        """A group with these solutions."""
+        """Return the solutions as a SPARQL group."""
         names = " ".join(f"?{name}" for name in (*self.variables, f"{COPY}{number}"))
         return f"{{ VALUES ({names}) {{ {' '.join(self._lines())} }} }}"
 
@@ -61,12 +61,12 @@ class ServiceRows:
 
 
 def written(term: Term) -> str:
-    """A term as SPARQL data."""
+    """Return a term as it is written in a SPARQL query."""
     return text_of(skolem(term))
 
 
 def skolem(term: Term) -> Term:
-    """A term that may stand for a blank node of a source: another node than one of a stream that has its label."""
+    """Return an IRI for a blank node, so that a source's node never equals a stream's node with the same label."""
     found: Term = _changed(term, _named)
     return found
 
@@ -76,12 +76,12 @@ def _named(term: Term) -> Term:
 
 
 def nameless(sn: Iterable[Term | None]) -> bool:
-    """Whether nobody can be asked for it: a blank node has no name outside its graph."""
+    """Return True if a lookup key contains a blank node, which no source can be queried for."""
     return any(skolem(term) is not term for term in sn if isinstance(term, BlankNode | Triple))
 
 
 def unskolem(term: Term | None) -> Term | None:
-    """A blank node again, if it was one."""
+    """Return the blank node that an IRI stands for, or the term itself."""
     return None if term is None else _changed(term, _blank)
 
 
@@ -92,7 +92,7 @@ def _blank(term: Term) -> Term:
 
 
 def _changed(term: Term, change: Callable[[Term], Any]) -> Any:
-    """A term, or the terms inside a triple term, made into others."""
+    """Apply a change to a term, or to the terms inside a triple term."""
     if isinstance(term, Triple):
         return Triple(_changed(term.subject, change), term.predicate, _changed(term.object, change))
     return change(term)

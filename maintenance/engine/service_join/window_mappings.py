@@ -1,8 +1,8 @@
-"""Window mappings: what the windows give a SERVICE pattern to join with, and until when.
+"""Window mappings: the values that windows supply to join with a SERVICE pattern, and until when.
 
-The window part of a query is what stands around a SERVICE block and joins with it: its solutions are the mappings, and
-each stays as long as the oldest of the elements it was made of. Elements are found by filling in the triple patterns of
-WINDOW blocks; what cannot be filled in (a path, a bracketed node) does not count.
+The window part of a query is what stands around a SERVICE block and joins with it. Its solutions are the mappings; each
+stays as long as the oldest of the elements it was made of. Elements are found by filling in the triple patterns of
+WINDOW blocks; patterns that cannot be filled in (paths, bracketed nodes) are ignored.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,28 +30,32 @@ from freshkeeper.maintenance.query.syntax.tree import (
 )
 
 Position: TypeAlias = str | Term
-"""A variable's name, or a term."""
+"""The name of a variable, or a term."""
 UNBOUND: Row = ()
-"""In place of the SN of a mapping that lacks one."""
+"""Stands for the lookup key of mappings that lack one of its values."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """A triple pattern and the windows that it asks."""
+    """A triple pattern, and the windows that it is matched against."""
 
     terms: tuple[Position, Position, Position]
     contents: tuple[Content, ...]
 
     def expiry(self, bound: Mapping[str, Term]) -> int:
-        """When the element that this solution is made of is over; an older window than asked does not count."""
+        """Return when the element that matches this pattern under a solution leaves its windows."""
         terms = [bound.get(term) if isinstance(term, str) else term for term in self.terms]
         found = [c.expiry(at) for c in self.contents if (at := time_of(c, *terms)) is not None]
+        # The pattern holds as long as any of its windows has the triple.
         return max(found, default=FOREVER)
 
 
 @dataclass(frozen=True)
 class WindowMapping:
-    """One window mapping: all that it binds, the values that join, and the first instant without it."""
+    """One window mapping.
+
+    `identity` is everything it binds, `sn` the lookup key, `expiry` the first time at which the windows lack it.
+    """
 
     identity: Row
     sn: Row
@@ -60,23 +64,23 @@ class WindowMapping:
 
 @dataclass(frozen=True, eq=False)
 class Mappings:
-    """Those of one instant."""
+    """The window mappings of one evaluation."""
 
     joined: Sequence[WindowMapping]
     variables: tuple[str, ...] = ()
-    """what they bind, in the order of their identities"""
+    """the variables of the identities, in order"""
     unbound: bool = False
-    """whether some lack a value to join with: they would join all that the source has, which nobody asks it for"""
+    """some mappings lack a value of the lookup key; they would join with everything, which is never requested"""
 
     @property
     def lacking(self) -> dict[Row, Freshness]:
-        """How sure it is that those have all their solutions, as `ServiceRows.complete` has it."""
+        """The entry for `ServiceRows.complete` of mappings without a lookup key."""
         return {UNBOUND: Freshness(0.0)} if self.unbound else {}
 
 
 @dataclass(frozen=True, eq=False)
 class WindowPart:
-    """The query that finds the mappings of one SERVICE pattern."""
+    """The query that finds the window mappings of one SERVICE pattern."""
 
     sparql: str
     patterns: tuple[Pattern, ...]
@@ -84,14 +88,14 @@ class WindowPart:
 
     @classmethod
     def of(cls, query: Query, service: ServicePattern, sn: Sequence[str], contents: Sequence[Content]) -> "WindowPart":
-        """For a SERVICE pattern, joined by these variables."""
+        """Build it for a SERVICE pattern that joins by the variables `sn`."""
         context = query.context(service)
         pattern = context.sparql([window.name for window in query.dataset.named_windows])
         sparql = sound(f"{query.expression.prologue.text}SELECT *\nWHERE {pattern}")
         return cls(sparql, tuple(_patterns(context.elements(), contents)), tuple(sn))
 
     def read(self, evaluator: Evaluator, functions: Mapping[str, Function]) -> "Mappings":
-        """The mappings of this instant."""
+        """Return the mappings at this evaluation."""
         table = evaluator.find(self.sparql, functions)
         assert isinstance(table, Table)
         if not set(self.sn) <= set(table.variables):
@@ -104,6 +108,7 @@ class WindowPart:
             if None in sn:
                 unbound = True
                 continue
+            # SPARQL solutions are a bag. Pad the identity of repeated rows so that each remains a mapping of its own.
             copy = seen[row] = seen.get(row, 0) + 1
             bound = {name: term for name, term in zip(table.variables, row, strict=True) if term is not None}
             expiry = min((pattern.expiry(bound) for pattern in self.patterns), default=FOREVER)
@@ -112,23 +117,23 @@ class WindowPart:
 
 
 def _patterns(
-    elements: Sequence[Element], contents: Sequence[Content], asked: tuple[Content, ...] | None = None
+    elements: Sequence[Element], contents: Sequence[Content], searched: tuple[Content, ...] | None = None
 ) -> Iterator[Pattern]:
-    """The triple patterns over windows; those outside WINDOW ask the merged windows."""
+    """Yield the triple patterns over windows; those outside WINDOW blocks match the merged windows."""
     merged = tuple(c for c in contents if not c.window.named)
     for element in elements:
         if isinstance(element, TriplePattern):
-            if asked or merged:
-                yield from (Pattern(terms, merged if asked is None else asked) for terms in _filled(element))
+            if searched or merged:
+                yield from (Pattern(terms, merged if searched is None else searched) for terms in _filled(element))
         elif isinstance(element, WindowBlock):
             named = tuple(c for c in contents if c.window.named and element.iri in (None, c.window.name))
             yield from _patterns(element.inner, contents, named)
         elif not isinstance(element, Graph | Minus | Filter | Service):
-            yield from _patterns(element.inner, contents, asked)
+            yield from _patterns(element.inner, contents, searched)
 
 
 def _filled(element: TriplePattern) -> Iterator[tuple[Position, Position, Position]]:
-    """Its triples of terms, blank nodes being variables."""
+    """Yield the triples of a pattern whose terms are all simple; blank nodes become variables."""
     for s, p, o in element.triples:
         known = [_blank(term) for term in (s, p, o) if not isinstance(term, Path | Quoted)]
         if len(known) == 3:
