@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from freshkeeper.maintenance.base.errors import FreshkeeperError
 from freshkeeper.maintenance.base.validation import validated
-from freshkeeper.maintenance.engine.native.dictionary import SMALL
+from freshkeeper.maintenance.engine.native.dictionary import SWEEP_FROM_SPELLINGS
 from freshkeeper.maintenance.fetching.endpoint import error_text
 from freshkeeper.maintenance.serve.look_up import LookUps
 from freshkeeper.maintenance.serve.serve_config import ServeConfig
@@ -24,7 +24,7 @@ from freshkeeper.maintenance.serve.starting import start
 
 STREAM, OTHER, SOURCE = "urn:warm:posts", "urn:warm:places", "urn:warm:users"
 BEGIN, STEP, STEPS, TOPICS, USERS = 1_000_000_000_000, 1_000, 6, 3, 7
-MANY = SMALL + 1
+MANY = SWEEP_FROM_SPELLINGS + 1
 """New terms that make ids be freed."""
 POST = "?post <urn:warm:topic> ?topic ; <urn:warm:by> ?user"
 ASKED = f"SERVICE <{SOURCE}> {{ ?user <urn:warm:followers> ?n }}"

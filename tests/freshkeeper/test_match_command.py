@@ -62,7 +62,7 @@ def test_a_query_with_too_many_solutions_is_left_out_and_said(place: Path) -> No
     ("text", "words", "said"),
     [
         ("SELECT * { STREAM <urn:s> [TRIPLES 10] { ?x ", (), "third.cqels: line 1, column"),
-        (HOT.replace("SELECT *", "SELECT ?x"), (), "third: the query is no conjunction .* it does not show all"),
+        (HOT.replace("SELECT *", "SELECT ?x"), (), "third: the query is not a conjunction .* it does not select all"),
         (HOT.replace("urn:s", "urn:t"), (), "nothing feeds the stream <urn:t>.*did you mean 'urn:s'"),
         (HOT, ("--on-error", "skp"), "--on-error skp: did you mean 'skip'"),
         (HOT, ("--delay", "soon"), "--delay: "),

@@ -48,7 +48,7 @@ SWEEP = Dictionary.sweep
 def swept(ids: Dictionary) -> bool:
     """Sweep also where it is not worth it; whether any id was freed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dictionary, "SMALL", -1)
+        patch.setattr(dictionary, "SWEEP_FROM_SPELLINGS", -1)
         ids._left = (-ids.spellings.count, -1)
         before = len(ids)
         SWEEP(ids)

@@ -1,12 +1,12 @@
-"""A pattern automaton: conjunctions of triple patterns over one window of one stream, matched together (seeds/003).
+"""A pattern automaton: matches conjunctions of triple patterns over one window of one stream (seeds/003).
 
     triple ─▶ pattern trie ─▶ patterns that it matches ─▶ join trie ─▶ solutions, by form
                                    │                         ▲
                                    ╰──▶ window, in chains ───╯
 
-What is delivered is every new solution that contains the arriving triple. A triple that is in the window already renews
-its stay and gives nothing new. Conjunctions come and go while it runs: the tries are laid anew before the next element,
-and what the window holds is matched again.
+It reports every new solution that contains the arriving triple. A triple that the window holds already is renewed and
+brings no new solution. Conjunctions can be added and removed at run time: the tries are rebuilt before the next
+element, and the content of the window is matched again.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,15 @@ from freshkeeper.maintenance.engine.automaton.automaton_window import NEWER, OLD
 
 FIRST_ROOM = 64
 NEVER = -1
+"""No element has tallied a solution of this form yet."""
 
 
 class Solutions(NamedTuple):
-    """New solutions in the order of their elements: the element's number, the form, the values one behind the other."""
+    """New solutions in order of their elements.
+
+    `element` is the element's number and `form` the conjunction, one per solution; `value` has the values of all
+    solutions, one after the other.
+    """
 
     element: Ints
     form: Ids
@@ -38,14 +43,14 @@ NOTHING = Solutions(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np
 
 @dataclass(eq=False)
 class Automaton:
-    """Forms are conjunctions under a number: rows of ids, with -1 - v for the variable v, numbered from 0 on."""
+    """Matches forms: numbered conjunctions, as rows of ids, with -1 - v for the variable v (numbered from 0)."""
 
     reach: int
-    """how much later than its time, or its ordinal, a triple is over"""
+    """how long a triple stays after its time, or after its ordinal in a count window"""
     most: int
-    """solutions of one form that one element may make; a form with more is cut"""
+    """the maximum number of solutions of one form per element; a form with more is removed"""
     cut: list[int] = field(default_factory=list)
-    """forms that were taken out as they had too many"""
+    """forms that were removed because one element made too many solutions"""
     _forms: dict[int, Ints] = field(default_factory=dict)
     _held: Held = field(default_factory=lambda: room_for(FIRST_ROOM))
     _tries: tuple[PatternTrie, JoinTrie] | None = None
@@ -58,17 +63,17 @@ class Automaton:
         return len(self._forms)
 
     def add(self, form: int, rows: Sequence[Sequence[int]]) -> None:
-        """One more conjunction; what the window holds already counts for it."""
+        """Add a conjunction; the present content of the window counts for it."""
         self._forms[form] = np.array(rows, np.int64)
         self._tries = None
 
     def remove(self, form: int) -> None:
-        """Match a form no more; the tries are built anew when they are next needed."""
+        """Remove a form; the tries are rebuilt when they are next needed."""
         del self._forms[form]
         self._tries = None
 
     def prepare(self) -> tuple[PatternTrie, JoinTrie]:
-        """Lay the tries, if forms came or went since they were laid."""
+        """Build the tries if forms have been added or removed since."""
         if self._tries is None:
             numbers = np.array([*self._forms], np.int64)
             starts = np.cumsum([0, *map(len, self._forms.values())], dtype=np.int64)
@@ -79,18 +84,21 @@ class Automaton:
         return self._tries
 
     def read(self, clock: Ints, s: Ints, p: Ints, o: Ints, first: int = 0) -> Solutions:
-        """Elements with their times, or ordinals, in order; the first of them has the number `first`.
+        """Return the solutions that new elements make.
 
-        Elements of one time are one instant, and come whole.
+        `clock` has their times or ordinals, in order; `first` is the number of the first element. All elements of one
+        time must be in the same call, as they form one instant.
         """
         tries = self.prepare()
-        clock, s, p, o = map(np.ascontiguousarray, (clock, s, p, o))  # the loops are compiled for these
+        # The kernels are compiled for contiguous arrays; another layout would compile them again.
+        clock, s, p, o = map(np.ascontiguousarray, (clock, s, p, o))
         new, at = np.empty(clock.size, np.bool_), np.zeros(4, np.int64)
         found = self._found(np.zeros(2, np.int64))
         while True:
             why = read(
                 *tries, self._held, found, clock, s, p, o, new, at, first, self.reach, self.most
             )  # fmt: skip
+            # The kernel stops when it runs out of room, and continues at `at` when it is called again.
             if why == DONE:
                 return self._copied(found.used)
             if why == NO_SLOT:
@@ -105,7 +113,7 @@ class Automaton:
             found = self._found(found.used)
 
     def mark(self, live: Bools) -> None:
-        """The ids that it keeps, for the dictionary's sweep."""
+        """Set live[id] for the ids of the window's triples and of the patterns."""
         at = int(self._held.edge[OLDEST])
         while at >= 0:
             slot = self._held.slots[at]
@@ -115,13 +123,13 @@ class Automaton:
             live[rows[rows >= 0]] = True
 
     def _move(self, slots: int) -> None:
-        """The window's triples into one of this size, matched against the patterns as they are now."""
+        """Move the window's triples into a window of `slots` slots and match them against the present patterns."""
         assert self._tries is not None
         source, self._held = self._held, room_for(slots, chains(self._tries[1]))
         move_all(source, self._held, self._tries[0])
 
     def _make_room(self) -> None:
-        """For twice as many solutions; those of the element that is read are found again."""
+        """Double the room for solutions; those of the element in progress are found again."""
         self._element = np.resize(self._element, 2 * self._element.size)
         self._form = np.resize(self._form, 2 * self._form.size)
         self._value = np.resize(self._value, 2 * self._value.size)

@@ -1,4 +1,4 @@
-"""The automaton at work, compiled: what arrives moves the window, and new solutions that contain it are found."""
+"""The compiled main loop of the automaton: elements move the window, and new solutions are searched."""
 
 import numpy as np
 from numba import njit
@@ -14,16 +14,19 @@ def read(
     patterns: PatternTrie, joins: JoinTrie, held: Held, found: Found, clock: Ints, s: Ints, p: Ints, o: Ints,
     new: Bools, at: Ints, first: int, reach: int, most: int,
 ) -> int:  # fmt: skip
-    """Read elements until all are read or something is missing; called again, it goes on where it was.
+    """Read elements until all are read or something is missing; a further call continues at the same place.
 
-    `clock` is each element's time or ordinal, `reach` how much later its triple is over; solutions name elements by
-    numbers that begin with `first`, and a form has at most so many of one element. `at` says which element is
-    next, up to which `new` is known, whether the triple of the next is there already, and which form was cut.
+    `clock` is each element's time or ordinal, `reach` how long its triple stays. Solutions name elements by numbers
+    that start with `first`; a form may have at most `most` solutions per element. `at` holds the progress: the next
+    element, the end of the instant for which `new` is known, whether the next element's triple has been inserted, and
+    the form that was cut.
     """
     path = np.empty((4, MOST_PATTERNS + 1), np.int64)
     while at[NEXT] < clock.size:
         x = at[NEXT]
         if x == at[READY]:
+            # First renew all triples of this instant that are in the window, then evict: otherwise a triple that
+            # arrives again now would be taken for a new one.
             at[READY] = begin_instant(held, clock, s, p, o, new, x)
             evict(held, clock[x] - reach)
         if new[x]:
@@ -36,6 +39,7 @@ def read(
                 solutions, values = found.used[0], found.used[1]
                 why = solve(joins, held, path, slot, first + x, most, found, at)
                 if why != DONE:
+                    # Undo the element's solutions: they are found again once there is room.
                     found.used[0], found.used[1] = solutions, values
                     return why
                 at[JOINING] = 0
@@ -45,7 +49,7 @@ def read(
 
 @njit(cache=True, nogil=True)
 def begin_instant(held: Held, clock: Ints, s: Ints, p: Ints, o: Ints, new: Bools, first: int) -> int:
-    """Renew what is held and comes again at this instant; returns where the instant ends."""
+    """Renew the triples of this instant that the window holds; return the position after the instant."""
     x = first
     while x < clock.size and clock[x] == clock[first]:
         slot = lookup(held, s[x], p[x], o[x])

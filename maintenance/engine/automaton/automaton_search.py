@@ -1,4 +1,4 @@
-"""The search of the automaton, compiled: every solution that contains a triple, by the paths of the join trie."""
+"""The compiled search of the automaton: every solution that contains a triple, along the paths of the join trie."""
 
 from typing import NamedTuple
 
@@ -35,28 +35,34 @@ from freshkeeper.maintenance.engine.automaton.automaton_window import (
 )
 
 DONE, NO_ROOM, NO_SLOT, TOO_MANY = 0, 1, 2, 3
-"""Why the automaton stops: all is read; solutions, or triples, need more room; one form had too many solutions."""
+"""Why the kernel stops: all is read; solutions, or triples, need more room; one form has too many solutions."""
 NEXT, READY, JOINING, CUT = 0, 1, 2, 3
-"""Where it goes on: the next element, the end of its instant, whether it is being joined; and which form was cut."""
+"""Progress of the kernel.
+
+The next element, the end of its instant, whether it is being joined; the form that was cut.
+"""
 CHOSEN, PROBED, CANDIDATE, BRANCH = 0, 1, 2, 3
-"""Of a path through the join trie, by step: the triple's slot, the probe, the slot it is at, which pattern of that."""
+"""Rows of a path through the join trie, by step.
+
+The triple's slot, the probe, the candidate slot, and which pattern of the candidate is next.
+"""
 
 
 class Found(NamedTuple):
-    """Solutions one behind the other: the element that made it, its form, and the values of the form's variables."""
+    """A buffer for solutions: the element that made each, its form, and the values of the form's variables."""
 
     element: Ints
     form: Ids
     value: Ints
     used: Ints
-    """how many solutions, and how many values"""
+    """the number of solutions, and of values"""
     tally: Ints
-    """by form: an element, and how many solutions it made"""
+    """by form: the last element with solutions, and how many it made"""
 
 
 @njit(cache=True, nogil=True)
 def solve(joins: JoinTrie, held: Held, path: Ints, slot: int, element: int, most: int, found: Found, at: Ints) -> int:
-    """Every solution that contains the triple of this slot, by all paths that begin with a pattern which it matches."""
+    """Find every solution with the triple of this slot, along all paths that begin with a pattern it matches."""
     path[CHOSEN, 0] = slot
     for r in range(held.slots[slot, MATCHES]):
         node, depth = held.slots[slot, MATCHED + r], 0
@@ -78,7 +84,11 @@ def solve(joins: JoinTrie, held: Held, path: Ints, slot: int, element: int, most
 
 @njit(cache=True, nogil=True)
 def advance(joins: JoinTrie, held: Held, path: Ints, step: int) -> int:
-    """One step on: to a node, to another triple that the probe finds, to another probe, or to where none is left."""
+    """Advance one step of the path.
+
+    Return the node that the candidate leads to. Return NOWHERE after moving on to the probe's next candidate or, when
+    it has none left, to the node's next probe; PROBED is NOWHERE once no probe is left.
+    """
     candidate, probe = path[CANDIDATE, step], path[PROBED, step]
     if candidate < 0:
         path[PROBED, step] = NOWHERE
@@ -89,6 +99,7 @@ def advance(joins: JoinTrie, held: Held, path: Ints, step: int) -> int:
     while path[BRANCH, step] < slot[MATCHES]:
         pattern = slot[MATCHED + path[BRANCH, step]]
         path[BRANCH, step] += 1
+        # The filter is a Bloom filter with one bit per pattern modulo 64; the table decides.
         if joins.probes[probe, FILTER] >> (pattern & 63) & 1:
             node = find(joins.table, probe, pattern)
             if node >= 0:
@@ -101,7 +112,7 @@ def advance(joins: JoinTrie, held: Held, path: Ints, step: int) -> int:
 
 @njit(cache=True, nogil=True)
 def begin_probe(joins: JoinTrie, held: Held, path: Ints, probe: int, step: int) -> None:
-    """To the first triple of the window that a probe finds."""
+    """Start a probe at the first triple of the window that it finds."""
     chain, by = joins.probes[probe, LEAD], joins.probes[probe, BY]
     if chain == BY_NOTHING:
         slot = held.edge[OLDEST]
@@ -114,14 +125,14 @@ def begin_probe(joins: JoinTrie, held: Held, path: Ints, probe: int, step: int) 
 
 @njit(cache=True, nogil=True)
 def after(joins: JoinTrie, held: Held, probe: int, slot: int) -> int:
-    """The next triple in the chain of a probe."""
+    """Return the slot of the next triple in a probe's chain."""
     chain = joins.probes[probe, LEAD]
     return int(held.slots[slot, NEWER] if chain == BY_NOTHING else held.slots[slot, AFTER + chain])
 
 
 @njit(cache=True, nogil=True)
 def suited(joins: JoinTrie, held: Held, path: Ints, probe: int, slot: int) -> int:
-    """The first triple from here on that has a pattern, and the ids, that a probe asks for."""
+    """Return the first slot, from this one on, whose triple has a pattern and the ids that the probe asks for."""
     asked = joins.probes[probe]
     while slot >= 0:
         own = held.slots[slot]
@@ -137,7 +148,7 @@ def suited(joins: JoinTrie, held: Held, path: Ints, probe: int, slot: int) -> in
 
 @njit(cache=True, nogil=True)
 def give(joins: JoinTrie, held: Held, path: Ints, node: int, element: int, most: int, found: Found, at: Ints) -> int:
-    """Write down the solutions of the conjunctions that are whole at a node."""
+    """Write the solutions of all conjunctions that are complete at a node."""
     end = joins.nodes[node, END]
     while end >= 0:
         form, first, stop = joins.ends[end, FORM], joins.ends[end, VALUES], joins.ends[end, VALUES_STOP]

@@ -1,7 +1,7 @@
-"""Hash tables over pairs of numbers, as compiled loops see them.
+"""Hash tables over pairs of integers, for compiled loops.
 
-A row of a table is the two keys and the number of an entry, -1 where nothing is. Open addressing; nothing is ever taken
-out, as an automaton whose queries change is laid anew.
+A row has the two keys and the number of the entry, -1 if it is empty. Open addressing; entries are never removed,
+because the automaton is rebuilt when its queries change.
 """
 
 import numpy as np
@@ -10,12 +10,12 @@ from numba import njit
 from freshkeeper.maintenance.base.arrays import Ints
 
 ENTRY = 2
-"""The column of an entry's number, behind its keys."""
+"""The column of the entry's number, after its keys."""
 
 
 @njit(cache=True, nogil=True)
 def hashed(a: int, b: int) -> int:
-    """Two numbers mixed; the low bits are good."""
+    """Return a hash of two integers with well-mixed low bits."""
     h = (np.uint64(a) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xC2B2AE3D27D4EB4F)
     h = (h ^ (h >> np.uint64(31)) ^ np.uint64(b)) * np.uint64(0x9E3779B97F4A7C15)
     return int((h ^ (h >> np.uint64(29))) & np.uint64(0x7FFFFFFFFFFFFFFF))
@@ -23,7 +23,7 @@ def hashed(a: int, b: int) -> int:
 
 @njit(cache=True, nogil=True)
 def find(table: Ints, a: int, b: int) -> int:
-    """The entry with these keys, or -1 - the place where it would stand."""
+    """Return the entry with these keys, or -1 - (its free position)."""
     mask = table.shape[0] - 1
     at = hashed(a, b) & mask
     while table[at, ENTRY] >= 0:
@@ -35,7 +35,7 @@ def find(table: Ints, a: int, b: int) -> int:
 
 @njit(cache=True, nogil=True)
 def enter(table: Ints, entries: int, a: int, b: int) -> int:
-    """The entry with these keys, which is the next one where there was none."""
+    """Return the entry with these keys; insert it as number `entries` if it is missing."""
     entry = find(table, a, b)
     if entry >= 0:
         return entry
@@ -44,5 +44,5 @@ def enter(table: Ints, entries: int, a: int, b: int) -> int:
 
 
 def table_for(entries: int) -> Ints:
-    """An empty table that is at most half full with so many entries."""
+    """Return an empty table that is at most half full with `entries` entries."""
     return np.full((1 << max(3, (2 * entries).bit_length()), 3), -1, np.int64)

@@ -1,10 +1,10 @@
-"""The two tries of a pattern automaton, laid by compiled loops: of triple patterns, and of their joins (seeds/003).
+"""The two tries of a pattern automaton, built by compiled loops: triple patterns, and their joins (seeds/003).
 
-Conjunctions come as rows, one for each triple pattern: a position is an id, or -1 - v for the conjunction's variable v.
-Whatever pattern of a conjunction the arriving triple matches, the others are looked for in an order of their own: a
-path of the join trie. Equal beginnings of paths are one, whichever conjunctions they are of.
+Conjunctions are given as rows, one per triple pattern: a position is an id, or -1 - v for the conjunction's variable v.
+For each pattern that the arriving triple may match, the remaining patterns are searched in their own order: a path of
+the join trie. Equal beginnings of paths are shared between conjunctions.
 
-What loops look at together lies in one row: the names of columns are below. -1 is nowhere.
+What the loops read together lies in one row; the constants below name the columns. -1 means none.
 """
 
 from typing import NamedTuple
@@ -16,41 +16,50 @@ from freshkeeper.maintenance.base.arrays import Bools, Ints
 from freshkeeper.maintenance.engine.automaton.automaton_tables import enter, table_for
 
 MOST_PATTERNS = 16
-"""Triple patterns in one conjunction: what refers to an earlier triple has 7 bits, and all paths are laid."""
+"""The maximum number of triple patterns in a conjunction.
+
+A reference to an earlier triple has 7 bits, and every path is built.
+"""
 ANY = NOWHERE = -1
 BY_NOTHING = 3
-"""Where a position is said: all triples of the window are looked at."""
+"""Instead of a position to look up: all triples of the window are candidates."""
 
 OTHER, PATTERN = 0, 1
-"""Of a state: where any id leads, and a pattern that is matched here."""
+"""Columns of a state: the state after any other id, and the first pattern that is matched here."""
 SIBLING, SAME = 0, 1
-"""Of a pattern: another one with the same constants; which positions have one variable: 1 s p, 2 s o, 4 p o."""
+"""Columns of a pattern.
+
+Another pattern with the same constants; which positions share a variable (1 s = p, 2 s = o, 4 p = o).
+"""
 PROBE, END = 0, 1
-"""Of a node: its first probe, and the first conjunction that is whole here."""
+"""Columns of a node: its first probe, and the first conjunction that is complete here."""
 EQUAL, LEAD, BY, OLD, NEXT_PROBE, FILTER = 0, 3, 4, 5, 6, 7
-"""Of a probe: what each position equals, 4 · step + position of an earlier triple; the position that is looked up, and
-by what: an earlier triple's as above, or -2 - id; whether the arriving triple is left out, as another path has it here;
-the node's next probe; a bit for each pattern that is looked for, number modulo 64."""
+"""Columns of a probe.
+
+EQUAL (3 columns): for each position 4 · step + position of the earlier triple that it equals. LEAD: the position that
+is looked up. BY: its value, as in EQUAL or as -2 - id. OLD: 1 if the arriving triple is excluded, because another path
+has it here. NEXT_PROBE: the node's next probe. FILTER: one bit per pattern that is searched, number modulo 64.
+"""
 FORM, NEXT_END, VALUES, VALUES_STOP = 0, 1, 2, 3
-"""Of an end: what the conjunction is called, the node's next end, where the values of its variables are said."""
+"""Columns of an end: the number of the conjunction, the node's next end, and the range of its variables in `values`."""
 
 
 class PatternTrie(NamedTuple):
-    """From the initial state 0 by subject, predicate and object to the patterns that a triple matches."""
+    """Leads from state 0 by subject, predicate and object to the patterns that a triple matches."""
 
     table: Ints
-    """(state, id) leads to the state behind this entry's number"""
+    """(state, id) → entry; the next state has this entry's number plus 1"""
     states: Ints
     patterns: Ints
 
 
 class JoinTrie(NamedTuple):
-    """From the pattern that the arriving triple matches (its root) by probes of the window to whole conjunctions."""
+    """Leads from the pattern that the arriving triple matches (its root) by probes of the window to conjunctions."""
 
     roots: int
-    """how many patterns there are: nodes with lower numbers are theirs"""
+    """the number of patterns; nodes with lower numbers are their roots"""
     table: Ints
-    """(probe, pattern) leads to the node of this entry's number, behind the roots"""
+    """(probe, pattern) → entry; the next node has this entry's number plus `roots`"""
     nodes: Ints
     probes: Ints
     ends: Ints
@@ -59,7 +68,7 @@ class JoinTrie(NamedTuple):
 
 
 def lay(rows: Ints, starts: Ints, forms: Ints) -> tuple[PatternTrie, JoinTrie]:
-    """Both tries of conjunctions; that of number f has the rows from starts[f] on, and is called forms[f]."""
+    """Build both tries; conjunction f has the rows from starts[f] on, and the number forms[f]."""
     states, lengths = 3 * len(rows) + 1, np.diff(starts)
     patterns = PatternTrie(table_for(states), _none(states, 2), _none(len(rows), 2))
     numbers = np.empty(len(rows), np.int64)
@@ -71,7 +80,7 @@ def lay(rows: Ints, starts: Ints, forms: Ints) -> tuple[PatternTrie, JoinTrie]:
 
 
 def chains(joins: JoinTrie) -> int:
-    """Which positions are looked up by some probe, as bits."""
+    """Return the positions that any probe looks up, as bits."""
     return sum(1 << position for position in range(3) if (joins.probes[:, LEAD] == position).any())
 
 
@@ -81,7 +90,7 @@ def _none(rows: int, columns: int) -> Ints:
 
 @njit(cache=True, nogil=True)
 def lay_patterns(trie: PatternTrie, rows: Ints, numbers: Ints) -> int:
-    """Enter triple patterns; `numbers` says which of the distinct ones each is. Returns how many there are."""
+    """Enter all triple patterns, write the number of each into `numbers`, and return how many are distinct."""
     entries = patterns = 0
     for r in range(rows.shape[0]):
         state = 0
@@ -106,7 +115,7 @@ def lay_patterns(trie: PatternTrie, rows: Ints, numbers: Ints) -> int:
 
 @njit(cache=True, nogil=True)
 def sameness(row: Ints) -> int:
-    """Which positions of a pattern have one variable."""
+    """Return which positions of a pattern share a variable, as bits."""
     same = 1 if row[0] < 0 and row[0] == row[1] else 0
     same += 2 if row[0] < 0 and row[0] == row[2] else 0
     return same + (4 if row[1] < 0 and row[1] == row[2] else 0)
@@ -115,7 +124,7 @@ def sameness(row: Ints) -> int:
 @njit(cache=True, nogil=True)
 def lay_joins(trie: JoinTrie, rows: Ints, starts: Ints, forms: Ints, numbers: Ints) -> None:
     """Enter every path of every conjunction."""
-    known = np.full(trie.table.shape, -1, np.int64)  # (node, signature) leads to a probe
+    known = np.full(trie.table.shape, -1, np.int64)  # (node, signature) → probe
     probes = nodes = ends = used = 0
     for f in range(starts.size - 1):
         own = rows[starts[f] : starts[f + 1]]
@@ -125,6 +134,8 @@ def lay_joins(trie: JoinTrie, rows: Ints, starts: Ints, forms: Ints, numbers: In
             node = numbers[starts[f] + start]
             for step in range(1, order.size):
                 row, pattern = own[order[step]], numbers[starts[f] + order[step]]
+                # If the arriving triple matches two patterns, the path of the earlier pattern finds the solution with
+                # both; the path of the later one must exclude it there.
                 old = 1 if order[step] < start and overlap(row, own[start]) else 0
                 probe = enter(known, probes, node, signature(row, place, old))
                 if probe == probes:
@@ -145,7 +156,7 @@ def lay_joins(trie: JoinTrie, rows: Ints, starts: Ints, forms: Ints, numbers: In
 
 @njit(cache=True, nogil=True)
 def arrange(rows: Ints, start: int) -> Ints:
-    """In which order the patterns of a conjunction are looked for: what is joined and leaves least open comes first."""
+    """Return the order in which the patterns of a conjunction are searched: joined and most selective first."""
     order = np.empty(rows.shape[0], np.int64)
     bound, taken = np.zeros(3 * rows.shape[0], np.bool_), np.zeros(rows.shape[0], np.bool_)
     at = start
@@ -163,7 +174,7 @@ def arrange(rows: Ints, start: int) -> Ints:
 
 @njit(cache=True, nogil=True)
 def openness(row: Ints, bound: Bools) -> int:
-    """How many triples a pattern may have, roughly, when these variables have values."""
+    """Return a rough rank of how many triples a pattern has, given which variables are bound."""
     free = 0
     joined = False
     for c in range(3):
@@ -176,7 +187,7 @@ def openness(row: Ints, bound: Bools) -> int:
 
 @njit(cache=True, nogil=True)
 def overlap(a: Ints, b: Ints) -> bool:
-    """Whether one triple may match both patterns."""
+    """Return True if one triple may match both patterns."""
     apart = 0
     for c in range(3):
         apart += 1 if a[c] >= 0 and b[c] >= 0 and a[c] != b[c] else 0
@@ -185,7 +196,7 @@ def overlap(a: Ints, b: Ints) -> bool:
 
 @njit(cache=True, nogil=True)
 def note(row: Ints, step: int, place: Ints) -> None:
-    """Where variables get their values: at their first position."""
+    """Record the first position of each variable, where it gets its value."""
     for c in range(3):
         if row[c] < 0 and place[-1 - row[c]] < 0:
             place[-1 - row[c]] = 4 * step + c
@@ -193,7 +204,7 @@ def note(row: Ints, step: int, place: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def keep(values: Ints, place: Ints) -> int:
-    """Write down where variables get their values; returns how many there are."""
+    """Write where variables get their values; return how many there are."""
     count = 0
     while count < place.size and place[count] >= 0:
         values[count] = place[count]
@@ -203,13 +214,13 @@ def keep(values: Ints, place: Ints) -> int:
 
 @njit(cache=True, nogil=True)
 def referred(value: int, place: Ints) -> int:
-    """Which earlier position a position equals, if any."""
+    """Return the earlier position that a variable equals, or NOWHERE."""
     return int(place[-1 - value]) if value < 0 else NOWHERE
 
 
 @njit(cache=True, nogil=True)
 def signature(row: Ints, place: Ints, old: int) -> int:
-    """What a probe looks for as one number: equal probes of a node are one."""
+    """Return an integer that is equal for equal probes of a node, so that they are shared."""
     packed = 0
     for c in range(3):
         packed = packed * 128 + referred(row[c], place) + 1
@@ -223,7 +234,7 @@ def signature(row: Ints, place: Ints, old: int) -> int:
 
 @njit(cache=True, nogil=True)
 def describe(probe: Ints, row: Ints, place: Ints, old: int) -> None:
-    """Write down what a probe looks for: by a position that is joined, or else by a constant, or else everywhere."""
+    """Fill the columns of a probe: look up a joined position, otherwise a constant, otherwise scan the window."""
     probe[OLD], probe[LEAD], probe[BY], probe[FILTER] = old, BY_NOTHING, 0, 0
     for c in (1, 2, 0):
         if row[c] >= 0:

@@ -1,7 +1,7 @@
-"""The triples that a window holds, each once, found by subject, predicate, object or all three: compiled.
+"""The compiled window of the automaton: each triple once, found by subject, predicate, object or all three.
 
-A triple lies in a slot, whichever time or ordinal it came last at; the slots are linked from the oldest to the newest.
-Those that match a pattern stand in chains by each position that probes look up; chain 3 finds a triple as a whole.
+A triple lies in a slot with the time or ordinal of its last arrival; slots are linked from the oldest to the newest.
+Triples that match a pattern are also in hash chains by each position that probes look up; chain 3 finds a whole triple.
 """
 
 from typing import NamedTuple
@@ -14,26 +14,29 @@ from freshkeeper.maintenance.engine.automaton.automaton_tables import find, hash
 from freshkeeper.maintenance.engine.automaton.automaton_tries import NOWHERE, OTHER, PATTERN, SAME, SIBLING, PatternTrie
 
 S, P, O, LAST, OLDER, NEWER, AFTER, BEFORE, BITS, MATCHES, MATCHED = 0, 1, 2, 3, 4, 5, 6, 10, 14, 15, 16  # noqa: E741
-"""Of a slot: its triple; when that came last; the next older and newer one, of a free slot the next free one; its
-neighbours in each chain; a bit for each pattern that it matches, number modulo 64; how many these are, and which."""
+"""Columns of a slot.
+
+Its triple; its last arrival; the next older and newer slot (for a free slot the next free one); its neighbours in each
+chain; one bit per matching pattern, number modulo 64; how many patterns match, and which.
+"""
 WIDTH = 32
-"""One triple matches 15 patterns at most: its 8 shapes, and those with equal variables."""
+"""Columns of a slot. A triple matches at most 15 patterns: 8 shapes, and those with equal variables."""
 WHOLE = 3
 OLDEST, NEWEST, FREE, CHAINS = 0, 1, 2, 3
 
 
 class Held(NamedTuple):
-    """The triples of a window, a slot each, in chains of those that hash alike."""
+    """The triples of a window, one slot each, in chains of slots with equal hashes."""
 
     slots: Ints
     heads: Ints
     """by chain and bucket: the first slot"""
     edge: Ints
-    """the oldest, the newest and a free slot, and which positions have chains"""
+    """the oldest, the newest and a free slot; which positions have chains, as bits"""
 
 
 def room_for(slots: int, chains: int = 0) -> Held:
-    """An empty window that can hold so many triples, a power of two, with chains by these positions."""
+    """Return an empty window with `slots` slots (a power of two) and chains by these positions."""
     made = np.full((slots, WIDTH), NOWHERE, np.int64)
     made[:-1, NEWER] = np.arange(1, slots)
     return Held(made, np.full((4, 2 * slots), NOWHERE, np.int64), np.array([NOWHERE, NOWHERE, 0, chains]))
@@ -41,7 +44,7 @@ def room_for(slots: int, chains: int = 0) -> Held:
 
 @njit(cache=True, nogil=True)
 def move_all(source: Held, target: Held, patterns: PatternTrie) -> None:
-    """All triples of one window into another, matched against these patterns."""
+    """Insert all triples of one window into another and match them against these patterns."""
     at = source.edge[OLDEST]
     while at >= 0:
         slot = source.slots[at]
@@ -51,7 +54,7 @@ def move_all(source: Held, target: Held, patterns: PatternTrie) -> None:
 
 @njit(cache=True, nogil=True)
 def lookup(held: Held, s: int, p: int, o: int) -> int:
-    """The slot of a triple, if it is held."""
+    """Return the slot of a triple, or -1."""
     slots = held.slots
     at = int(held.heads[WHOLE, bucket(held, WHOLE, hashed(hashed(s, p), o))])
     while at >= 0 and not (slots[at, S] == s and slots[at, P] == p and slots[at, O] == o):
@@ -61,13 +64,13 @@ def lookup(held: Held, s: int, p: int, o: int) -> int:
 
 @njit(cache=True, nogil=True)
 def bucket(held: Held, chain: int, key: int) -> int:
-    """Where the chain of a key begins."""
+    """Return the bucket of a key in a chain."""
     return hashed(key, chain) & int(held.heads.shape[1] - 1)
 
 
 @njit(cache=True, nogil=True)
 def insert(held: Held, s: int, p: int, o: int, last: int, patterns: PatternTrie) -> int:
-    """A triple that is not held yet; there is a free slot."""
+    """Insert a triple that is not in the window; a slot must be free. Return the slot."""
     at = int(held.edge[FREE])
     slot = held.slots[at]
     held.edge[FREE] = slot[NEWER]
@@ -83,14 +86,14 @@ def insert(held: Held, s: int, p: int, o: int, last: int, patterns: PatternTrie)
 
 @njit(cache=True, nogil=True)
 def renew(held: Held, at: int, last: int) -> None:
-    """A triple came again."""
+    """Make a triple the newest, because it arrived again."""
     take_out(held, at)
     put_last(held, at, last)
 
 
 @njit(cache=True, nogil=True)
 def evict(held: Held, until: int) -> None:
-    """Triples that came last at this time or ordinal, or before, leave."""
+    """Remove triples whose last arrival is at or before `until`."""
     at = held.edge[OLDEST]
     while at >= 0 and held.slots[at, LAST] <= until:
         slot = held.slots[at]
@@ -105,7 +108,7 @@ def evict(held: Held, until: int) -> None:
 
 @njit(cache=True, nogil=True)
 def put_last(held: Held, at: int, last: int) -> None:
-    """Make a slot the newest of its list."""
+    """Append a slot to the list as its newest."""
     newest = held.edge[NEWEST]
     held.slots[at, LAST], held.slots[at, OLDER], held.slots[at, NEWER] = last, newest, NOWHERE
     if newest >= 0:
@@ -117,7 +120,7 @@ def put_last(held: Held, at: int, last: int) -> None:
 
 @njit(cache=True, nogil=True)
 def take_out(held: Held, at: int) -> None:
-    """From between its neighbours."""
+    """Remove a slot from the list."""
     older, newer = held.slots[at, OLDER], held.slots[at, NEWER]
     if older >= 0:
         held.slots[older, NEWER] = newer
@@ -131,7 +134,7 @@ def take_out(held: Held, at: int) -> None:
 
 @njit(cache=True, nogil=True)
 def link(held: Held, at: int, chain: int, key: int) -> None:
-    """Into the chain of a key, as its first."""
+    """Insert a slot at the head of a key's chain."""
     place = bucket(held, chain, key)
     first = held.heads[chain, place]
     held.slots[at, AFTER + chain], held.slots[at, BEFORE + chain] = first, NOWHERE
@@ -142,7 +145,7 @@ def link(held: Held, at: int, chain: int, key: int) -> None:
 
 @njit(cache=True, nogil=True)
 def unlink(held: Held, at: int, chain: int, key: int) -> None:
-    """Out of the chain of a key."""
+    """Remove a slot from a key's chain."""
     before, after = held.slots[at, BEFORE + chain], held.slots[at, AFTER + chain]
     if before >= 0:
         held.slots[before, AFTER + chain] = after
@@ -154,7 +157,7 @@ def unlink(held: Held, at: int, chain: int, key: int) -> None:
 
 @njit(cache=True, nogil=True)
 def match(trie: PatternTrie, slot: Ints) -> None:
-    """Find the patterns that a triple matches, by all paths of the trie that its ids open."""
+    """Write the patterns that a triple matches into its slot, along all paths of the trie that its ids open."""
     slot[MATCHES] = slot[BITS] = 0
     for a in (find(trie.table, 0, slot[S]) + 1, trie.states[0, OTHER]):
         if a <= 0:
@@ -174,7 +177,7 @@ def match(trie: PatternTrie, slot: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def fits(same: int, slot: Ints) -> bool:
-    """Whether the positions with one variable are equal."""
+    """Return True if the positions that share a variable are equal."""
     if same == 0:
         return True
     s, p, o = slot[S], slot[P], slot[O]

@@ -1,4 +1,4 @@
-"""Which queries are conjunctions of triple patterns over one window, and what they are then."""
+"""Recognises queries that are conjunctions of triple patterns over one window, for the automaton."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from freshkeeper.maintenance.query.model import Form, Operator, Query, Report, W
 from freshkeeper.maintenance.query.syntax.tree import Element, Path, Quoted, TriplePattern, WindowBlock
 
 Rows: TypeAlias = tuple[tuple[int, ...], ...]
-"""Triple patterns with ids for constants and -1 - v for the variable v: equal conjunctions have equal rows."""
+"""Triple patterns with ids for constants and -1 - v for the variable v; equal conjunctions have equal rows."""
 Row: TypeAlias = list[str | int]
-"""One with its variables' names"""
+"""One triple pattern with variables by name."""
 Pattern: TypeAlias = tuple[str | Term, str | Term, str | Term]
-"""A triple pattern of names of variables, and terms"""
+"""A triple pattern of variable names and terms."""
 
 
 @dataclass(frozen=True)
 class Conjunction:
-    """A set of triple patterns over one window, and the variables of its answers in their order."""
+    """A set of triple patterns over one window, and the variables of its answers in order."""
 
     window: Window
     patterns: tuple[Pattern, ...]
@@ -30,20 +30,20 @@ class Conjunction:
 
     @classmethod
     def of(cls, query: Query) -> "Conjunction":
-        """The conjunction that a query is; a ConfigError says why it is none."""
+        """Return the conjunction that a query is; raise ConfigError with the reason if it is none."""
         if (reason := refusal(query)) is not None:
-            raise ConfigError(f"the query is no conjunction of triple patterns over one window: {reason}")
+            raise ConfigError(f"the query is not a conjunction of triple patterns over one window: {reason}")
         patterns = tuple(dict.fromkeys(_patterns(query)))
         variables = sorted(_names(patterns)) if query.tree.star else list(query.tree.columns)
         return cls(query.windows[0], patterns, tuple(variables))
 
     @cached_property
     def terms(self) -> frozenset[Term]:
-        """The constants of its patterns."""
+        """The constants of the patterns."""
         return frozenset(term for triple in self.patterns for term in triple if not isinstance(term, str))
 
     def rows(self, ids: Mapping[Term, int]) -> tuple[Rows, tuple[int, ...]]:
-        """Its patterns as rows, in an order and with numbers of variables of their own; the number of each variable."""
+        """Return the patterns as rows in a canonical order and numbering, and the number of each variable."""
         coded = ([term if isinstance(term, str) else ids[term] for term in triple] for triple in self.patterns)
         numbers: dict[str, int] = {}
         rows = dict.fromkeys(_numbered(row, numbers) for row in sorted(coded, key=_shape))
@@ -51,7 +51,7 @@ class Conjunction:
 
 
 def refusal(query: Query) -> str | None:
-    """Why a query is no conjunction over one window that moves with every element; nothing where it is one."""
+    """Return why a query is not a conjunction over one window that moves with every element; None if it is one."""
     return next(_objections(query), None)
 
 
@@ -62,7 +62,7 @@ def _objections(query: Query) -> Iterator[str]:
         yield f"it has {len(query.windows)} windows"
         return
     if query.operator is not Operator.ISTREAM:
-        yield f"its output operator is {query.operator}: new solutions alone are ISTREAM's"
+        yield f"its output operator is {query.operator}, not ISTREAM"
     yield from _of_window(query.windows[0], query)
     yield from _of_group(query)
     yield from _of_answers(query)
@@ -76,11 +76,11 @@ def _of_window(window: Window, query: Query) -> Iterator[str]:
     if window.lag or window.closure is not Closure.LEFT_OPEN:
         yield "its window ends before the evaluation"
     if query.times.every is not None:
-        yield "it is computed every so often"
+        yield "it is evaluated periodically (COMPUTED EVERY)"
     if Report.ON_WINDOW_CLOSE in query.times.report and window.step is None:
-        yield "it reports when its window closes, and without a step no window closes"
+        yield "it reports when its window closes, but a window without a step never closes"
     if not window.named:
-        yield "its window joins the default graph"
+        yield "its window is merged into the default graph"
 
 
 def _of_group(query: Query) -> Iterator[str]:
@@ -89,29 +89,29 @@ def _of_group(query: Query) -> Iterator[str]:
         if isinstance(block, WindowBlock) and block.iri == name:
             yield from (f"{_shown(element)} {wrong}" for element in block.inner if (wrong := _wrong(element)))
         else:
-            yield f"{_shown(block)} is no block of its window"
+            yield f"{_shown(block)} is not a WINDOW block over its window"
     if not 1 <= (count := sum(len(block.inner) for block in query.group)) <= MOST_PATTERNS:
-        yield f"it has {count} triple patterns: 1 to {MOST_PATTERNS} can be"
+        yield f"it has {count} triple patterns; 1 to {MOST_PATTERNS} are supported"
 
 
 def _wrong(element: Element) -> str:
     plain = element.plain if isinstance(element, TriplePattern) else None
     if plain is None:
-        return "is no single triple pattern"
+        return "is not a single triple pattern"
     blank = any(isinstance(term, str) and term.startswith("_:") for term in plain)
-    return "has a blank node: a variable would do" if blank else ""
+    return "has a blank node; use a variable instead" if blank else ""
 
 
 def _of_answers(query: Query) -> Iterator[str]:
     tree = query.tree
     if tree.tail:
-        yield f"{tree.tail[0].text} stands behind its pattern"
+        yield f"{tree.tail[0].text} follows its pattern"
     if not tree.star and ({*tree.columns} != _names(_patterns(query)) or any(tree.columns.values())):
-        yield "it does not show all its variables as they are: write SELECT *"
+        yield "it does not select all its variables as they are; write SELECT *"
 
 
 def _patterns(query: Query) -> Iterator[Pattern]:
-    """Its triple patterns; those that are more than that are left out."""
+    """Yield the query's plain triple patterns; others are skipped."""
     for element in (element for block in query.group for element in block.inner):
         plain = element.plain if isinstance(element, TriplePattern) else None
         s, p, o = (None if isinstance(term, Path | Quoted) else term for term in plain or (None,) * 3)
@@ -129,11 +129,11 @@ def _shown(element: Element) -> str:
 
 
 def _shape(row: Row) -> tuple[list[int], list[str]]:
-    """What two patterns are ordered by: their constants, their equal variables, and then their names."""
+    """Return the sort key of a pattern: its constants, its repeated variables, then the variables' names."""
     names = [each for each in row if isinstance(each, str)]
     return [-1 - names.index(each) if isinstance(each, str) else each for each in row], names
 
 
 def _numbered(row: Row, numbers: dict[str, int]) -> tuple[int, ...]:
-    """The row with its variables as numbers; new ones get the next."""
+    """Return the row with variables as numbers; new variables get the next number."""
     return tuple(-1 - numbers.setdefault(v, len(numbers)) if isinstance(v, str) else v for v in row)

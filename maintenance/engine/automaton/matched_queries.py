@@ -1,4 +1,4 @@
-"""Queries of a run that are conjunctions over a window, matched as one automaton in place of one plan each."""
+"""Matches those queries of a run that are conjunctions over a window with one automaton instead of a plan each."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from freshkeeper.maintenance.query.model import Query
 from freshkeeper.maintenance.streams.batch import Timed
 
 FEWEST = 2
-"""So many queries are matched together: from there on it takes less time than a plan for each."""
+"""The automaton is used from this number of queries on, where it is faster than a plan for each."""
 
 
 @dataclass(eq=False)
@@ -25,42 +25,37 @@ class MatchedQueries(BatchedQuery):
 
     patterns: PatternSet = field(kw_only=True)
     fail: Callable[[str, Exception], None] = field(kw_only=True)
-    """is told of one that is cut off; the others go on"""
+    """called with a query that was cut and the reason; the others continue"""
     _coming: dict[str, list[Columns]] = field(default_factory=dict)
-    """elements of each stream that time has not come to"""
+    """elements of each stream that the watermark has not reached"""
 
     def __post_init__(self) -> None:
-        """The order in which results of an instant are told."""
         super().__post_init__()
         self._ranks = {name: rank for rank, name in enumerate(self.patterns.names)}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all queries that are left."""
         return self.patterns.names
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The streams that any of the queries reads."""
         return self.patterns.streams
 
     def receive(self, stream: str, batch: Timed) -> None:
-        """Elements of a stream, in order."""
         self._coming.setdefault(stream, []).append(columns_of(batch, self.patterns.dictionary))
 
     def discard(self, stream: str) -> None:
-        """What waits of a stream will never be due."""
         self._coming.pop(stream, None)
 
     def reach(self, watermark: int) -> None:
-        """All instants before the watermark are over."""
+        """Match all elements before the watermark."""
         found = [self._feed(stream, parts, watermark) for stream, parts in [*self._coming.items()]]
         results = [result for matches in (*found, self.patterns.advance(watermark)) for result in matches.results()]
         results.sort(key=lambda result: (result.t, self._ranks[result.query]))
         self._results.extend(results)
         for name in self.patterns.cut:
-            most = f"{self.patterns.most:,}"
-            self.fail(name, EvaluationLimitError(f"one element makes more than {most} solutions, and is its last"))
+            reason = f"one element makes more than {self.patterns.most:,} solutions; the query was removed"
+            self.fail(name, EvaluationLimitError(reason))
         self.patterns.cut.clear()
 
     def _feed(self, stream: str, parts: Sequence[Columns], watermark: int) -> Matches:
@@ -75,7 +70,7 @@ class MatchedQueries(BatchedQuery):
 def matched_queries(
     queries: Mapping[str, Query], dictionary: Dictionary, start: int, fail: Callable[[str, Exception], None]
 ) -> MatchedQueries:
-    """Queries that are all of those that `PatternSet` takes."""
+    """Create the automaton for queries that `PatternSet` accepts."""
     name, first = next(iter(queries.items()))
     patterns = PatternSet.of(queries, dictionary, MOST)
     contents = [content_of(window, start) for window in first.windows]

@@ -1,6 +1,6 @@
-"""Thousands of conjunctive patterns over streams, matched together: every new solution with its query's name.
+"""Matches thousands of conjunctive patterns over streams together; reports every new solution by query name.
 
-Queries over one window are one automaton (`automaton.py`); different windows have one each, over the same elements.
+Queries over equal windows share an automaton (`automaton.py`); different windows read the same elements.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,36 +24,36 @@ from freshkeeper.maintenance.streams.watermark import Inputs
 
 MOST = 1_000_000
 Arrivals: TypeAlias = Timed | Iterable[tuple[int, Triple | Quad]]
-"""Elements of a stream: a batch of quads or columns, or (milliseconds, triple)"""
+"""Elements of a stream: a batch of quads or columns, or pairs of (milliseconds, triple)."""
 Pattern: TypeAlias = Conjunction | Query | str
-"""A query, read or as text"""
+"""A query: a conjunction, a parsed query, or its text."""
 WindowKey: TypeAlias = tuple[str, WindowKind, int]
-"""Stream, kind and range"""
+"""Stream, kind and range of a window."""
 
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """The new solutions that some elements made; terms are looked up when somebody asks for them."""
+    """The new solutions that some elements make; terms are decoded on demand."""
 
     parts: tuple[PartMatches, ...] = ()
-    """of each window"""
+    """one per window"""
 
     def __len__(self) -> int:
-        """How many solutions, each as often as queries want it."""
+        """Return the number of solutions, counting one for every query that has it."""
         return sum(part.count for part in self.parts)
 
     def counts(self) -> dict[str, int]:
-        """How many each query has, of those that have some."""
+        """Return the number of solutions per query, for queries that have any."""
         return {name: count for part in self.parts for name, count in part.counts().items()}
 
     def results(self) -> Iterator[Result]:
-        """As results of continuous queries: by time, and then in the order of registration."""
+        """Yield the solutions as results of continuous queries, by time and then in order of registration."""
         return merge(*(part.results() for part in self.parts), key=lambda result: result.t)
 
 
 @dataclass(eq=False)
 class PatternSet:
-    """Conjunctive queries that are matched together; they can be registered and removed while it runs.
+    """Conjunctive queries that are matched together and can be added and removed at any time.
 
     >>> from pyoxigraph import NamedNode, Triple
     >>> from freshkeeper import PatternSet
@@ -67,45 +67,45 @@ class PatternSet:
 
     dictionary: Dictionary = field(default_factory=Dictionary)
     most: int = MOST
-    """a query of which one element makes more solutions than this is cut: removed, and none of these delivered"""
+    """the maximum number of solutions per element; a query with more is removed without delivering them"""
     cut: list[str] = field(default_factory=list)
-    """the names of queries that were cut"""
+    """names of queries that were removed because of `most`"""
     _windows: dict[WindowKey, PatternWindow] = field(default_factory=dict)
     _members: dict[str, tuple[Member, WindowKey]] = field(default_factory=dict)
     arrived: dict[str, int] = field(default_factory=dict)
-    """how many elements came, by stream that any query ever read"""
+    """number of elements so far, by every stream that any query has read"""
     _latest: dict[str, int] = field(default_factory=dict)
-    """by stream: before this time no element can come any more"""
+    """by stream: elements before this time are no longer accepted"""
     _ranks: int = 0
 
     @classmethod
     def of(cls, queries: Mapping[str, Pattern], dictionary: Dictionary | None = None, most: int = MOST) -> "PatternSet":
-        """Queries by name, all or none: the first that cannot be one of these is an error that says why."""
+        """Create a set of named queries; raise ConfigError for the first that is not a conjunction."""
         made = cls(Dictionary() if dictionary is None else dictionary, most)
         made.register_all(queries)
         return made
 
     @staticmethod
     def refusal(query: Query) -> str | None:
-        """Why a query cannot be one of these; nothing where it can."""
+        """Return why a query cannot be in a pattern set, or None if it can."""
         return refusal(query)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The queries, in the order of registration."""
+        """The names of all queries, in order of registration."""
         return tuple(self._members)
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The streams that any pattern reads, each once."""
+        """The streams that any query reads."""
         return tuple(dict.fromkeys(stream for stream, _, _ in self._windows))
 
     def register(self, name: str, query: Pattern) -> None:
-        """One more query; a solution is new when its last triple comes, whatever the window held before."""
+        """Add a query. A solution is new when its last triple arrives, also if the window held the others before."""
         self.register_all({name: query})
 
     def register_all(self, queries: Mapping[str, Pattern]) -> None:
-        """Several at once, all or none."""
+        """Add several queries, or none if one of them is refused."""
         read = {name: self._read_query(name, query) for name, query in queries.items()}
         with self.dictionary.lock:
             terms = list(frozenset().union(*(query.terms for query in read.values())))
@@ -115,7 +115,7 @@ class PatternSet:
 
     def _read_query(self, name: str, query: Pattern) -> Conjunction:
         if name in self._members:
-            raise ConfigError(f"there is a query {name!r} already: give this one another name, or remove that one")
+            raise ConfigError(f"there is already a query {name!r}; choose another name or remove the old one")
         if isinstance(query, Conjunction):
             return query
         try:
@@ -133,7 +133,7 @@ class PatternSet:
         self._ranks += 1
 
     def remove(self, name: str) -> None:
-        """One less; a window that no query has any more forgets its content."""
+        """Remove a query; a window without queries forgets its content."""
         if name not in self._members:
             known = f": {nearest(name, list(self._members))}" if self._members else ""
             raise ConfigError(f"there is no query {name!r}{known}")
@@ -142,15 +142,15 @@ class PatternSet:
         self._forget_empty(key)
 
     def prepare(self) -> None:
-        """Build what the next element would build otherwise."""
+        """Build the automata now instead of at the next element."""
         for window in self._windows.values():
             window.prepare()
 
     def feed(self, arrivals: Arrivals, stream: str = "") -> Matches:
-        """Elements of a stream in the order of time; which one need not be said where there is one alone.
+        """Match elements of a stream, in time order. `stream` may be omitted if there is only one.
 
-        A window of time takes an instant whole: what its last elements make comes when a later one arrives, or
-        `advance` says that the instant is over. Batches of any size make the same solutions.
+        A time window handles all elements of an instant together: solutions of the last instant are returned once a
+        later element arrives, or `advance` ends the instant. The size of batches does not affect the solutions.
         """
         name = self._stream(stream)
         columns = self._columns(arrivals)
@@ -162,13 +162,13 @@ class PatternSet:
         return self._read([key for key in self._windows if key[0] == name], lambda window: window.feed(columns))
 
     def advance(self, until: int | None = None) -> Matches:
-        """All instants before this one are over; without it, those of all elements that came."""
+        """Declare all instants before `until` complete; without it, those of all elements so far."""
         for name, latest in self._latest.items():
             self._latest[name] = latest + 1 if until is None else max(latest, until)
         return self._read(list(self._windows), lambda window: window.advance(self._latest.get(window.window.stream, 0)))
 
     def over(self, inputs: Inputs) -> Iterator[Matches]:
-        """Read streams to their end, in time; what each piece makes, and terms that nobody has any more forgotten."""
+        """Read streams to their end in time order; yield the matches of every batch and free unused terms."""
         while (behind := inputs.next()) is not None:
             yield self.feed(behind.read(), behind.name)
             yield self.advance(inputs.watermark())
@@ -203,7 +203,7 @@ class PatternSet:
         if not name and len(known) == 1:
             return known[0]
         if not name and known:
-            raise ConfigError(f"the queries read {len(known)} streams: say of which these elements are: {known}")
+            raise ConfigError(f"the queries read {len(known)} streams; name the stream of these elements: {known}")
         if name not in known:
             near = f": {nearest(name, known)}" if known else ""
             raise ConfigError(f"no query reads the stream <{name}>{near}" if name else "no query is registered")
@@ -212,6 +212,8 @@ class PatternSet:
     def _check(self, name: str, columns: Columns) -> None:
         first, latest = int(columns.times[0]), self._latest.get(name)
         if latest is not None and first < latest:
-            raise TimeError(f"an element of <{name}> has the time {first}, and time has come to {latest}: sort them")
+            raise TimeError(
+                f"an element of <{name}> has time {first}, before {latest}, which was reached; sort the elements"
+            )
         if not columns.ordered:
-            raise TimeError(f"the elements of <{name}> are not in the order of time: sort them")
+            raise TimeError(f"the elements of <{name}> are not in time order; sort them")

@@ -1,4 +1,4 @@
-"""One window of a pattern set: its automaton, the queries that each form stands for, and what was found."""
+"""One window of a pattern set: its automaton, and the queries that each form stands for."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from freshkeeper.maintenance.query.model import Form, Operator, Window, WindowKi
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A registered query: its name and rank, and which values of its form its variables have."""
+    """A registered query: its name and rank, and the position of each of its variables in the values of its form."""
 
     name: str
     rank: int
@@ -32,50 +32,50 @@ class Member:
     rows: Rows
 
     def result(self, bounds: tuple[int, int], answers: list[Row]) -> Result:
-        """Its new solutions of an instant, where its window has these bounds."""
+        """Return the result of its new solutions at one instant."""
         windows = {self.window: bounds}
         return Result(bounds[1], Form.SELECT, Operator.ISTREAM, self.variables, answers, None, windows, self.name)
 
 
 @dataclass(frozen=True, eq=False)
 class PartMatches:
-    """The new solutions of one window, and who wants them."""
+    """The new solutions of one window, and the queries that want them."""
 
     solutions: Solutions
     members: dict[int, tuple[Member, ...]]
     """by form"""
     window: Window
     times: Ints
-    """of the elements from `first` on"""
+    """of the elements from number `first` on"""
     first: int
     dictionary: Dictionary
 
     def __post_init__(self) -> None:
-        """A sweep must know of the ids."""
+        """Register with the dictionary, so that a sweep keeps the ids."""
         self.dictionary.keep(self)
 
     def mark(self, live: Bools) -> None:
-        """The ids of its solutions are kept."""
+        """Set live[id] for the ids of the solutions."""
         live[self.solutions.value] = True
 
     @cached_property
     def starts(self) -> Ints:
-        """Where the values of each solution begin, and where the last ones end."""
+        """The position of each solution's first value, and the end of the last one."""
         widths = self._by_form([len(members[0].columns) for members in self.members.values()])
         return np.concatenate([[0], np.cumsum(widths)])
 
     @property
     def count(self) -> int:
-        """How many solutions, each as often as queries want it."""
+        """The number of solutions, counting one for every query that has it."""
         return int(self._by_form([len(members) for members in self.members.values()]).sum())
 
     def counts(self) -> dict[str, int]:
-        """How many solutions each query has, of those that have some."""
+        """Return the number of solutions per query, for queries that have any."""
         found = np.bincount(self.solutions.form)
         return {member.name: int(found[form]) for form, members in self.members.items() for member in members}
 
     def results(self) -> Iterator[Result]:
-        """What each query has to say of an instant, if anything, in order."""
+        """Yield the results of every instant, in order of registration."""
         instants = self.solutions.element
         if self.window.kind is not WindowKind.ELEMENTS:
             instants = self.times[instants - self.first]
@@ -98,7 +98,7 @@ class PartMatches:
         return int(self.times[max(0, place - span + 1)]), int(self.times[place])
 
     def _by_form(self, values: list[int]) -> Ints:
-        """For each solution the value of its form."""
+        """Return, for each solution, the value of its form."""
         table = np.zeros(max(self.members, default=0) + 1, np.int64)
         table[list(self.members)] = values
         return table[self.solutions.form]
@@ -112,32 +112,31 @@ class PatternWindow:
     dictionary: Dictionary
     most: int
     cut: list[Member] = field(default_factory=list)
-    """queries that were taken out as one element made too many solutions"""
+    """queries that were removed because one element made too many solutions"""
     first: int = 0
-    """the number of the element that is read next"""
+    """the number of the next element"""
     _forms: dict[Rows, int] = field(default_factory=dict)
     _members: dict[int, list[Member]] = field(default_factory=dict)
     _unused: list[int] = field(default_factory=list)
-    """numbers of forms that are no more"""
+    """numbers of removed forms, for reuse"""
     _waiting: list[Columns] = field(default_factory=list)
     _recent: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    """times of the last elements that a count window read"""
+    """times of the last elements, in a count window"""
 
     def __post_init__(self) -> None:
-        """The automaton, whose ids a sweep must know."""
         self._automaton = Automaton(self.window.range or 0, self.most)
         self._counts = self.window.kind is WindowKind.ELEMENTS
         self.dictionary.keep(self)
 
     def mark(self, live: Bools) -> None:
-        """The ids of its triples and its patterns are kept."""
+        """Set live[id] for the ids of its triples and patterns."""
         self._automaton.mark(live)
 
     def __len__(self) -> int:
         return len(self._forms)
 
     def add(self, name: str, rank: int, query: Conjunction, ids: Mapping[Term, int]) -> Member:
-        """One more query, whose terms have these ids; equal ones are one form."""
+        """Add a query, given the ids of its terms; equal conjunctions share a form."""
         rows, columns = query.rows(ids)
         form = self._forms.get(rows)
         if form is None:
@@ -149,21 +148,21 @@ class PatternWindow:
         return member
 
     def remove(self, member: Member) -> None:
-        """Take a member out, and its form with the last one of it."""
+        """Remove a query, and its form if no other query has it."""
         self._members[member.form].remove(member)
         if not self._members[member.form]:
             self._automaton.remove(member.form)
             self._forget(member)
 
     def feed(self, columns: Columns) -> PartMatches:
-        """Elements in order; of a window of time, those of the last instant wait until it is over."""
+        """Match elements in time order; in a time window those of the last instant wait until it is complete."""
         if self._counts:
             return self._read(columns)
         self._waiting.append(columns)
         return self.advance(int(columns.times[-1]))
 
     def advance(self, until: int) -> PartMatches:
-        """Time has come to this instant: all before it is over."""
+        """Match the waiting elements before `until`."""
         if not self._waiting or self._waiting[0].times[0] >= until:
             return self._read(self._none)
         whole = self._waiting[0] if len(self._waiting) == 1 else Columns.joined(self._waiting)
@@ -172,7 +171,7 @@ class PatternWindow:
         return self._read(whole.part(0, cut))
 
     def prepare(self) -> None:
-        """Lay the automaton now, where the next element would."""
+        """Build the automaton now instead of at the next element."""
         self._automaton.prepare()
 
     def _read(self, columns: Columns) -> PartMatches:

@@ -1,6 +1,6 @@
-"""SUM, AVG, MIN and MAX of groups: of integers as columns, of all else as the SPARQL library has it.
+"""SUM, AVG, MIN and MAX of groups: integers as columns, everything else by the SPARQL library.
 
-The library gets the rows of a group in the order in which the snapshot evaluator has them too (one_order.py).
+The library receives the rows of a group in the order in which the snapshot evaluator has them (one_order.py).
 """
 
 import re
@@ -19,33 +19,38 @@ from freshkeeper.maintenance.query.one_order import keys
 
 INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 LARGEST = 1 << 31
-"""Integers up to this, and so many of them, have a sum that fits."""
+"""The sum of up to this many integers, each up to this large, fits into 64 bits."""
 SMALL = re.compile("-?[0-9]{1,10}")
 OTHER = np.iinfo(np.int64).min
+"""Stands for a value that is not a small integer."""
 UNBOUND = -1
 ROW, VALUE, NONE = "v:row", "v:value", "v:none"
 
 
 def number_ids(numbers: Ints, dictionary: Dictionary) -> Ints:
-    """The ids of whole numbers."""
+    """Return the ids of integers."""
     each, places = np.unique(numbers, return_inverse=True)
     return dictionary.encode([Literal(n) for n in each.tolist()])[places]
 
 
 @dataclass(eq=False)
 class Aggregated:
-    """Which ids are small integers is found out once for each."""
+    """Computes aggregates; remembers which ids are small integers, and the quotients of averages."""
 
     dictionary: Dictionary
     _numbers: dict[int, int] = field(default_factory=dict)
     _quotients: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """A sweep may give an id to another term."""
+        """Forget remembered ids at a sweep, after which an id may stand for another term."""
         self.dictionary.hold(self._forget)
 
     def rows(self, one: Aggregate, groups: Ints, columns: Mapping[str, Ints], most: int) -> Ints:
-        """The id of every group's value, -1 where there is none; `columns` are all that values are ordered by."""
+        """Return the id of every group's value, -1 if it has none.
+
+        `columns` are all the columns that the library needs to order the rows of a group; `most` is the number of
+        groups.
+        """
         column = columns[one.variable or ""]
         numbers = self._integers(column)
         plain = np.bincount(groups, minlength=most) > 0
@@ -54,7 +59,7 @@ class Aggregated:
         found[plain] = self._of_integers(one, groups[known], numbers[known], most)[plain]
         if not plain.all():
             rest = {name: ids[~known] for name, ids in columns.items()}
-            found[~plain] = self._asked(one, groups[~known], rest, np.flatnonzero(~plain))
+            found[~plain] = self._by_library(one, groups[~known], rest, np.flatnonzero(~plain))
         return found
 
     def _of_integers(self, one: Aggregate, groups: Ints, numbers: Ints, most: int) -> Ints:
@@ -75,7 +80,7 @@ class Aggregated:
         return made
 
     def _averages(self, sums: Ints, counts: Ints) -> Ints:
-        """What SPARQL makes of a division of integers."""
+        """Return the ids of averages, divided by the library as SPARQL divides integers."""
         pairs = list(zip(sums.tolist(), counts.tolist(), strict=True))
         if new := [pair for pair in dict.fromkeys(pairs) if pair not in self._quotients]:
             rows = " ".join(f"({n} {s} {c})" for n, (s, c) in enumerate(new))
@@ -85,17 +90,18 @@ class Aggregated:
             self._quotients |= {new[int(_text(row[0]))]: id for row, id in zip(found.rows, ids, strict=True)}
         return np.array([self._quotients[pair] for pair in pairs], np.int64)
 
-    def _asked(self, one: Aggregate, groups: Ints, columns: Mapping[str, Ints], wanted: Ints) -> Ints:
-        """The values of some groups by the SPARQL library."""
+    def _by_library(self, one: Aggregate, groups: Ints, columns: Mapping[str, Ints], wanted: Ints) -> Ints:
+        """Return the values of some groups, computed by the SPARQL library."""
         found = {}
         made = f"{one.function}({'DISTINCT ' if one.distinct else ''}?{one.variable})"
         values = " ".join(f"OPTIONAL {{ ?:row <{VALUE}{n}> ?{name} }}" for n, name in enumerate(columns))
         ordered = f"SELECT * {{ ?:row <{ROW}> ?:group {values} }} ORDER BY {keys(columns)}"
         if groups.size:
             text = f"SELECT ?:group ({made} AS ?:made) {{ {{ {ordered} }} }} GROUP BY ?:group"
-            table = Snapshot(self._quads(groups, columns)).find(text.replace("?:", f"?{_new(columns)}"), {})
+            table = Snapshot(self._quads(groups, columns)).find(text.replace("?:", f"?{_unused_prefix(columns)}"), {})
             assert isinstance(table, Table)
             found = {int(_text(row[0])): row[1] for row in table.rows}
+        # The value of an aggregate over nothing depends on the function: SUM is 0, MIN is unbound.
         if empty := [group for group in wanted.tolist() if group not in found]:
             table = Snapshot().find(f"SELECT ({one.function}(?value) AS ?made) {{ ?row <{NONE}> ?value }}", {})
             assert isinstance(table, Table)
@@ -114,7 +120,7 @@ class Aggregated:
                 yield Quad(rows[place], of, term)
 
     def _integers(self, column: Ints) -> Ints:
-        """What the ids stand for, where it is a small integer."""
+        """Return the integer that each id stands for, OTHER for all other terms."""
         each, places = np.unique(column, return_inverse=True)
         for id in each[each >= 0].tolist():
             if id not in self._numbers:
@@ -122,8 +128,7 @@ class Aggregated:
         found: Ints = np.array([self._numbers.get(id, OTHER) for id in each.tolist()], np.int64)[places]
         return found
 
-    def _forget(self, live: Bools) -> None:
-        del live
+    def _forget(self, _: Bools) -> None:
         self._numbers.clear()
         self._quotients.clear()
 
@@ -135,8 +140,8 @@ def _integer(term: object) -> int:
     return OTHER
 
 
-def _new(names: Iterable[str]) -> str:
-    """What no name begins with."""
+def _unused_prefix(names: Iterable[str]) -> str:
+    """Return a string that no name begins with."""
     return "_" * (1 + max(map(len, names)))
 
 

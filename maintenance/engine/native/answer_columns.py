@@ -1,6 +1,6 @@
-"""From what is kept of solutions to answers, in columns: counts of groups, triples of a template."""
+"""Turns solutions into answers, in columns: rows of groups, triples of a template."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ class Groups:
     dictionary: Dictionary
 
     def rows(self, values: Ints) -> Ints:
-        """A row for each group; without keys there is one group, also of nothing."""
+        """Return one row per group; without keys there is one group, even of no solutions."""
         keys = values[[self.projection.index(name) for name in self.grouping.keys]]
         groups, _ = numbered(keys)
         if not self.grouping.keys:
@@ -43,18 +43,18 @@ class Groups:
 
     @cached_property
     def aggregated(self) -> Aggregated:
-        """What is made of values."""
+        """Computes all aggregates other than COUNT."""
         return Aggregated(self.dictionary)
 
     def members(self, values: Ints) -> Ints:
-        """A solution of each row, -1 where there is none."""
+        """Return the position of one solution of each group, -1 for a group without solutions."""
         if not self.grouping.keys:
             return np.array([values.shape[1] - 1])
         groups, _ = numbered(values[[self.projection.index(name) for name in self.grouping.keys]])
         return _first_of(groups, np.arange(groups.size), int(groups.max(initial=-1)) + 1)
 
     def numbers(self, counts: Ints) -> Ints:
-        """The ids of numbers."""
+        """Return the ids of integers."""
         return number_ids(counts, self.dictionary)
 
 
@@ -65,7 +65,7 @@ def _first_of(groups: Ints, column: Ints, most: int) -> Ints:
 
 
 def _counts(groups: Ints, column: Ints | None, most: int, distinct: bool) -> Ints:
-    """How many rows each group has, or how many different values, those that are unbound left out."""
+    """Return how many rows, or distinct values, each group has; unbound values do not count."""
     if column is not None:
         bound = column >= 0
         groups, column = groups[bound], column[bound]
@@ -75,16 +75,16 @@ def _counts(groups: Ints, column: Ints | None, most: int, distinct: bool) -> Int
 
 
 class IdTriples(IdAnswers[Triple]):
-    """Triples that a template has for solutions."""
+    """The triples that a template makes of solutions, as columns of ids."""
 
-    def _made(self) -> list[Triple]:
+    def _decoded(self) -> list[Triple]:
         terms: list[Any] = self.dictionary.terms(self.ids.T.ravel())
         return list(map(Triple, terms[::3], terms[1::3], terms[2::3]))
 
 
 @dataclass(eq=False)
 class Triples:
-    """CONSTRUCT: the triples that a template has for solutions, each once."""
+    """A CONSTRUCT template: makes each triple of the solutions once."""
 
     template: Sequence[Triple]
     projection: tuple[str, ...]
@@ -92,24 +92,27 @@ class Triples:
     _ids: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """The constants have ids for as long as the query lives."""
+        """Encode the constants and keep their ids as long as the query lives."""
         named = [term for triple in self.template for term in triple if template_variable(term) is None]
         ids = self.dictionary.encode(named).tolist()
         self._ids = {str(term): id for term, id in zip(named, ids, strict=True)}
         self.dictionary.hold(self._mark)
 
     def of(self, values: Ints) -> IdTriples:
-        """For solutions over the variables that are kept."""
+        """Return the triples of solutions over the projected variables."""
         return IdTriples(self.marked(values, np.zeros(values.shape[1], np.int64))[1:], self.dictionary)
 
     def marked(self, values: Ints, marks: Ints) -> Ints:
-        """The marks of solutions, and the triples of each mark beside them, each once."""
+        """Return the mark of each triple and the triple itself, each pair once.
+
+        `marks` has a number for every solution; the result has four rows: mark, subject, predicate, object.
+        """
         size = values.shape[1]
         parts = [np.stack([marks, *(self._column(term, values, size) for term in triple)]) for triple in self.template]
         found = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
         found = found[:, (found >= 0).all(axis=0)]
         found = found[:, firsts(found)]
-        return found[:, self._right(found[1:])]
+        return found[:, self._valid(found[1:])]
 
     def _column(self, term: object, values: Ints, size: int) -> Ints:
         name = template_variable(term)
@@ -118,17 +121,14 @@ class Triples:
         found: Ints = values[self.projection.index(name)]
         return found
 
-    def _right(self, triples: Ints) -> Bools:
-        """Which are triples: a literal is no subject, and only a name is a predicate."""
-        subjects, predicates = (
-            np.array([wanted(self.dictionary.term(id)) for id in each.tolist()], bool)[places]
-            for wanted, (each, places) in (
-                (_is_subject, np.unique(triples[0], return_inverse=True)),
-                (_is_predicate, np.unique(triples[1], return_inverse=True)),
-            )
-        )
-        found: Bools = subjects & predicates
+    def _valid(self, triples: Ints) -> Bools:
+        """Return which columns are valid triples: no literal as subject, only an IRI as predicate."""
+        found: Bools = self._satisfies(_is_subject, triples[0]) & self._satisfies(_is_predicate, triples[1])
         return found
+
+    def _satisfies(self, condition: Callable[[object], bool], ids: Ints) -> Bools:
+        each, places = np.unique(ids, return_inverse=True)
+        return np.array([condition(self.dictionary.term(id)) for id in each.tolist()], bool)[places]
 
     def _mark(self, live: Bools) -> None:
         live[list(self._ids.values())] = True

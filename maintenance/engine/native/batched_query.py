@@ -1,4 +1,4 @@
-"""Queries that answer many evaluations at once, and hand the results out one by one."""
+"""The base of queries that evaluate many instants at once and hand the results out one by one."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -10,29 +10,25 @@ from freshkeeper.maintenance.engine.r2s import Result
 
 @dataclass(eq=False)
 class BatchedQuery(ContinuousQuery):
-    """What is answered waits in the order of instants."""
+    """A query whose results wait in time order until they are due."""
 
     _results: deque[Result] = field(default_factory=deque)
 
     def due(self) -> int | None:
-        """The next instant that has a result, before the watermark."""
         return self._results[0].t if self._results else None
 
     def called(self) -> int | None:
-        """The next one that an element calls for which has come already."""
         return self.due()
 
     def emptying(self) -> int | None:
-        """Time alone brings no result."""
         return None
 
     def prepare(self, now: int) -> tuple[()]:
-        """There is nobody to ask."""
+        """Return no fetch jobs: such queries have no SERVICE."""
         del now
         return ()
 
     def answers(self, now: int) -> Sequence[Result]:
-        """All results of an instant."""
         found = list[Result]()
         while self._results and self._results[0].t == now:
             found.append(self._results.popleft())

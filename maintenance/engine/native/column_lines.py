@@ -1,4 +1,4 @@
-"""Timestamped N-Quads read as columns of ids; what the scan does not understand is read as `TimedLines` reads it."""
+"""Reads timestamped N-Quads as columns of ids; lines that the scanner does not understand are parsed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from freshkeeper.maintenance.streams.timed_lines import TimedLines
 
 @dataclass(eq=False)
 class ColumnLines:
-    """The elements of `lines`, with the same errors at the same places, as columns."""
+    """The elements of `lines` as columns, with the same errors at the same places."""
 
     lines: TimedLines
     dictionary: Dictionary
@@ -32,15 +32,16 @@ class ColumnLines:
 
     @graph.setter
     def graph(self, graph: NamedNode | DefaultGraph) -> None:
+        """The graph that elements are read into."""
         self.lines.graph = graph
 
     def batches(self) -> Iterator[Columns]:
-        """What every chunk of bytes completes."""
+        """Yield the elements that each chunk of bytes completes."""
         for text, line in self.lines.chunks():
             yield self.read(text, line)
 
     def read(self, text: bytes, line: int = 1) -> Columns:
-        """The elements of some lines, the first of which has this number."""
+        """Return the elements of a text whose first line has the number `line`."""
         with self.dictionary.lock:
             scanned = ScannedLines.of(text)
             ids = scanned.terms(self.dictionary)
@@ -48,32 +49,35 @@ class ColumnLines:
             return parts[0] if len(parts) == 1 else Columns.joined(parts)
 
     def _part(self, text: bytes, line: int, scanned: ScannedLines, ids: Ints, run: tuple[int, int]) -> Columns:
-        """Lines of which all are understood, or none."""
+        """Return the elements of consecutive lines that are all understood by the scanner, or all not."""
         first, last = run
-        told = scanned.kinds[first:last] == ELEMENT
-        lines = slice(first, last) if told.all() else first + np.flatnonzero(told)
+        understood = scanned.kinds[first:last] == ELEMENT
+        # A slice makes views of the columns, an index array copies.
+        lines = slice(first, last) if understood.all() else first + np.flatnonzero(understood)
         times = scanned.times[lines]
         if times.size and self.lines.steps.take(times):
             s, p, o = ids[:, lines]
             return Columns(times, s, p, o, self.dictionary, self.graph)
+        # Parse what the scanner left, and timestamps that the checks of `steps` reject: the parser reports both with
+        # their place.
         begin = int(scanned.ends[first - 1]) + 1 if first else 0
         read = self.lines.read(text[begin : int(scanned.ends[last - 1])], line + first)
         return columns_of(read, self.dictionary)
 
 
 def _runs(scanned: ScannedLines) -> list[tuple[int, int]]:
-    """From where to where lines are understood, or not; lines that mean nothing go with those before."""
+    """Return ranges of lines that are understood, or not; empty lines and comments belong to the range before."""
     kinds = scanned.kinds
     if not (kinds == OTHER).any():
         return [(0, kinds.size)]
-    (told,) = np.nonzero(kinds != SKIPPED)
-    changes = told[1:][kinds[told[1:]] != kinds[told[:-1]]]
+    (used,) = np.nonzero(kinds != SKIPPED)
+    changes = used[1:][kinds[used[1:]] != kinds[used[:-1]]]
     cuts = [0, *changes.tolist(), kinds.size]
     return list(pairwise(cuts))
 
 
 def as_columns(stream: Stream, dictionary: Dictionary) -> Stream:
-    """The same stream, its lines read as columns; what has no lines gives quads still."""
+    """Return a stream that reads lines as columns; streams without lines still give quads."""
     if isinstance(stream, TimedLines):
         return ColumnLines(stream, dictionary)
     if isinstance(stream, Paced):

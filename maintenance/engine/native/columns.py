@@ -14,13 +14,13 @@ from freshkeeper.maintenance.engine.native.scanned_lines import ScannedLines
 from freshkeeper.maintenance.engine.native.token_scan import ELEMENT
 from freshkeeper.maintenance.streams.batch import DEFAULT, Timed
 
-MOST = 50_000
-"""Elements that are written as text at once."""
+ENCODE_AT_ONCE = 50_000
+"""Elements that are serialised at a time, which bounds the memory for their text."""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Elements in the order in which they came; it stands wherever a `Batch` does, and keeps its ids while it lives."""
+    """Elements in order of arrival. Implements the same interface as `Batch`, and keeps its ids while it lives."""
 
     times: Ints
     s: Ints
@@ -30,7 +30,7 @@ class Columns:
     graph: NamedNode | DefaultGraph = DEFAULT
 
     def __post_init__(self) -> None:
-        """A sweep must know of it."""
+        """Register with the dictionary, so that a sweep keeps the ids."""
         self.dictionary.keep(self)
 
     def __len__(self) -> int:
@@ -38,31 +38,28 @@ class Columns:
 
     @property
     def ordered(self) -> bool:
-        """Whether time never goes backwards."""
+        """True if times never decrease."""
         return bool((self.times[1:] >= self.times[:-1]).all())
 
     def part(self, start: int, stop: int) -> "Columns":
-        """The elements from one position to another."""
         return self._each(lambda column: column[start:stop])
 
     def take(self, places: Ints) -> "Columns":
-        """The elements at some positions, in that order."""
         return self._each(lambda column: column[places])
 
     @cached_property
     def quads(self) -> Sequence[Quad]:
-        """The elements as quads, for those who want terms."""
+        """The elements as quads."""
         with self.dictionary.lock:
             parts: list[list[Any]] = [self.dictionary.terms(ids) for ids in (self.s, self.p, self.o)]
         return [Quad(s, p, o, self.graph) for s, p, o in zip(*parts, strict=True)]
 
     def followed_by(self, later: Timed) -> "Columns":
-        """These and then others."""
         return Columns.joined([self, columns_of(later, self.dictionary)])
 
     @classmethod
     def joined(cls, parts: Sequence["Columns"]) -> "Columns":
-        """Some columns one after the other."""
+        """Concatenate columns; dictionary and graph are those of the last part."""
         columns = zip(*((part.times, part.s, part.p, part.o) for part in parts), strict=True)
         times, s, p, o = map(np.concatenate, columns)
         return cls(times, s, p, o, parts[-1].dictionary, parts[-1].graph)
@@ -72,17 +69,17 @@ class Columns:
         return Columns(*columns, self.dictionary, self.graph)
 
     def mark(self, live: Bools) -> None:
-        """The ids of its elements are kept."""
+        """Set live[id] for the ids of the elements."""
         for ids in (self.s, self.p, self.o):
             live[ids] = True
 
 
 def columns_of(batch: Timed, dictionary: Dictionary) -> Columns:
-    """A batch of quads as columns of this dictionary; its own columns are themselves."""
+    """Return a batch as columns of this dictionary; columns of this dictionary are returned as they are."""
     if isinstance(batch, Columns) and batch.dictionary is dictionary:
         return batch
-    if len(batch) > MOST:
-        parts = [batch.part(at, at + MOST) for at in range(0, len(batch), MOST)]
+    if len(batch) > ENCODE_AT_ONCE:
+        parts = [batch.part(at, at + ENCODE_AT_ONCE) for at in range(0, len(batch), ENCODE_AT_ONCE)]
         return Columns.joined([columns_of(part, dictionary) for part in parts])
     text = serialize(batch.quads, format=RdfFormat.N_QUADS)
     assert text is not None
@@ -91,12 +88,12 @@ def columns_of(batch: Timed, dictionary: Dictionary) -> Columns:
         ids = scanned.terms(dictionary)[:, : len(batch)]
         (others,) = np.nonzero(scanned.kinds[: len(batch)] != ELEMENT)
         if others.size:
-            ids[:, others] = _one_by_one([batch.quads[n] for n in others.tolist()], dictionary)
+            ids[:, others] = _encoded_terms([batch.quads[n] for n in others.tolist()], dictionary)
         s, p, o = ids
         return Columns(np.asarray(batch.times, np.int64), s, p, o, dictionary, batch.graph)
 
 
-def _one_by_one(quads: Sequence[Quad], dictionary: Dictionary) -> Ints:
-    """Their ids where text is not understood, as that of triple terms."""
+def _encoded_terms(quads: Sequence[Quad], dictionary: Dictionary) -> Ints:
+    """Return the ids of quads that the scanner does not understand, such as quads with triple terms."""
     terms = [term for quad in quads for term in (quad.subject, quad.predicate, quad.object)]
     return dictionary.encode(terms).reshape(-1, 3).T

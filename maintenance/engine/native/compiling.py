@@ -1,34 +1,33 @@
-"""Kernels are compiled when they are first used and kept on disk; whoever waits for that is told so, once."""
+"""Reports when numba compiles kernels, which happens at their first use and is cached on disk."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from numba.core import event
 
-WAITING = "compiling what runs in the CPU's own code, once for this installation: it takes about ten seconds"
+WAITING = "compiling native code (once per installation, about 10 s)"
 
 
 @dataclass(eq=False)
 class _CompileListener(event.Listener):
-    tell: Callable[[str], None]
-    said: bool = False
+    report: Callable[[str], None]
+    reported: bool = False
 
-    def on_start(self, event: event.Event) -> None:
-        """A kernel was not on disk."""
-        del event
-        if not self.said:
-            self.said = True
-            self.tell(WAITING)
+    def on_start(self, _: event.Event) -> None:
+        """Report the first kernel that is not in the disk cache."""
+        if not self.reported:
+            self.reported = True
+            self.report(WAITING)
 
-    def on_end(self, event: event.Event) -> None:
-        """Nothing to tell: that it began was told."""
+    def on_end(self, _: event.Event) -> None:
+        """Do nothing: only the start is reported."""
 
 
 def tell_when_compiling(tell: Callable[[str], None]) -> Callable[[], None]:
-    """Say it when a kernel is compiled from now on; call what this returns to say no more.
+    """Report once when a kernel is compiled from now on; call the returned function to stop.
 
-    Where the package's directory cannot be written to, kernels are kept in the user's cache directory, and with
-    NUMBA_CACHE_DIR in that one.
+    Numba caches kernels in the package's directory, in the user's cache directory if that is read-only, and always in
+    NUMBA_CACHE_DIR if that is set.
     """
     listener = _CompileListener(tell)
     event.register("numba:compile", listener)

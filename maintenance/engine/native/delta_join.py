@@ -1,6 +1,6 @@
-"""Solutions of what is new: an arrival is joined with all other inputs, each row going on where it meets the fewest.
+"""Joins new triples with all other inputs; each row continues with the input that has the fewest matches for it.
 
-000, Algorithm 2: the next operator for a mapping is the one that has the least for it.
+Seed 000, Algorithm 2: the next operator for a mapping is the one with the lowest cardinality for it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
 
 @dataclass(frozen=True, eq=False)
 class Solutions:
-    """Rows: the ids of variables, and the member of each input that they are made of, -1 where it is still to come."""
+    """Partial solutions in columns: the ids of variables, and the member of each input, -1 if not joined yet."""
 
     bound: dict[str, Ints]
     members: Ints
@@ -23,24 +23,25 @@ class Solutions:
 
     @property
     def size(self) -> int:
-        """How many solutions there are."""
+        """The number of solutions."""
         return int(self.members.shape[1])
 
     def take(self, rows: Ints | Bools) -> "Solutions":
-        """The solutions at these rows, with their members."""
+        """Return the solutions at these rows."""
         return Solutions({name: ids[rows] for name, ids in self.bound.items()}, self.members[:, rows])
 
 
 @dataclass(frozen=True, eq=False)
 class DeltaJoin:
-    """The inputs of one plan."""
+    """A join over the inputs of one plan."""
 
     inputs: Sequence[JoinInput]
 
     def arrived(self, held: HeldSlots) -> Iterator[Solutions]:
-        """All solutions that one window's last move brings; none of them twice.
+        """Yield all solutions that one window's last move adds, each once.
 
-        What is new in a pattern meets what is new and old in the patterns before it, and what is old in those behind.
+        A new triple in pattern n is joined with all triples, new and old, in the patterns before n, but only with old
+        ones in the patterns after n; otherwise a solution with two new triples would be found twice.
         """
         if not held.added.size:
             return
@@ -51,24 +52,25 @@ class DeltaJoin:
                 members = np.full((len(self.inputs), slots.size), -1, np.int64)
                 members[n] = slots
                 start = Solutions({name: one.column(name, slots) for name in one.variables}, members)
-                behind = {m: new for m in range(n + 1, len(self.inputs)) if self._asks(m, held)}
+                behind = {m: new for m in range(n + 1, len(self.inputs)) if self._reads(m, held)}
                 yield from self._extend(start, frozenset(range(len(self.inputs))) - {n}, behind)
 
     def all(self) -> Iterator[Solutions]:
-        """Those of all that there is now."""
+        """Yield the solutions over the present content of all inputs."""
         none = Solutions({}, np.full((len(self.inputs), 1), -1, np.int64))
         yield from self._extend(none, frozenset(range(len(self.inputs))), {})
 
-    def _asks(self, number: int, held: HeldSlots) -> bool:
+    def _reads(self, number: int, held: HeldSlots) -> bool:
         one = self.inputs[number]
         return isinstance(one, WindowInput) and one.held is held
 
     def _extend(self, rows: Solutions, rest: frozenset[int], new: Mapping[int, Bools]) -> Iterator[Solutions]:
-        """Join with the inputs that are left; what is new in those that `new` names does not count."""
+        """Join rows with the remaining inputs; members of input n that are set in new[n] are left out."""
         if not rest or not rows.size:
             if rows.size:
                 yield rows
             return
+        # Avoid Cartesian products: inputs that share a variable with the rows come first.
         joined = [n for n in sorted(rest) if not self.inputs[n].variables.isdisjoint(rows.bound)] or sorted(rest)
         probes = {n: self.inputs[n].probe(rows.bound, rows.size) for n in joined}
         for n, here in self._routed({n: probe.counts for n, probe in probes.items()}):
@@ -85,7 +87,7 @@ class DeltaJoin:
             yield from self._extend(self._joined(rows, n, some, members), rest - {n}, new)
 
     def _routed(self, counts: dict[int, Ints]) -> Iterator[tuple[int, Ints]]:
-        """The rows that go to each input; those that meet nothing somewhere go nowhere."""
+        """Yield the rows that continue with each input; rows without a match in some input are dropped."""
         if len(counts) == 1:
             ((n, count),) = counts.items()
             yield n, np.flatnonzero(count)

@@ -1,8 +1,8 @@
-"""Terms as numbers: an id stands for one term, and what the store calls equal is one term.
+"""Terms as integers: an id stands for one term, and terms that the store treats as equal have one id.
 
-An id is never renumbered. One that nobody keeps any more is freed by a sweep and stands for another term later, so
-that ids stay dense and memory stays flat where new terms never end. A spelling is read once by a parser; from then on
-its bytes are enough.
+An id is never renumbered. A sweep frees the ids that nothing keeps any more; they are used again for other terms, so
+that ids stay dense and memory stays bounded on streams with ever new terms. A spelling is parsed once; afterwards its
+bytes are enough.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,18 +22,18 @@ from freshkeeper.maintenance.engine.native.spelling_table import ID, NONE, UNKNO
 from freshkeeper.maintenance.engine.native.spellings import Spellings
 from freshkeeper.maintenance.engine.stored_literals import stored_terms
 
-SMALL = 1 << 16
-"""Spellings that are not worth a sweep."""
-FEW_BYTES = 1 << 24
-"""The same in bytes."""
-FEW_HOLDERS = 1_000
+SWEEP_FROM_SPELLINGS = 1 << 16
+"""No sweep runs below this number of spellings."""
+SWEEP_FROM_BYTES = 1 << 24
+"""No sweep runs below this many bytes of spellings, unless there are too many spellings."""
+PRUNE_HOLDERS_FROM = 1_000
 
 
 class IdOwner(Protocol):
-    """Something that keeps ids as long as somebody has it."""
+    """Keeps ids for as long as it is referenced."""
 
     def mark(self, live: Bools) -> None:
-        """Set live[id] for every id that is kept."""
+        """Set live[id] for every id that it keeps."""
         ...
 
 
@@ -42,33 +42,33 @@ class Dictionary:
     """The terms of one run, shared by its queries, streams, graphs and views."""
 
     width: int = 0
-    """an array of this length has a place for every id"""
+    """the length of an array with a place for every id"""
     sweeps: int = 0
-    """how often ids were freed: what is remembered by id is of this many sweeps"""
+    """how often ids were freed; anything cached by id is valid for one such number"""
     lock: RLock = field(default_factory=RLock)
-    """held by a thread between the ids that it has got and the columns that keep them"""
+    """held by a thread from encoding terms until the columns that keep the ids exist"""
     spellings: Spellings = field(default_factory=Spellings)
     row_of: Ids = field(default_factory=lambda: np.empty(1 << 10, np.int32))
-    """of every id the spelling as the store writes it"""
+    """by id: the row of the spelling that the store writes"""
     _decoded: dict[int, Term] = field(default_factory=dict)
     _free: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _holders: list[WeakMethod[Callable[[Bools], None]]] = field(default_factory=list)
     _alive: int = 0
-    """holders that were left when they were looked through last"""
+    """holders that were alive at the last count"""
     _owners: WeakSet[IdOwner] = field(default_factory=WeakSet)
     _left: tuple[int, int] = (0, 0)
     """spellings and their bytes after the last sweep"""
 
     def __len__(self) -> int:
-        """How many ids stand for a term."""
+        """Return how many ids stand for a term."""
         return self.width - self._free.size
 
     def __bool__(self) -> bool:
-        """One that knows no term yet is a dictionary as well."""
+        """Return True: an empty dictionary is a dictionary too."""
         return True
 
     def encode(self, terms: Iterable[Term]) -> Ints:
-        """The ids of some terms."""
+        """Return the ids of terms."""
         with self.lock:
             wanted, first = list(terms), self.spellings.count
             rows = self.spellings.find_texts([text_of(term).encode() for term in wanted])
@@ -79,16 +79,16 @@ class Dictionary:
             return self.spellings.ids(rows)
 
     def id(self, term: Term) -> int:
-        """The id of one term."""
+        """Return the id of one term."""
         return int(self.encode([term])[0])
 
     def pattern(self, terms: tuple[Term | str, Term | str, Term | str]) -> tuple[int | str, int | str, int | str]:
-        """A triple pattern over ids; variables keep their names."""
+        """Return a triple pattern with ids for terms; variables keep their names."""
         s, p, o = (term if isinstance(term, str) else self.id(term) for term in terms)
         return s, p, o
 
     def encode_spans(self, words: Words, starts: Ints, sizes: Ints) -> Ints:
-        """The ids of terms as a text spells them; negative where it spells none."""
+        """Return the ids of terms by their position in a text; negative if the bytes are not a term."""
         with self.lock:
             first = self.spellings.count
             rows = self.spellings.find(words, starts, sizes)
@@ -97,12 +97,12 @@ class Dictionary:
             return self.spellings.ids(rows)
 
     def term(self, id: int) -> Term:
-        """What an id stands for."""
+        """Return the term of an id."""
         found = self._decoded.get(id)
         return self.terms(np.array([id]))[0] if found is None else found
 
     def terms(self, ids: Ints) -> list[Term]:
-        """What some ids stand for."""
+        """Return the terms of ids."""
         wanted = ids.tolist()
         with self.lock:
             new = [id for id in dict.fromkeys(wanted) if id not in self._decoded]
@@ -111,29 +111,31 @@ class Dictionary:
             return [self._decoded[id] for id in wanted]
 
     def texts(self, ids: Ints) -> list[bytes]:
-        """What some ids stand for, as N-Triples."""
+        """Return the terms of ids as N-Triples."""
         assert ((ids >= 0) & (ids < self.width)).all(), "there is no such id"
         rows = self.row_of[ids]
         assert (rows != NONE).all(), "an id was freed"
         return self.spellings.texts(rows)
 
     def hold(self, mark: Callable[[Bools], None]) -> None:
-        """A method of whoever keeps ids says which: `mark(live)` sets live[id] for each, as long as its owner lives."""
+        """Register a bound method that sets live[id] for the ids its owner keeps, as long as the owner lives."""
         with self.lock:
-            if len(self._holders) > 2 * self._alive + FEW_HOLDERS:
+            if len(self._holders) > 2 * self._alive + PRUNE_HOLDERS_FROM:
                 self._marks()
             self._holders.append(WeakMethod(mark))
 
     def keep(self, owner: IdOwner) -> None:
-        """The same for what may go: it is asked as long as somebody else has it."""
+        """Register an owner of ids that may be dropped at any time; only a weak reference is held."""
         with self.lock:
             self._owners.add(owner)
 
     def sweep(self) -> None:
-        """Free what nobody keeps, where there is twice as much as the last sweep left; between evaluations alone."""
+        """Free unused ids if spellings have doubled since the last sweep; call it between evaluations only."""
         with self.lock:
             count, used = self._left
-            if self.spellings.count <= max(SMALL, 2 * count) and self.spellings.used <= max(FEW_BYTES, 2 * used):
+            if self.spellings.count <= max(SWEEP_FROM_SPELLINGS, 2 * count) and self.spellings.used <= max(
+                SWEEP_FROM_BYTES, 2 * used
+            ):
                 return
             live = np.zeros(self.width, np.bool_)
             for mark in [*self._marks(), *(owner.mark for owner in self._owners)]:
@@ -146,15 +148,17 @@ class Dictionary:
             self.sweeps += 1
 
     def _marks(self) -> list[Callable[[Bools], None]]:
-        """Of the holders that still live."""
+        """Return the methods of holders that are still alive, and forget the others."""
         found = [(one, mark) for one in self._holders if (mark := one()) is not None]
         self._holders, self._alive = [one for one, _ in found], len(found)
         return [mark for _, mark in found]
 
     def _read(self, first: int) -> None:
-        """The rows from one on are new spellings: learn what they are."""
+        """Learn the new spellings, which are the rows from `first` on."""
         spellings = self.spellings
         plain = plain_spellings.plain(spellings, first)
+        # One parse of all plain spellings together tells whether all are terms, without building one Python object for
+        # each.
         right = plain_spellings.are_terms(spellings, first + np.flatnonzero(plain))
         if right:
             self._name(first + np.flatnonzero(plain))
@@ -165,14 +169,17 @@ class Dictionary:
         self._learn(others[known], [term for term in terms if term is not None])
 
     def _learn(self, rows: Ints, terms: Sequence[Term]) -> None:
-        """These rows spell these terms: the ones that the store writes so get ids, the others are aliases."""
+        """Record that these rows spell these terms.
+
+        The spelling that the store writes gets an id; other spellings of the same term become aliases of it.
+        """
         stored = stored_terms(terms)
         written = self.spellings.find_texts([text_of(term).encode() for term in stored])
         self._name(np.unique(written[self.spellings.ids(written) == UNKNOWN]))
         self.spellings.rows[rows, ID] = self.spellings.ids(written)
 
     def _name(self, rows: Ints) -> None:
-        """Give these rows an id each, for ever or until it is freed."""
+        """Give each of these rows an id, a free one if possible."""
         reused = min(rows.size, self._free.size)
         keep = self._free.size - reused
         fresh = np.arange(self.width, self.width + rows.size - reused)
@@ -185,7 +192,7 @@ class Dictionary:
 
 
 def _read_terms(texts: Sequence[bytes]) -> Sequence[Term | None]:
-    """What these spell; None where it is no term."""
+    """Return the terms of spellings, None for what is not a term."""
     try:
         found = _parsed(texts)
     except (SyntaxError, ValueError):

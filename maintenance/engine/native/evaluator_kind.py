@@ -1,10 +1,10 @@
-"""Which evaluator runs a query."""
+"""The choice of evaluator for a query."""
 
 from enum import StrEnum
 
 
 class EvaluatorKind(StrEnum):
-    """The native one where there is a plan, or the one to insist on."""
+    """auto: native if the query has a native plan, otherwise snapshot; the others insist on one."""
 
     AUTO = "auto"
     NATIVE = "native"

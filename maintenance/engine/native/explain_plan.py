@@ -1,4 +1,4 @@
-"""Which evaluator runs a query, as data and as text: the plan of the native one, or why there is none."""
+"""Explains which evaluator runs a query, as data and as text: the native plan, or why there is none."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,23 +15,23 @@ from freshkeeper.maintenance.query.model import Query
 
 POSITIONS = ("subject", "predicate", "object")
 MOST_INPUTS = 8
-"""With more of them it is not told which indexes the joins may ask."""
+"""With more inputs the possible indexes are not listed, because there are too many join orders."""
 Input = WindowPattern | StaticPart
 
 
 def explain_plan(
     query: Query, graphs: Collection[str] = (), wanted: EvaluatorKind = EvaluatorKind.AUTO
 ) -> dict[str, object]:
-    """The evaluator of a query over static graphs of these names, ready for JSON.
+    """Return which evaluator runs a query over static graphs of these names, ready for JSON.
 
-    Of graphs that are there (`StaticGraphs`) it is told how many solutions their parts have.
+    For loaded graphs (`StaticGraphs`) the number of solutions of each static part is included.
     """
     if wanted is EvaluatorKind.SNAPSHOT:
-        return _snapshot("--evaluator snapshot asks for it", None)
+        return _snapshot("--evaluator snapshot was given", None)
     try:
         plan = plan_of(query, graphs)
         if plan.services and trace(query).doubtful:
-            raise NotNativeError("none of its answers is sure")
+            raise NotNativeError("none of its answers is certain")
         return {"kind": EvaluatorKind.NATIVE.value, **_plan(query, plan, graphs)}
     except NotNativeError as reason:
         return _snapshot(str(reason), query.place(reason.element) if reason.element else None)
@@ -44,11 +44,11 @@ def _snapshot(reason: str, place: tuple[int, int] | None) -> dict[str, object]:
 
 def _plan(query: Query, plan: Plan, graphs: Collection[str]) -> dict[str, object]:
     inputs: list[Input] = [*plan.patterns, *plan.statics]
-    told = [_input(query, n, inputs) for n in range(len(inputs))]
-    for one, size in zip(told[len(plan.patterns) :], _sizes(query, plan, graphs), strict=False):
-        one["solutions"] = size
+    described = [_input(query, n, inputs) for n in range(len(inputs))]
+    for static, size in zip(described[len(plan.patterns) :], _sizes(query, plan, graphs), strict=False):
+        static["solutions"] = size
     return {
-        "inputs": told,
+        "inputs": described,
         "expressions": [" ".join(each.text.split()) for each in plan.expressions],
         "services": [service.endpoint for service in query.outer_services],
         "kept": list(plan.projection),
@@ -57,7 +57,7 @@ def _plan(query: Query, plan: Plan, graphs: Collection[str]) -> dict[str, object
 
 
 def _sizes(query: Query, plan: Plan, graphs: Collection[str]) -> Iterator[int]:
-    """How many solutions each static part has, where the graphs that the query names are there."""
+    """Yield the number of solutions of each static part, if all graphs of the query are loaded."""
     named = {*query.dataset.default_graphs, *query.dataset.named_graphs}
     if isinstance(graphs, StaticGraphs) and named <= set(graphs):
         yield from (relation.rows.shape[1] for relation in relations(query, plan.statics, graphs))
@@ -83,15 +83,15 @@ def _input(query: Query, n: int, inputs: Sequence[Input]) -> dict[str, object]:
 
 
 def _indexes(n: int, inputs: Sequence[Input]) -> Iterator[tuple[str, ...]]:
-    """What this input may be asked by: constants, and what can be bound when it is its turn."""
+    """Yield the indexes by which an input may be probed: constants, and what can be bound at its turn."""
     if len(inputs) > MOST_INPUTS:
         return
     turns = {bound for bound, following in _orders(inputs) if n in following}
-    yield from sorted({_asked(inputs[n], bound) for bound in turns}, key=lambda index: (len(index), index))
+    yield from sorted({_index_for(inputs[n], bound) for bound in turns}, key=lambda index: (len(index), index))
 
 
 def _orders(inputs: Sequence[Input]) -> Iterator[tuple[frozenset[str], list[int]]]:
-    """What is bound after some inputs, beginning with what arrives in a window, and which ones may be next."""
+    """Yield, for every reachable set of joined inputs, the bound variables and the inputs that may come next."""
     waiting = [frozenset([n]) for n, one in enumerate(inputs) if isinstance(one, WindowPattern)]
     seen: set[frozenset[int]] = set()
     while waiting:
@@ -105,7 +105,7 @@ def _orders(inputs: Sequence[Input]) -> Iterator[tuple[frozenset[str], list[int]
         waiting += [done | {n} for n in following]
 
 
-def _asked(one: Input, bound: frozenset[str]) -> tuple[str, ...]:
+def _index_for(one: Input, bound: frozenset[str]) -> tuple[str, ...]:
     if isinstance(one, StaticPart):
         return tuple(f"?{name}" for name in one.variables if name in bound)[:MOST_KEYS]
     pairs = zip(POSITIONS, one.terms, strict=True)
@@ -113,24 +113,24 @@ def _asked(one: Input, bound: frozenset[str]) -> tuple[str, ...]:
 
 
 def plan_lines(data: Mapping[str, object]) -> Iterator[str]:
-    """The same for people."""
+    """Yield the explanation as lines of text."""
     if data["kind"] == EvaluatorKind.SNAPSHOT.value:
         yield "EVALUATOR  snapshot: SPARQL over all that the windows hold, at every evaluation"
         place = f"line {data['line']}, column {data['column']}: " if data["line"] is not None else ""
         yield f"     because {place}{data['reason']}"
         return
-    yield "EVALUATOR  native: what arrives is joined once, next with the input that has the least for it"
+    yield "EVALUATOR  native: every arrival is joined once, at each step with the input that has the fewest matches"
     for n, one in enumerate(_list(data["inputs"]), 1):
         yield from _input_lines(n, one)
     for endpoint in _list(data["services"]):
-        yield f"     then SERVICE <{endpoint}>: copies of its view; with --fetch always, --edges refreshed by snapshot"
+        yield f"     then SERVICE <{endpoint}>: entries of its view (not with --fetch always or --edges refreshed)"
     for text in _list(data["expressions"]):
         yield f"     then {text}"
     kept = " ".join(f"?{name}" for name in _list(data["kept"]))
-    yield f"     kept of every solution: {kept or 'that there is one'}"
+    yield f"     kept of every solution: {kept or 'only its existence'}"
     if isinstance(groups := data["groups"], Mapping):
         keys = " ".join(f"?{name}" for name in groups["keys"])
-        yield f"     for {f'every {keys}' if keys else 'all of them'}: {', '.join(groups['aggregates']) or 'one row'}"
+        yield f"     grouped by {keys or 'nothing'}: {', '.join(groups['aggregates']) or 'one row'}"
 
 
 def _input_lines(n: int, one: Mapping[str, object]) -> Iterator[str]:
@@ -141,9 +141,9 @@ def _input_lines(n: int, one: Mapping[str, object]) -> Iterator[str]:
         size = f", {one['solutions']:,} solutions" if "solutions" in one else ""
         yield f"     {n}  static, solved once: {names or 'its solutions alone'}{size}"
         yield f"        {one['static']}"
-    said = [" + ".join(index) or "nothing: all of it" for index in _list(one["indexes"])]
-    if said:
-        yield f"        asked by {'; by '.join(said)}"
+    indexes = [" + ".join(index) or "nothing (full scan)" for index in _list(one["indexes"])]
+    if indexes:
+        yield f"        probed by {'; by '.join(indexes)}"
 
 
 def _list(value: object) -> list[Any]:

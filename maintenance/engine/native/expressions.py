@@ -1,6 +1,6 @@
-"""FILTER and BIND over columns of ids: the SPARQL library is asked once for each combination of values, and remembered.
+"""FILTER and BIND over columns of ids: the SPARQL library evaluates each combination of values once.
 
-Whether two names differ their ids tell; all else, literals above all, is SPARQL's business.
+Equality of IRIs is decided by their ids; everything else, above all literals, is left to the library.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,23 +20,22 @@ from freshkeeper.maintenance.query.sound import sound
 ROW = "freshkeeper_row"
 NO_VALUE = -1
 _IS_ROW = NamedNode("v:row")
-REMEMBERED = 1_000_000
-"""Combinations whose value is kept."""
+MAX_CACHED_COMBINATIONS = 1_000_000
 
 
 @dataclass(eq=False)
 class LiteralIds:
-    """Which ids stand for literals, or for triples that may have some inside, found out once for each."""
+    """Knows which ids stand for literals, or for triple terms, which may contain literals."""
 
     dictionary: Dictionary
     _known: dict[int, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """A sweep may give an id to another term."""
+        """Forget everything at a sweep, after which an id may stand for another term."""
         self.dictionary.hold(self._forget)
 
     def of(self, ids: Ints) -> Bools:
-        """Which of these ids are literals or quoted triples."""
+        """Return which of these ids are literals or triple terms."""
         each, places = np.unique(ids, return_inverse=True)
         for id in each.tolist():
             if id not in self._known:
@@ -49,7 +48,7 @@ class LiteralIds:
 
 @dataclass(eq=False)
 class Asked:
-    """One expression over some variables, and what the library made of the combinations that were seen."""
+    """One FILTER or BIND, and its values for the combinations that were seen."""
 
     expression: Expression
     prologue: str
@@ -58,7 +57,7 @@ class Asked:
     _known: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """A sweep may give an id to another term."""
+        """Build the query that evaluates the expression for many rows at once."""
         self.dictionary.hold(self._forget)
         names = self.expression.variables
         patterns = " ".join(f"OPTIONAL {{ ?{ROW} <v:{n}> ?{name} }}" for n, name in enumerate(names))
@@ -67,17 +66,18 @@ class Asked:
         self._text = sound(f"{self.prologue}SELECT {shown} WHERE {{ {body} }}")
 
     def holds(self, columns: Sequence[Ints], size: int) -> Bools:
-        """For which rows a FILTER is true."""
+        """Return for which rows a FILTER is true."""
         if self.expression.differ is None or len(columns) != 2 or not all((c >= 0).all() for c in columns):
             return self.values(columns, size) > 0
         found: Bools = (columns[0] != columns[1]) == self.expression.differ
+        # Two different ids are two different IRIs or blank nodes, but two literals may be equal by value.
         valued = np.flatnonzero(self.literals.of(columns[0]) & self.literals.of(columns[1]))
         if valued.size:
             found[valued] = self.values([column[valued] for column in columns], valued.size) > 0
         return found
 
     def values(self, columns: Sequence[Ints], size: int) -> Ints:
-        """The id of each row's value, -1 where there is none; of a FILTER, 1 where it is true."""
+        """Return the id of each row's value, -1 if there is none; for a FILTER 1 if it is true."""
         if not columns:
             return np.full(size, self._of([()])[()], np.int64)
         rows = np.stack(columns)
@@ -90,13 +90,13 @@ class Asked:
         return found
 
     def _of(self, wanted: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
-        if len(self._known) > REMEMBERED:
+        if len(self._known) > MAX_CACHED_COMBINATIONS:
             self._known.clear()
         if new := [one for one in wanted if one not in self._known]:
             found = Snapshot(quad for n, one in enumerate(new) for quad in self._quads(n, one)).find(self._text, {})
             assert isinstance(found, Table)
-            said = {row[0]: self._value(row) for row in found.rows}
-            self._known |= {one: said.get(_row(n), NO_VALUE) for n, one in enumerate(new)}
+            computed = {row[0]: self._value(row) for row in found.rows}
+            self._known |= {one: computed.get(_row(n), NO_VALUE) for n, one in enumerate(new)}
         return {one: self._known[one] for one in wanted}
 
     def _quads(self, number: int, ids: tuple[int, ...]) -> Iterator[Quad]:
@@ -115,7 +115,10 @@ class Asked:
 
 
 def tested(solutions: Solutions, expressions: Sequence[Asked]) -> Solutions:
-    """Those that all FILTERs let through, with what BINDs give them; what looks at a SERVICE has to wait for it."""
+    """Return the solutions that pass all FILTERs, with the values of BINDs.
+
+    Expressions over variables of a SERVICE are skipped: they are evaluated after the SERVICE join.
+    """
     for asked in expressions:
         if not solutions.bound.keys() >= set(asked.expression.variables):
             continue

@@ -1,4 +1,4 @@
-"""How sure answers are, as columns."""
+"""The freshness of answers as columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from freshkeeper.maintenance.base.arrays import Floats, Ints
 from freshkeeper.maintenance.engine.r2s import Freshness
 
 NO_AGE = -1
-"""Of an answer that no copy was used for."""
+"""The age of an answer that no cached entry was used for."""
 
 
 @dataclass(frozen=True, eq=False)
 class FreshnessColumns(Sequence[Freshness]):
-    """How sure each answer is, and how old the oldest copy it is made of, in milliseconds."""
+    """The probability that each answer is fresh, and the age of its oldest cached entry in milliseconds."""
 
     probabilities: Floats
     ages: Ints
 
     @classmethod
     def of(cls, each: Sequence[Freshness]) -> "FreshnessColumns":
-        """The same as columns."""
+        """Return the freshness of answers as columns."""
         if isinstance(each, FreshnessColumns):
             return each
         ages = [NO_AGE if one.age is None else one.age for one in each]
@@ -49,4 +49,4 @@ class FreshnessColumns(Sequence[Freshness]):
 
 
 CERTAIN = FreshnessColumns(np.empty(0), np.empty(0, np.int64))
-"""Where all answers are."""
+"""The freshness of answers that are all certain: empty columns."""

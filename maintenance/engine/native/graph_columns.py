@@ -1,4 +1,4 @@
-"""A static graph as sorted columns of ids, and triple patterns over it, which a join asks like any other input."""
+"""A static graph as sorted columns of ids, and triple patterns over it as inputs of a join."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,27 +15,29 @@ Small = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class GraphColumns:
-    """Each triple once, by predicate, subject and object."""
+    """The triples of a graph, each once, sorted by predicate, subject and object."""
 
     predicates: Mapping[int, tuple[int, int]]
-    """where the triples of each begin and end"""
+    """by predicate: where its triples begin and end"""
     s: Small
     o: Small
     _orders: dict[tuple[int, int], tuple[Small, Small]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, parts: Sequence[tuple[Small, Small, Small]]) -> "GraphColumns":
-        """From subjects, predicates and objects in any order; a graph is a set."""
+        """Build from subjects, predicates and objects in any order; duplicates are removed."""
         s, p, o = (np.concatenate([np.empty(0, np.int32), *(part[n] for part in parts)]) for n in range(3))
         known = np.zeros(int(p.max(initial=-1)) + 1, bool)
         known[p] = True
         each = np.flatnonzero(known)
+        # numpy sorts 16-bit integers by radix, in linear time; few graphs have more predicates than that.
         codes = (np.cumsum(known) - 1).astype(np.int16 if each.size < 1 << 15 else np.int32)[p]
         order = np.argsort(codes, kind="stable")
         cuts = np.append(0, np.cumsum(np.bincount(codes, minlength=each.size)))
         ranges, subjects, objects, end = {}, [s[:0]], [o[:0]], 0
         for n, predicate in enumerate(each.tolist()):
             here = order[cuts[n] : cuts[n + 1]]
+            # Subject and object packed into one integer: one sort instead of two.
             pairs = np.sort(s[here].astype(np.int64) << 32 | o[here])
             pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
             subjects.append((pairs >> 32).astype(np.int32))
@@ -54,7 +56,7 @@ class GraphColumns:
         return np.repeat(np.array([*self.predicates], np.int32), sizes)
 
     def by_object(self, span: tuple[int, int]) -> tuple[Small, Small]:
-        """The places of a span in the order of their objects, and these; found once."""
+        """Return the positions of a span in the order of their objects, and these objects; cached."""
         if span not in self._orders:
             objects = self.o[slice(*span)]
             order = np.argsort(objects, kind="stable").astype(np.int32)
@@ -63,23 +65,23 @@ class GraphColumns:
 
     @cached_property
     def by_subject(self) -> tuple[Small, Small]:
-        """All places in the order of their subjects, and these."""
+        """All positions in the order of their subjects, and these subjects."""
         order = np.argsort(self.s, kind="stable").astype(np.int32)
         return order, self.s[order]
 
     def without(self, other: "GraphColumns") -> "GraphColumns":
-        """The triples that another graph does not have."""
+        """Return the triples that another graph lacks."""
         mine, theirs = self._triples, other._triples
         rest = np.setdiff1d(mine, theirs, assume_unique=True).view(np.int32).reshape(-1, 3)
         return GraphColumns.of([(rest[:, 0], rest[:, 1], rest[:, 2])])
 
     @property
     def _triples(self) -> NDArray[np.void]:
-        """One value for each triple."""
+        """Each triple as one 12-byte value."""
         return np.stack([self.s, self.p, self.o], axis=1).view(np.dtype((np.void, 12))).ravel()
 
     def mark(self, live: Bools) -> None:
-        """The ids of its triples."""
+        """Set live[id] for the ids of the triples."""
         live[self.s] = True
         live[self.o] = True
         live[list(self.predicates)] = True
@@ -87,22 +89,22 @@ class GraphColumns:
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """For each of some rows a span of an order of triples."""
+    """For each row, a range of an ordering of triples: the triples that match it."""
 
     first: Ints
     end: Ints
     order: Small | None
-    """places of triples; None where they are in order"""
+    """positions of triples; None if they are in order"""
     start: int = 0
-    """what is added to places"""
+    """an offset that is added to all positions"""
 
     def counts(self, groups: Ints) -> Ints:
-        """How many triples some rows have."""
+        """Return how many triples match each row."""
         found: Ints = self.end[groups] - self.first[groups]
         return found
 
     def expand(self, groups: Ints, total: int) -> tuple[Ints, Ints]:
-        """Every triple of some rows, beside the row's place in the list."""
+        """Return the position of a row, and of a triple, for every match."""
         sizes = self.counts(groups)
         rows = np.repeat(np.arange(groups.size), sizes)
         places = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes - self.first[groups], sizes)
@@ -111,24 +113,22 @@ class Spans:
 
 @dataclass(frozen=True, eq=False)
 class StaticPattern:
-    """A triple pattern over a static graph: names of variables, and ids."""
+    """A triple pattern over a static graph, with variable names and ids."""
 
     graph: GraphColumns
     terms: tuple[str | int, str | int, str | int]
 
     @cached_property
     def variables(self) -> frozenset[str]:
-        """What a triple binds."""
         return frozenset(term for term in self.terms if isinstance(term, str))
 
     def probe(self, bound: Bindings, size: int) -> Probe:
-        """By predicate and subject, or predicate and object, as far as they are known; `fits` looks at the rest."""
+        """Look up by predicate and subject, or predicate and object, if they are known; `fits` checks the rest."""
         spans = self._spans(bound, size)
         groups = np.arange(size)
         return Probe(spans, groups, int(spans.counts(groups).sum()))
 
     def fits(self, bound: Bindings, rows: Ints, members: Ints) -> Bools | None:
-        """What the probe has not asked."""
         found = np.ones(members.size, bool)
         for n, term in enumerate(self.terms):
             column = (self.graph.s, None, self.graph.o)[n]
@@ -144,7 +144,6 @@ class StaticPattern:
         return found
 
     def column(self, name: str, members: Ints) -> Ints:
-        """What triples have where the variable stands."""
         return self._at(self.terms.index(name))[members].astype(np.int64)
 
     def _at(self, place: int) -> Small:

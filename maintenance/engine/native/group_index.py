@@ -1,4 +1,4 @@
-"""Members of a table by the ids that they have in common: what a join asks, and where cardinalities come from."""
+"""An index of the members of a table by the ids they share: joins probe it, and it supplies cardinalities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ def _none(size: int) -> Ints:
 
 @dataclass(eq=False)
 class GroupIndex:
-    """Members are numbers that their owner gives and takes back; keys are up to three ids."""
+    """Groups members by keys of up to three ids. Members are numbers that their owner assigns and reuses."""
 
     groups: int = 0
     members: int = 0
@@ -27,7 +27,7 @@ class GroupIndex:
     _members: Ints = field(default_factory=lambda: np.full((SMALLEST, MEMBER_WIDTH), -1, np.int64))
 
     def add(self, members: Ints, keys: Sequence[Ints]) -> None:
-        """Members with their keys, a column each."""
+        """Add members with their keys, one column per key position."""
         if not members.size:
             return
         self._make_room(members.size, int(members.max()) + 1)
@@ -37,34 +37,36 @@ class GroupIndex:
         )
 
     def remove(self, members: Ints) -> None:
-        """Take members out of their groups, which stay where they are."""
+        """Remove members from their groups; empty groups remain."""
         self.members -= members.size
         hash_kernels.unlink(self._groups, self._members, members)
 
     def find(self, keys: Sequence[Ints], size: int) -> tuple[Ints, int]:
-        """The group of each key, -1 where there is none, and how many members they have together."""
+        """Return the group of each key, -1 if there is none, and the number of their members together."""
         groups = np.empty(size, np.int64)
         a, b, c = three(keys, size)
         total = hash_kernels.probe(self._table, self._groups, a, b, c, groups)
         return groups, total
 
     def counts(self, groups: Ints) -> Ints:
-        """How many members each group has; none where there is no group."""
+        """Return how many members each group has, 0 for no group."""
         return np.where(groups >= 0, self._groups[groups, COUNT], 0)
 
     def first(self, groups: Ints) -> Ints:
-        """The member that came last to each group, -1 where there is none."""
+        """Return the last member that was added to each group, -1 if there is none."""
         found: Ints = np.where(groups >= 0, self._groups[groups, HEAD], -1)
         return found
 
     def expand(self, groups: Ints, total: int) -> tuple[Ints, Ints]:
-        """Every member of these groups, beside the place of its group in the list."""
+        """Return, for every member of these groups, the position of its group in the list, and the member."""
         rows, members = np.empty(total, np.int64), np.empty(total, np.int64)
         hash_kernels.expand(self._groups, self._members, groups, rows, members)
         return rows, members
 
     def _make_room(self, more: int, width: int) -> None:
-        """For so many groups more; those without members are forgotten when they are the most."""
+        """Make room for more groups and for members below `width`."""
+        # Empty groups keep their place, so keys that never come back would fill the table: drop them once they
+        # dominate.
         if self.groups > 2 * self.members + 1_000:
             self._forget_empty()
         needed = self.groups + more
@@ -77,7 +79,7 @@ class GroupIndex:
         number = _none(self.groups)
         number[kept] = np.arange(kept.size)
         self._groups, owner = self._groups[kept], self._members[:, OWNER]
-        owned = (owner >= 0) & (owner < self.groups)  # of numbers that are no members it means nothing
+        owned = (owner >= 0) & (owner < self.groups)  # unused member numbers have an arbitrary owner
         self._members[:, OWNER] = np.where(owned, number[np.where(owned, owner, 0)], -1)
         self.groups = kept.size
         self._lay_table(self.groups)
@@ -88,5 +90,5 @@ class GroupIndex:
 
 
 def three(keys: Sequence[Ints], size: int) -> list[Ints]:
-    """Three columns of keys, those that there are none of being zeros."""
+    """Return three key columns, padded with zeros."""
     return [*keys, *[np.zeros(size, np.int64)] * (3 - len(keys))]

@@ -1,8 +1,8 @@
-"""Loops of hash tables over up to three ids, compiled.
+"""Compiled loops over hash tables with keys of up to three ids.
 
-A group is what has equal keys. `table` finds groups (open addressing, -1 where nothing is); a row of `groups` has its
-keys, its first member and how many there are, a row of `members` its neighbours in the group, -1 at the ends, and the
-group: what is looked at together lies together, as tables are larger than caches.
+A group has equal keys. `table` finds groups (open addressing, -1 if empty); a row of `groups` has the keys, the first
+member and the number of members; a row of `members` has the neighbours in its group (-1 at the ends) and the group.
+What is read together is stored together, because the tables are larger than the CPU caches.
 """
 
 import numpy as np
@@ -11,14 +11,14 @@ from numba import njit
 from freshkeeper.maintenance.base.arrays import Ints
 
 HEAD, COUNT, GROUP_WIDTH = 3, 4, 5
-"""Of a group, behind its three keys."""
+"""Columns of a group, after its three keys."""
 AFTER, BEFORE, OWNER, MEMBER_WIDTH = 0, 1, 2, 3
-"""Of a member."""
+"""Columns of a member."""
 
 
 @njit(cache=True, nogil=True)
 def place(a: int, b: int, c: int, mask: int) -> int:
-    """Where the search for these keys begins."""
+    """Return the position in the table where the search for these keys starts."""
     h = np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)
     h = (h ^ (h >> np.uint64(32))) + np.uint64(b) * np.uint64(0xC2B2AE3D27D4EB4F)
     h = (h ^ (h >> np.uint64(29))) + np.uint64(c) * np.uint64(0x165667B19E3779F9)
@@ -29,7 +29,7 @@ def place(a: int, b: int, c: int, mask: int) -> int:
 
 @njit(cache=True, nogil=True)
 def find(table: Ints, groups: Ints, a: int, b: int, c: int) -> int:
-    """The group with these keys, or the place for it as -1 - place."""
+    """Return the group with these keys, or -1 - (its free position)."""
     mask = table.size - 1
     at = place(a, b, c, mask)
     while table[at] >= 0:
@@ -42,7 +42,7 @@ def find(table: Ints, groups: Ints, a: int, b: int, c: int) -> int:
 
 @njit(cache=True, nogil=True)
 def link(table: Ints, groups: Ints, members: Ints, used: int, new: Ints, a: Ints, b: Ints, c: Ints) -> int:
-    """Put new members into the groups of their keys; `used` groups are there, returns how many there are then."""
+    """Add new members to the groups of their keys; return the number of groups, which was `used` before."""
     for n in range(new.size):
         m = new[n]
         g = find(table, groups, a[n], b[n], c[n])
@@ -63,7 +63,7 @@ def link(table: Ints, groups: Ints, members: Ints, used: int, new: Ints, a: Ints
 
 @njit(cache=True, nogil=True)
 def unlink(groups: Ints, members: Ints, gone: Ints) -> None:
-    """Take members out of their groups."""
+    """Remove members from their groups."""
     for n in range(gone.size):
         m = gone[n]
         g, left, right = members[m, OWNER], members[m, BEFORE], members[m, AFTER]
@@ -78,14 +78,14 @@ def unlink(groups: Ints, members: Ints, gone: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def refill(table: Ints, groups: Ints, used: int) -> None:
-    """Find groups by a table that is empty."""
+    """Enter all groups into an empty table."""
     for g in range(used):
         table[-1 - find(table, groups, groups[g, 0], groups[g, 1], groups[g, 2])] = g
 
 
 @njit(cache=True, nogil=True)
 def probe(table: Ints, groups: Ints, a: Ints, b: Ints, c: Ints, found: Ints) -> int:
-    """The group of each of these keys, -1 where there is none; returns how many members they have together."""
+    """Write the group of each key into `found`, -1 if there is none; return the number of their members together."""
     total = 0
     for n in range(a.size):
         g = find(table, groups, a[n], b[n], c[n])
@@ -97,7 +97,7 @@ def probe(table: Ints, groups: Ints, a: Ints, b: Ints, c: Ints, found: Ints) -> 
 
 @njit(cache=True, nogil=True)
 def expand(groups: Ints, members: Ints, asked: Ints, rows: Ints, out: Ints) -> None:
-    """Every member of each group that is asked for, beside the place of the group in the list."""
+    """Write every member of the groups `asked`, and the position of its group in that list."""
     at = 0
     for n in range(asked.size):
         m = groups[asked[n], HEAD] if asked[n] >= 0 else -1

@@ -1,4 +1,4 @@
-"""Answers as rows of ids, made into terms when somebody looks."""
+"""Answers as rows of ids, decoded on first access."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -18,37 +18,37 @@ T = TypeVar("T", bound=Row | Triple)
 
 @dataclass(frozen=True, eq=False)
 class IdAnswers(Sequence[T], ABC):
-    """Answers as columns of ids, -1 being unbound; it keeps its ids while it lives."""
+    """Answers as columns of ids, -1 for unbound; keeps its ids while it lives."""
 
     ids: Ints
-    """terms of an answer × answers"""
+    """positions of an answer × answers"""
     dictionary: Dictionary = field(repr=False)
     whole: "IdAnswers[T] | None" = field(default=None, repr=False)
-    """answers that these are some of, which keep their ids as well"""
+    """the answers that these are a slice of, which keep the ids"""
 
     def __post_init__(self) -> None:
-        """A sweep must know of it."""
+        """Register with the dictionary, so that a sweep keeps the ids."""
         if self.whole is None:
             self.dictionary.keep(self)
 
     def part(self, first: int, end: int) -> Self:
-        """Some of them, without one more that sweeps must know of."""
+        """Return a slice that shares the registration of the whole."""
+        # One registration per batch: thousands of results a second would make sweeps slow.
         return type(self)(self.ids[:, first:end], self.dictionary, self)
 
     def mark(self, live: Bools) -> None:
-        """The ids of its answers are kept."""
+        """Set live[id] for the ids of all answers."""
         live[self.ids[self.ids >= 0]] = True
 
     @abstractmethod
-    def _made(self) -> list[T]:
-        """All of them, of terms."""
+    def _decoded(self) -> list[T]:
+        """Return all answers as terms."""
 
     @cached_property
     def _answers(self) -> list[T]:
-        return self._made()
+        return self._decoded()
 
     def __len__(self) -> int:
-        """How many there are, none of them decoded."""
         return int(self.ids.shape[1])
 
     def __iter__(self) -> Iterator[T]:
@@ -65,9 +65,9 @@ class IdAnswers(Sequence[T], ABC):
 
 
 class IdRows(IdAnswers[Row]):
-    """Solutions over some variables."""
+    """Solutions of a SELECT as columns of ids."""
 
-    def _made(self) -> list[Row]:
+    def _decoded(self) -> list[Row]:
         each, places = np.unique(self.ids, return_inverse=True)
         bound = each[each >= 0]
         terms = [*[None] * (each.size - bound.size), *self.dictionary.terms(bound)]
@@ -75,32 +75,33 @@ class IdRows(IdAnswers[Row]):
 
 
 def stacked(columns: Sequence[Ints], size: int) -> Ints:
-    """A matrix of columns, of so many rows also where there are none."""
+    """Return columns as a matrix of `size` columns, even if there are no rows."""
     return np.stack(columns) if columns else np.empty((0, size), np.int64)
 
 
 def numbered(rows: Ints) -> tuple[Ints, int]:
-    """A number for each column of a matrix, equal ones having the same; and how many there are."""
+    """Return a number for each column of a matrix, equal for equal columns, and how many numbers there are."""
     found, most = np.zeros(rows.shape[1], np.int64), 1
     for ids in rows:
         each, places = np.unique(ids, return_inverse=True)
         if most == 1:
             found, most = places, each.size
             continue
+        # Renumber after every row, so that the product of two numberings cannot overflow.
         _, found = np.unique(found * each.size + places, return_inverse=True)
         most = int(found.max(initial=-1)) + 1
     return found, min(most, rows.shape[1])
 
 
 def firsts(rows: Ints) -> Ints:
-    """The places of the first of each among equal columns."""
+    """Return the positions of the first occurrences of distinct columns, in order."""
     numbers, _ = numbered(rows)
     _, places = np.unique(numbers, return_index=True)
     return np.sort(places)
 
 
 def without(rows: Ints, others: Ints) -> Ints:
-    """The places of what is left of a bag of columns when another one is taken out."""
+    """Return the positions that remain of a bag of columns when another bag is subtracted."""
     numbers, most = numbered(np.concatenate([rows, others], axis=1))
     mine, theirs = numbers[: rows.shape[1]], numbers[rows.shape[1] :]
     taken = np.bincount(theirs, minlength=most)

@@ -1,4 +1,4 @@
-"""Rows that keep their number while they are there, found by what some of their columns have in common."""
+"""Rows with stable numbers, indexed by some of their columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,31 +11,30 @@ from freshkeeper.maintenance.engine.native.group_index import GroupIndex
 
 @dataclass(eq=False)
 class IndexedRows:
-    """A table whose changes cost what changes; the number of a row that is gone is another's later."""
+    """A table in which a change costs only what changes; numbers of removed rows are used again."""
 
     width: int
-    """columns"""
+    """the number of columns"""
     keys: Sequence[int]
-    """the columns that rows are found by, from when they are added on"""
+    """the columns that are indexed"""
     columns: Ints = field(init=False)
     there: Bools = field(init=False)
     """by number: whether there is such a row"""
     size: int = 0
-    """how many numbers are or were in use"""
+    """how many numbers have ever been in use"""
     _free: Ints = field(default_factory=lambda: NO_INTS)
 
     def __post_init__(self) -> None:
-        """Begin without rows, and with an index for each key."""
         self.columns, self.there = np.empty((self.width, 0), np.int64), np.empty(0, bool)
         self._indexes = {key: GroupIndex() for key in self.keys}
 
     @property
     def numbers(self) -> Ints:
-        """Those of all rows."""
+        """The numbers of all rows."""
         return np.flatnonzero(self.there[: self.size])
 
     def add(self, rows: Ints) -> Ints:
-        """Rows come; returns their numbers."""
+        """Add rows and return their numbers."""
         count = rows.shape[1]
         reused = min(count, self._free.size)
         numbers = np.concatenate([self._free[:reused], np.arange(self.size, self.size + count - reused)])
@@ -47,7 +46,7 @@ class IndexedRows:
         return numbers
 
     def remove(self, numbers: Ints) -> Ints:
-        """Rows go; returns what they were."""
+        """Remove rows and return their content."""
         found: Ints = self.columns[:, numbers]
         for index in self._indexes.values():
             index.remove(numbers)
@@ -56,6 +55,6 @@ class IndexedRows:
         return found
 
     def having(self, key: int, values: Ints) -> Ints:
-        """The numbers of the rows that have one of these different values in a column."""
+        """Return the numbers of the rows that have one of these distinct values in a column."""
         groups, total = self._indexes[key].find([values], values.size)
         return self._indexes[key].expand(groups, total)[1]

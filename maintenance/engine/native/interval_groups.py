@@ -1,4 +1,4 @@
-"""GROUP BY and COUNT over rows that hold during intervals: a row for each group, from one change to the next."""
+"""GROUP BY with COUNT over rows that hold during intervals: a new row of a group whenever its counts change."""
 
 import numpy as np
 
@@ -9,8 +9,10 @@ from freshkeeper.maintenance.engine.native.segments import Intervals, present, s
 
 
 def grouped(groups: Groups, found: Intervals, begin: int) -> Intervals:
-    """The rows of groups; without keys there is one of nothing, too, from `begin` on."""
+    """Return the rows of groups; without keys there is a row of zero counts, too, from `begin` on."""
     counts, keys = groups.grouping.aggregates, found.rows[_places(groups, groups.grouping.keys)]
+    # Row 0 of the weights counts the rows of a group, row n belongs to the n-th COUNT. COUNT(DISTINCT) adds intervals
+    # of its own: each distinct value once, as long as any row has it.
     parts, weights = [found.with_rows(keys)], [np.zeros((1 + len(counts), len(found)), np.int64)]
     weights[0][0] = 1
     for n, count in enumerate(counts, 1):
@@ -25,7 +27,7 @@ def grouped(groups: Groups, found: Intervals, begin: int) -> Intervals:
     if not groups.grouping.keys:
         parts.append(Intervals(np.empty((0, 1), np.int64), np.array([begin]), np.array([FAR])))
         weights.append(_weights(0, 1 + len(counts), 1))
-    return _rows(groups, _together(parts), np.concatenate(weights, axis=1))
+    return _rows(groups, _concatenated(parts), np.concatenate(weights, axis=1))
 
 
 def _rows(groups: Groups, found: Intervals, weights: Ints) -> Intervals:
@@ -48,6 +50,8 @@ def _weights(place: int, height: int, size: int) -> Ints:
     return found
 
 
-def _together(parts: list[Intervals]) -> Intervals:
-    since, until = (np.concatenate([getattr(part, name) for part in parts]) for name in ("since", "until"))
-    return Intervals(np.concatenate([part.rows for part in parts], axis=1), since, until)
+def _concatenated(parts: list[Intervals]) -> Intervals:
+    rows = np.concatenate([part.rows for part in parts], axis=1)
+    since = np.concatenate([part.since for part in parts])
+    until = np.concatenate([part.until for part in parts])
+    return Intervals(rows, since, until)

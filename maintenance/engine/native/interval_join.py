@@ -1,4 +1,4 @@
-"""Solutions of all evaluations of a batch at once: each holds as long as all the triples that it is made of."""
+"""Finds the solutions of all evaluations of a batch at once: each holds as long as all its triples do."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from freshkeeper.maintenance.engine.native.interval_rows import FAR, IntervalRow
 from freshkeeper.maintenance.engine.native.join_inputs import Bindings, WindowInput
 
 SINCE, UNTIL = " since", " until"
-"""Columns beside the variables, whose names have no space."""
+"""Columns next to the variables; the leading space keeps them apart from SPARQL names."""
 
 
 @dataclass(frozen=True, eq=False)
 class IntervalInput(WindowInput):
-    """A triple pattern over rows that hold for some evaluations."""
+    """A triple pattern over rows that hold during some evaluations of the batch."""
 
     rows: IntervalRows
 
     def fits(self, bound: Bindings, rows: Ints, members: Ints) -> Bools | None:
-        """What holds together, at some evaluation."""
+        """Return which pairs overlap in time, and satisfy the pattern."""
         since = np.maximum(bound[SINCE][rows], self.rows.since[members])
         found: Bools = since < np.minimum(bound[UNTIL][rows], self.rows.until[members])
         same = super().fits(bound, rows, members)
@@ -30,12 +30,12 @@ class IntervalInput(WindowInput):
 
 @dataclass(frozen=True, eq=False)
 class IntervalJoin(DeltaJoin):
-    """The inputs of one plan; those over windows first."""
+    """A join over the inputs of one plan, with those over windows first."""
 
     windows: Sequence[IntervalInput]
 
     def batch(self) -> Iterator[Solutions]:
-        """All solutions that a batch brings, with their intervals."""
+        """Yield all solutions that a batch adds, with their intervals."""
         new = {n: one.rows.is_new() for n, one in enumerate(self.windows)}
         for n, one in enumerate(self.windows):
             if (rows := one.matching(one.rows.added)).size:
@@ -43,11 +43,13 @@ class IntervalJoin(DeltaJoin):
                 members[n] = rows
                 bound = {name: one.column(name, rows) for name in one.variables}
                 bound |= {SINCE: one.rows.since[rows], UNTIL: one.rows.until[rows]}
+                # As in DeltaJoin.arrived: new rows meet old ones only in the inputs after n, so no solution is found
+                # twice.
                 behind = {m: each for m, each in new.items() if m > n}
                 yield from self._extend(Solutions(bound, members), frozenset(range(len(self.inputs))) - {n}, behind)
 
     def until(self, members: Ints) -> Ints:
-        """When solutions of these rows are over."""
+        """Return when the solutions of these rows end."""
         found = np.full(members.shape[1], FAR)
         for one, rows in zip(self.windows, members, strict=True):
             np.minimum(found, one.rows.until[rows], out=found)

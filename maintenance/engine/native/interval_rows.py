@@ -1,7 +1,7 @@
-"""Triples of a window as rows that hold during [since, until), in evaluations of one batch, counted from 0.
+"""The triples of a window as rows that hold during [since, until), in evaluations of a batch counted from 0.
 
-What is held when a batch begins holds since -1; what its last evaluation still holds holds until FAR. So a join finds
-the solutions of all evaluations of a batch at once.
+A row that is in the window when the batch begins has since -1; one that is in it after the last evaluation has until
+FAR. A join over such rows finds the solutions of all evaluations of the batch at once.
 """
 
 from dataclasses import dataclass, field
@@ -14,25 +14,24 @@ from freshkeeper.maintenance.engine.native.columns import Columns
 from freshkeeper.maintenance.engine.native.triple_slots import TripleSlots, column
 
 FAR = 2**62
-"""Beyond the last evaluation of the batch."""
+"""After the last evaluation of any batch."""
 
 
 @dataclass(eq=False)
 class IntervalRows(TripleSlots):
-    """What one window holds during a batch; a slot is a row."""
+    """The content of one window during a batch; a slot is a row."""
 
     since: Ints = field(default_factory=column)
     until: Ints = field(default_factory=column)
     held: Ints = field(default_factory=lambda: NO_INTS)
-    """all rows, once the batch is in"""
+    """all rows, once the batch has been entered"""
 
     @property
     def slots(self) -> Ints:
-        """The slots of all rows that are held."""
         return self.held
 
     def release(self) -> None:
-        """What the last batch has seen the end of goes."""
+        """Free the rows that ended during the last batch."""
         over = self.until[self.held] < FAR
         gone, self.held = self.held[over], self.held[~over]
         if not gone.size:
@@ -43,7 +42,7 @@ class IntervalRows(TripleSlots):
         self._free = np.concatenate([self._free, gone])
 
     def enter(self, came: Columns, since: Ints, until: Ints, latest: Ints) -> None:
-        """Arrivals with the evaluations that have them; one of a triple that is held makes it stay."""
+        """Add arrivals with the evaluations in which they are held; a repeated triple extends its row."""
         self._make_room(len(came))
         added = np.empty(len(came), np.int64)
         new = slot_kernels.enter_during(
@@ -57,18 +56,18 @@ class IntervalRows(TripleSlots):
             index.add(self.added, [self.terms[n, self.added] for n in positions])
 
     def renew(self) -> None:
-        """All that is held counts as brought by the batch, from its first evaluation on."""
+        """Treat the whole content as added by the batch, at its first evaluation."""
         self.since[self.held] = np.maximum(self.since[self.held], 0)
         self.added = self.held[self.until[self.held] > 0]
 
     def is_new(self) -> Bools:
-        """By row: whether the batch brought it."""
+        """Return, by row, whether the batch added it."""
         found = np.zeros(self.width, bool)
         found[self.added] = True
         return found
 
     def changes(self, count: int) -> Bools:
-        """By evaluation of the batch: whether something came or went."""
+        """Return, by evaluation of the batch, whether a row began or ended."""
         found = np.zeros(count, bool)
         found[self.since[self.added]] = True
         ends = self.until[self.held]

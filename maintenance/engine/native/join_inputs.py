@@ -1,4 +1,4 @@
-"""What a join asks: window patterns over slots, relations over rows; each by whatever variables are bound so far."""
+"""The inputs of a join: window patterns over slots, relations over rows; probed by the variables bound so far."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,25 +12,25 @@ from freshkeeper.maintenance.engine.native.group_index import GroupIndex
 from freshkeeper.maintenance.engine.native.triple_slots import Positions
 
 Bindings: TypeAlias = Mapping[str, Ints]
-"""Ids by variable, a row for each partial solution"""
+"""Ids by variable, one row per partial solution."""
 MOST_KEYS = 3
 
 
 class MemberGroups(Protocol):
-    """Members of an input by the value of a key: what a join looks up."""
+    """Members of an input, grouped by the value of a key."""
 
     def counts(self, groups: Ints) -> Ints:
-        """How many members each group has; none where there is no group."""
+        """Return how many members each group has, 0 for no group."""
         ...
 
     def expand(self, groups: Ints, total: int) -> tuple[Ints, Ints]:
-        """Every member of these groups, beside the place of its group in the list."""
+        """Return the position of a group in the list, and a member, for every member of these groups."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """What an input has for some rows: a group of members for each."""
+    """The result of probing an input with some rows: a group of members for each row."""
 
     index: MemberGroups
     groups: Ints
@@ -38,77 +38,74 @@ class Probe:
 
     @property
     def counts(self) -> Ints:
-        """How many members each row meets."""
+        """The number of members that match each row."""
         return self.index.counts(self.groups)
 
 
 class JoinInput(Protocol):
-    """Members with variables; a member is a slot or a row."""
+    """An input of a join: members that bind variables. A member is a slot or a row."""
 
     @property
     def variables(self) -> frozenset[str]:
-        """What a member binds."""
+        """The variables that a member binds."""
         ...
 
     def probe(self, bound: Bindings, size: int) -> Probe:
-        """What it has for these rows."""
+        """Look up the members that match these rows, by as many bound variables as an index has."""
         ...
 
     def fits(self, bound: Bindings, rows: Ints, members: Ints) -> Bools | None:
-        """Which pairs of a row and a member are right after all; None where the probe has asked all."""
+        """Check what `probe` did not: return which pairs of a row and a member match, None if all do."""
         ...
 
     def column(self, name: str, members: Ints) -> Ints:
-        """The ids that members bind to a variable."""
+        """Return the ids that members bind to a variable."""
         ...
 
 
 class HeldTriples(Protocol):
-    """What a window holds, by slot or row."""
+    """The triples of a window, by slot or row."""
 
     terms: Ints
 
     def index(self, positions: Positions) -> GroupIndex:
-        """By the terms at these positions."""
+        """Return the index by the terms at these positions."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class WindowInput:
-    """A triple pattern over what a window holds: names of variables, and ids."""
+    """A triple pattern over the content of a window, with variable names and ids."""
 
     held: HeldTriples
     terms: tuple[str | int, str | int, str | int]
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Where each variable stands first."""
+        """The first position of each variable."""
         return {term: self.terms.index(term) for term in self.terms if isinstance(term, str)}
 
     @property
     def variables(self) -> frozenset[str]:
-        """What a triple binds."""
         return frozenset(self.places)
 
     def probe(self, bound: Bindings, size: int) -> Probe:
-        """By its ids and by what is bound."""
         known = [n for n, term in enumerate(self.terms) if not isinstance(term, str) or term in bound]
         index = self.held.index(tuple(known))
         groups, total = index.find([self._key(n, bound, size) for n in known], size)
         return Probe(index, groups, total)
 
     def fits(self, bound: Bindings, rows: Ints, members: Ints) -> Bools | None:
-        """A variable that stands twice and was not bound before."""
+        """Check variables that occur twice in the pattern and were not bound before."""
         del rows
         return self._same(members, [name for name in self.places if name not in bound])
 
     def column(self, name: str, members: Ints) -> Ints:
-        """What triples have where the variable stands."""
         found: Ints = self.held.terms[self.places[name], members]
         return found
 
     def matching(self, slots: Ints) -> Ints:
-        """Those of some slots whose triple the pattern stands for."""
+        """Return those of some slots whose triple matches the pattern."""
         found = np.ones(slots.size, bool)
         for n, term in enumerate(self.terms):
             if not isinstance(term, str):
@@ -117,7 +114,7 @@ class WindowInput:
         return slots[found if same is None else found & same]
 
     def mark(self, live: Bools) -> None:
-        """Its own ids are kept."""
+        """Set live[id] for the constants of the pattern."""
         live[[term for term in self.terms if not isinstance(term, str)]] = True
 
     def _same(self, members: Ints, names: Sequence[str]) -> Bools | None:
@@ -136,7 +133,7 @@ class WindowInput:
 
 @dataclass(eq=False)
 class Relation:
-    """Solutions of a static part; the same one serves all queries that need it."""
+    """The solutions of a static part, shared by all queries that need it."""
 
     names: tuple[str, ...]
     rows: Ints
@@ -145,22 +142,21 @@ class Relation:
 
     @cached_property
     def variables(self) -> frozenset[str]:
-        """What a solution binds."""
         return frozenset(self.names)
 
     def mark(self, live: Bools) -> None:
-        """Its ids are kept."""
+        """Set live[id] for the ids of the solutions."""
         live[self.rows[self.rows >= 0]] = True
 
     def probe(self, bound: Bindings, size: int) -> Probe:
-        """By what is bound, up to three variables of it."""
+        """Look up by the bound variables, up to MOST_KEYS of them."""
         known = tuple(n for n, name in enumerate(self.names) if name in bound)[:MOST_KEYS]
         index = self._index(known)
         groups, total = index.find([bound[self.names[n]] for n in known], size)
         return Probe(index, groups, total)
 
     def fits(self, bound: Bindings, rows: Ints, members: Ints) -> Bools | None:
-        """What is bound beyond three variables."""
+        """Check the bound variables beyond MOST_KEYS."""
         found = None
         for n in [n for n, name in enumerate(self.names) if name in bound][MOST_KEYS:]:
             equal = self.rows[n, members] == bound[self.names[n]][rows]
@@ -168,7 +164,6 @@ class Relation:
         return found
 
     def column(self, name: str, members: Ints) -> Ints:
-        """What solutions have for a variable."""
         found: Ints = self.rows[self.names.index(name), members]
         return found
 

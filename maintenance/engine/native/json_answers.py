@@ -1,6 +1,6 @@
-"""Answers as bytes of JSON: pieces are copied behind each other, many bytes at a time, compiled.
+"""Compiled loops that write answers as JSON: pieces are copied one after the other, many bytes at a time.
 
-A copy may write beyond its end, where the next piece comes; what is written to has room for that.
+A copy may write past its end, where the next piece will go; output buffers have room for that.
 """
 
 from numba import njit
@@ -11,13 +11,13 @@ from freshkeeper.maintenance.engine.native.token_scan import ZERO
 MILLION, ONE_DIGIT, TWO_DIGITS = 1_000_000, 10, 100
 STRIDE = 32
 UNKNOWN, ASKED = -1, -2
-"""The size of a text that is not there; of one that is being made."""
+"""Instead of the size of a text: it does not exist yet; it is being made."""
 POINT, EXPONENT, MINUS = ord("."), ord("e"), ord("-")
 
 
 @njit(cache=True, nogil=True)
 def put_number(out: Bytes, at: int, number: int) -> int:
-    """A whole number that is not negative."""
+    """Write a non-negative integer; return where it ends."""
     end, rest = at + 1, number
     while rest >= ONE_DIGIT:
         rest //= ONE_DIGIT
@@ -30,7 +30,7 @@ def put_number(out: Bytes, at: int, number: int) -> int:
 
 @njit(cache=True, nogil=True)
 def put_share(out: Bytes, at: int, share: int) -> int:
-    """So many millionths as Python writes them, at most one."""
+    """Write a number of millionths, at most 1,000,000, as Python writes the float; return where it ends."""
     out[at], out[at + 1], out[at + 2] = ZERO + share // MILLION, POINT, ZERO
     if share % MILLION == 0:
         return at + 3
@@ -52,7 +52,7 @@ def put_share(out: Bytes, at: int, share: int) -> int:
 
 @njit(cache=True, nogil=True)
 def copy(out: Words, at: int, text: Words, start: int, size: int) -> int:
-    """Copy some bytes, 32 at a time; gives where they end."""
+    """Copy bytes, 32 at a time; return where they end."""
     for step in range(0, size, STRIDE):
         to, of = at + step, start + step
         out[to], out[to + 8], out[to + 16], out[to + 24] = text[of], text[of + 8], text[of + 16], text[of + 24]
@@ -61,7 +61,7 @@ def copy(out: Words, at: int, text: Words, start: int, size: int) -> int:
 
 @njit(cache=True, nogil=True)
 def longest(values: Ints, sizes: Ints, new: Ints) -> tuple[int, int]:
-    """The size of the longest text among these ids, -1 being none; those that have no text yet are put into `new`."""
+    """Return the length of the longest text of these ids, and how many have no text yet, which are written to `new`."""
     most, count = 0, 0
     for variable in range(values.shape[0]):
         for answer in range(values.shape[1]):
@@ -80,11 +80,11 @@ def put_answers(
     values: Ints, first: int, starts: Ints, sizes: Ints, terms: Words, piece: Ints, pieces: Words,
     shares: Ints, ages: Ints, out: Bytes, words: Words, at: int, room: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Answers behind each other from `first` on, until `out` is filled up to `room`; the next one, and where they end.
+    """Write answers from `first` on until `out` is filled up to `room`; return the next answer, and where they end.
 
-    Piece n lies in `pieces` from piece[n] to piece[n + 1]: what comes before an answer that binds nothing, between the
-    bindings and the freshness of an answer, before its age, and behind it; then for each variable what comes before its
-    binding if it is the answer's first one, and if it is not.
+    Piece n lies in `pieces` from piece[n] to piece[n + 1]. The pieces are: before an answer that binds nothing, between
+    the bindings of an answer and its freshness, before its age, after the answer; then for each variable the text
+    before its binding, if it is the first of the answer and if it is not.
     """
     answer, count = first, values.shape[1]
     while answer < count and at <= room:

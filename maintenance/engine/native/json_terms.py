@@ -1,4 +1,4 @@
-"""Terms of a dictionary as SPARQL-JSON, made of their N-Triples, mostly without a term being made."""
+"""Terms of a dictionary as SPARQL-JSON, made from their N-Triples, mostly without creating a term."""
 
 import json
 import re
@@ -14,14 +14,14 @@ from freshkeeper.maintenance.engine.native.spellings import END, NODE, URI
 from freshkeeper.maintenance.engine.native.token_scan import OPEN, UNDERSCORE
 
 BEYOND = bytes(64)
-"""What a copy may read beyond the end of a text."""
+"""Padding, because a copy may read past the end of a text."""
 ALIKE = re.compile(rb'("(?:[^"\\]++|\\[^uU])*+")(?:@([a-z0-9]+(?:-[a-z0-9]+)*)|\^\^<(.*)>)?', re.DOTALL)
-"""A literal whose content is written in JSON as it is in N-Triples."""
+"""Matches literals whose content is the same in JSON as in N-Triples."""
 
 
 @dataclass(eq=False)
 class JsonTerms:
-    """Each term is written once, into one heap, until ids are freed."""
+    """The JSON text of every term, written once into one buffer until ids are freed."""
 
     dictionary: Dictionary
     starts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -30,10 +30,10 @@ class JsonTerms:
     _used: int = 0
     _sweeps: int = 0
 
-    def take(self, ids: Ints) -> int:
-        """Have the texts of all these ids, -1 being none; returns the size of the longest."""
+    def prepare(self, ids: Ints) -> int:
+        """Write the texts of these ids (-1 for none) unless they exist; return the length of the longest."""
         with self.dictionary.lock:
-            self._know()
+            self._make_room()
             new = np.empty(self.sizes.size, np.int64)
             most, count = longest(ids, self.sizes, new)
             if count:
@@ -41,8 +41,8 @@ class JsonTerms:
                 most, _ = longest(ids, self.sizes, new)
         return most
 
-    def _know(self) -> None:
-        """Have a place for every id; what was freed is forgotten."""
+    def _make_room(self) -> None:
+        """Make room for every id of the dictionary; forget all texts after a sweep."""
         dictionary = self.dictionary
         if self._sweeps != dictionary.sweeps:
             self._sweeps, self._used = dictionary.sweeps, 0

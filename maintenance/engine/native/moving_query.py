@@ -1,8 +1,8 @@
 """Queries whose windows move with every element: all evaluations of a batch are answered at once.
 
-ticks       the instants of the batch's evaluations, several of one instant where windows over elements step inside it
-rows        what windows hold, each with the ticks during which it is held; solutions hold while all their rows do
-answers     of all ticks together: what came and went for ISTREAM and DSTREAM, what is there for RSTREAM
+ticks       the evaluation times of the batch, repeated if count windows step several times within one
+rows        the content of the windows, each row with the ticks during which it is held; a solution holds while all do
+answers     of all ticks together: what came or went for ISTREAM and DSTREAM, what is present for RSTREAM
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,17 +31,17 @@ from freshkeeper.maintenance.streams.batch import Timed
 
 
 def moves_with_elements(query: Query) -> bool:
-    """Whether elements alone say when a query is evaluated, so that its evaluations can be answered together."""
+    """Return True if only elements trigger the query, so that its evaluations can be answered in batches."""
     report = set(query.times.report)
     stepping = [window.kind is WindowKind.ELEMENTS for window in query.windows]
     moving = all(window.kind is not WindowKind.TIME or window.step is None for window in query.windows)
-    told = report <= {Report.ON_CONTENT_CHANGE} or (report == {Report.ON_WINDOW_CLOSE} and any(stepping))
-    return moving and told and query.times.every is None and query.form is not Form.ASK
+    element_driven = report <= {Report.ON_CONTENT_CHANGE} or (report == {Report.ON_WINDOW_CLOSE} and any(stepping))
+    return moving and element_driven and query.times.every is None and query.form is not Form.ASK
 
 
 @dataclass(eq=False)
 class MovingAnswers:
-    """The answers of batches of evaluations."""
+    """Computes the answers of batches of evaluations."""
 
     query: Query
     plan: Plan
@@ -50,7 +50,7 @@ class MovingAnswers:
     windows: Sequence[MovingWindow]
     relations: Sequence[Relation]
     extra: tuple[str, ...] = ()
-    """what is told of every answer beside what the query shows"""
+    """variables that are added to every answer"""
     _begun: bool = False
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class MovingAnswers:
         self.dictionary.hold(self._mark)
 
     def batch(self, ticks: Ints) -> tuple[Ints, Ints]:
-        """Move the windows; the ticks of answers, in order, and the answers beside them."""
+        """Move the windows; return the ticks of all answers in order, and the answers as columns."""
         for window in self.windows:
             window.begin_batch(ticks)
         found = self._solutions(self._swap())
@@ -90,12 +90,12 @@ class MovingAnswers:
         return Groups(replace(grouping, keys=keys), self.projection, (*self.variables, *self.extra), self.dictionary)
 
     def replace(self, relations: Sequence[Relation]) -> None:
-        """Static parts have other solutions from the next batch on; any thread may say so."""
+        """Use other solutions of the static parts from the next batch on; safe from any thread."""
         with self.dictionary.lock:
             self._swapped = relations
 
     def _swap(self) -> bool:
-        """Take new relations, if there are some: all that windows hold is joined with them as if it had just come."""
+        """Take over new static solutions, if any; return True if the whole content must be joined again."""
         with self.dictionary.lock:
             if self._swapped is None:
                 return False
@@ -106,7 +106,7 @@ class MovingAnswers:
         return True
 
     def changes(self, count: int) -> Bools:
-        """By tick: whether any window has changed."""
+        """Return, by tick, whether any window changed."""
         found = np.zeros(count, bool)
         for window in self.windows:
             found |= window.rows.changes(count)
@@ -118,9 +118,9 @@ class MovingAnswers:
         return changed(found, 1 if self.query.operator is Operator.ISTREAM else -1)
 
     def _solutions(self, again: bool) -> Intervals:
-        """Those from before and those that are new; what the batch does not end is kept for the next one.
+        """Return the old and the new solutions; those that outlast the batch are kept for the next one.
 
-        Where all are found again, those from before end with the first evaluation.
+        With `again` all solutions are found anew, so the old ones end at the first evaluation.
         """
         values, members = [self._values], [self._members]
         since = [np.full(self._members.shape[1], -1)]
@@ -149,47 +149,42 @@ class MovingAnswers:
 
 @dataclass(eq=False)
 class MovingQuery(BatchedQuery):
-    """A query that answers batches of the evaluations that its elements call for."""
+    """A query that evaluates in batches all instants that its elements trigger."""
 
     moving: MovingAnswers = field(kw_only=True)
     quiet: bool = False
-    """whether evaluations without answers are left out"""
+    """leave out evaluations without answers"""
     most: int = 8_192
-    """calls for an evaluation of one window in one batch, but for those of one instant, which stay together"""
+    """the maximum number of triggers of one window in a batch; triggers of one instant are never separated"""
     _watermark: int | None = None
 
     def receive(self, stream: str, batch: Timed) -> None:
-        """Elements of a stream, in order."""
         came = columns_of(batch, self.moving.dictionary)
         for window in self.moving.windows:
             if window.window.stream == stream:
                 window.receive(came)
 
     def discard(self, stream: str) -> None:
-        """What a stream's windows wait with will never be due."""
         for window in self.moving.windows:
             if window.window.stream == stream:
                 window.waiting = None
 
     def reach(self, watermark: int) -> None:
-        """Evaluations before the watermark may be asked for."""
         self._watermark = watermark
 
     def due(self) -> int | None:
-        """The next instant that has a result, before the watermark."""
         while not self._results and self._batch():
             pass
         return super().due()
 
     def called(self) -> int | None:
-        """The next one that an element calls for which has come already."""
         if not self._results and self.begun and Report.ON_WINDOW_CLOSE not in self.query.times.report:
             waiting = [w.calls() for w in self.moving.windows if not w.counts]
             self._watermark = 1 + max((int(calls[-1]) for calls in waiting if calls.size), default=0)
         return self.due()
 
     def _batch(self) -> bool:
-        """Answer some evaluations; whether there were any."""
+        """Evaluate one batch; return False if nothing is due."""
         if self._watermark is None or not self.begun or not (ticks := self._ticks(self._watermark)).size:
             return False
         at, rows = self.moving.batch(ticks)
@@ -217,7 +212,7 @@ class MovingQuery(BatchedQuery):
         return Result(now, self.query.form, self.query.operator, self.moving.variables, answers, None, windows, name)
 
     def _ticks(self, watermark: int) -> Ints:
-        """The instants of the next evaluations: as many of one instant as windows over elements step inside it."""
+        """Return the next evaluation times, each as often as count windows step within it."""
         calls = [(window.counts, window.calls()) for window in self.moving.windows]
         if Report.ON_WINDOW_CLOSE in self.query.times.report:
             calls = [(counts, each) for counts, each in calls if counts]

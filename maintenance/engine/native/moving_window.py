@@ -1,4 +1,4 @@
-"""Windows that move with every element: which of a batch's evaluations each arrival takes part in."""
+"""Windows that move with every element: determines in which evaluations of a batch each arrival is held."""
 
 from dataclasses import dataclass, field
 
@@ -16,42 +16,42 @@ EMPTY: Ints = np.empty(0, np.int64)
 
 @dataclass(eq=False)
 class MovingWindow:
-    """One window over time without a step, NOW, ALL, or one over elements; what waits, and what is held."""
+    """A window over time without a step, NOW, ALL, or over elements: its queue and its content."""
 
     window: Window
     rows: IntervalRows
     waiting: Columns | None = None
     seen: int = 0
-    """elements that came in before those that wait"""
+    """number of elements that entered before those in the queue"""
     _first: int | None = None
     _opens: Ints = field(default_factory=lambda: EMPTY)
     _closes: Ints = field(default_factory=lambda: EMPTY)
     _ring: Ints = field(default_factory=lambda: EMPTY)
-    """times of the last elements of a window over elements"""
+    """times of the last elements, in a count window"""
     _moved: int = NEVER
 
     @property
     def counts(self) -> bool:
-        """Whether it is over elements."""
+        """True for a count window."""
         return self.window.kind is WindowKind.ELEMENTS
 
     @property
     def later(self) -> int:
-        """How much later than its time an element is there."""
+        """Milliseconds between the time of an element and its entry."""
         right_open = self.window.closure is Closure.RIGHT_OPEN and self.window.kind is WindowKind.TIME
         return 0 if self.window.kind in (WindowKind.ALL, WindowKind.ELEMENTS) else self.window.lag + int(right_open)
 
     @property
     def step(self) -> int:
-        """Elements from one move to the next."""
+        """Elements per move of a count window."""
         return self.window.step or 1
 
     def receive(self, came: Columns) -> None:
-        """Elements in order; they wait."""
+        """Queue elements, in time order."""
         self.waiting = came if self.waiting is None else Columns.joined([self.waiting, came])
 
     def calls(self) -> Ints:
-        """The instants that what waits calls for, in order; one for each move of a window over elements."""
+        """Return the evaluation times that the queue triggers, in order; for a count window one per move."""
         if self.waiting is None:
             return EMPTY
         if not self.counts:
@@ -59,7 +59,7 @@ class MovingWindow:
         return self.waiting.times[self.step - 1 :: self.step]
 
     def begin_batch(self, ticks: Ints) -> None:
-        """What was over goes; what is held learns until when it is."""
+        """Enter the arrivals of a batch and determine during which evaluations each row is held."""
         rows, waiting = self.rows, self.waiting
         rows.release()
         rows.since[rows.held] = -1
@@ -72,19 +72,20 @@ class MovingWindow:
             rows.added = EMPTY
             return
         latest = self.seen + np.arange(taken) if self.counts else came.times
-        since = (
-            places[np.arange(taken) // self.step] if self.counts else np.searchsorted(ticks, came.times + self.later)
-        )
+        if self.counts:
+            since = places[np.arange(taken) // self.step]
+        else:
+            since = np.searchsorted(ticks, came.times + self.later)
         rows.enter(came, since, self._until(latest, ticks, places), latest)
         self.seen += taken
         self.waiting = waiting.part(taken, len(waiting)) if taken < len(waiting) else None
 
     def bounds(self, tick: int) -> tuple[int, int]:
-        """Open and close at an evaluation of the batch."""
+        """Return open and close time at an evaluation of the batch."""
         return int(self._opens[tick]), int(self._closes[tick])
 
     def _moves(self, ticks: Ints) -> Ints:
-        """Of a window over elements the evaluations at which it moves, one after the other of equal instants."""
+        """Return the evaluations at which a count window moves; several moves at one time take successive ticks."""
         if not self.counts:
             return EMPTY
         due = self.calls()
@@ -102,10 +103,11 @@ class MovingWindow:
         return int(np.searchsorted(self.waiting.times, ticks[-1] - self.later, "right"))
 
     def _until(self, latest: Ints, ticks: Ints, places: Ints) -> Ints:
-        """The first evaluation that has it no more."""
+        """Return the first evaluation at which an arrival is no longer held."""
         if self.window.kind is WindowKind.ALL:
             return np.full(latest.size, FAR)
         if self.counts:
+            # An arrival leaves with the move that takes in the element `range` after it.
             move = (latest + (self.window.range or 0)) // self.step - self.seen // self.step
             known = np.append(places, FAR)
             return known[np.minimum(move, places.size)]
@@ -125,11 +127,11 @@ class MovingWindow:
             self._note_counted(ticks, places, times)
 
     def _note_counted(self, ticks: Ints, places: Ints, times: Ints) -> None:
-        """The first and the last element that are held, at every evaluation."""
+        """Record the times of the first and last element in a count window at every evaluation."""
         most = self.window.range or 0
         ring = np.concatenate([self._ring, times])
         before = self._ring.size
-        moves = np.searchsorted(places, np.arange(ticks.size), "right")  # how many it has made by then
+        moves = np.searchsorted(places, np.arange(ticks.size), "right")  # moves up to each evaluation
         ends = before + moves * self.step
         closes = np.append(self._moved, times[self.step - 1 :: self.step])[moves]
         first = np.maximum(0, ends - most)

@@ -1,8 +1,8 @@
-"""From the elements of a query to a plan of joins, or the reason why the native engine leaves it to the other one.
+"""Translates a query into a native plan of joins, or says why the snapshot evaluator must run it.
 
-window patterns     triples over one window each; their solutions come and go with its elements
-relations           what stands over static graphs alone, whatever it is: solved once by the SPARQL library
-filters, values     expressions over what all solutions bind: asked of the library once per combination of values
+window patterns     triple patterns over one window; their solutions come and go with its elements
+static parts        anything over static graphs alone: solved once, by joins or by the SPARQL library
+expressions         FILTER and BIND over variables that all solutions bind: evaluated once per combination of values
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,24 +37,23 @@ from freshkeeper.maintenance.query.syntax.tree import (
 )
 
 Terms: TypeAlias = tuple["str | Term", "str | Term", "str | Term"]
-"""Of a triple pattern: names of variables, and terms"""
+"""The positions of a triple pattern: variable names and terms."""
 JOINING = (TriplePattern, Group, Values, Union, Select)
 BLANKS = ("_:", "freshkeeper_blank_")
-"""How the names of blank nodes begin, which are not shown."""
-FICKLE = ("NOW", "RAND", "UUID", "STRUUID", "BNODE")
-"""Functions that say something else each time."""
+"""Prefixes of the variables that stand for blank nodes, which are not visible."""
+NONDETERMINISTIC = ("NOW", "RAND", "UUID", "STRUUID", "BNODE")
+"""Functions that are not deterministic."""
 
 
 @dataclass(frozen=True)
 class WindowPattern:
-    """A triple pattern over one window, by the number of the window."""
+    """A triple pattern over one window, which is given by its number."""
 
     window: int
     terms: Terms
 
     @property
     def variables(self) -> frozenset[str]:
-        """The variables of its triple."""
         return frozenset(term for term in self.terms if isinstance(term, str))
 
 
@@ -66,7 +65,7 @@ class Expression:
     variables: tuple[str, ...]
     name: str | None = None
     differ: bool | None = None
-    """of FILTER(?a != ?b) True, of FILTER(?a = ?b) False"""
+    """True for FILTER(?a != ?b), False for FILTER(?a = ?b), None for everything else"""
 
 
 @dataclass(frozen=True)
@@ -75,23 +74,25 @@ class StaticJoin:
 
     variables: tuple[str, ...]
     patterns: tuple[tuple[str, Terms], ...]
-    """with the graph of each, "" being the default one"""
+    """each with the IRI of its graph, "" for the default graph"""
     expressions: tuple[Expression, ...]
-    """FILTERs of its solutions"""
+    """FILTERs on its solutions"""
 
 
 @dataclass(frozen=True)
 class StaticPart:
-    """A sub-query over static graphs, whose solutions are a relation."""
+    """A sub-query over static graphs, whose solutions form a relation."""
 
     elements: tuple[Element, ...] = field(repr=False)
     variables: tuple[str, ...]
-    """what the rest of the query needs of it"""
+    """the variables that the rest of the query uses"""
 
     @cached_property
     def join(self) -> "StaticJoin | None":
-        """The same as a join of triple patterns with FILTERs; None where it is more."""
-        filters = [e for e in self.elements if isinstance(e, Filter) and not e.parts and not _is_fickle(e.items)]
+        """The part as a join of triple patterns with FILTERs, or None if it is more than that."""
+        filters = [
+            e for e in self.elements if isinstance(e, Filter) and not e.parts and not _is_nondeterministic(e.items)
+        ]
         try:
             patterns = tuple(_plain([e for e in self.elements if e not in filters], ""))
         except NotNativeError:
@@ -101,32 +102,32 @@ class StaticPart:
         return StaticJoin(self.variables, patterns, expressions)
 
     def sparql(self, prologue: str) -> str:
-        """A query for its solutions, asked of static graphs."""
+        """Return a query over the static graphs for the solutions of the part."""
         body = " . ".join(e.text for e in self.elements)
         return f"{prologue}SELECT {' '.join(f'?{name}' for name in self.variables) or '*'} WHERE {{ {body} }}"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The inputs of a join and what is made of its solutions."""
+    """The inputs of a join, and what is made of its solutions."""
 
     patterns: tuple[WindowPattern, ...]
     statics: tuple[StaticPart, ...]
     expressions: tuple[Expression, ...]
-    """in the order in which they are evaluated"""
+    """in order of evaluation"""
     projection: tuple[str, ...]
-    """what is kept of every solution"""
+    """the variables that are kept of every solution"""
     head: Head
     bound: frozenset[str] = frozenset()
-    """what windows and static parts bind for certain"""
+    """the variables that windows and static parts always bind"""
     services: int = 0
-    """how many SERVICE blocks stand beside the windows"""
+    """the number of SERVICE blocks"""
 
 
 def plan_of(query: Query, graphs: Collection[str] = ()) -> Plan:
-    """The plan for static graphs of these names; NotNativeError says why there is none."""
+    """Return the plan over static graphs of these names; raise NotNativeError with the reason if there is none."""
     if not query.windows:
-        raise NotNativeError("it has no window, and is evaluated once")
+        raise NotNativeError("it has no window and is evaluated only once")
     reader = _Reader(query, read_head(query), graphs)
     reader.read(query.group)
     return reader.plan()
@@ -142,13 +143,13 @@ class _Reader:
     patterns: list[WindowPattern] = field(default_factory=list)
     statics: list[Element] = field(default_factory=list)
     looking: list[Element] = field(default_factory=list)
-    """FILTER and BIND over what is not static"""
+    """FILTERs and BINDs over variables that are not static"""
     before: dict[Element, frozenset[str]] = field(default_factory=dict)
-    """what all solutions bind where a BIND stands"""
+    """by BIND: the variables that all solutions bind before it"""
     services: list[Service] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Windows by name, and the one that patterns outside WINDOW ask."""
+        """Number the windows, and find the window that patterns outside WINDOW blocks match."""
         merged = self.query.dataset.merged_windows
         windows = list(self.query.windows)
         self.named: Mapping[str, int] = {w.name: n for n, w in enumerate(windows) if w.named}
@@ -159,20 +160,20 @@ class _Reader:
             raise NotNativeError("a window and static graphs are merged into the default graph")
 
     def read(self, elements: Sequence[Element]) -> None:
-        """All elements of the query's group."""
+        """Sort all elements of the query's group."""
         moving = self._moving_variables(elements)
         for n, element in enumerate(elements):
             if isinstance(element, Service):
                 self.services.append(element)
                 continue
-            if any(token.is_word(*FICKLE) for token in element.items):
-                raise NotNativeError(f"{_short(element)} says something else each time", element)
+            if any(token.is_word(*NONDETERMINISTIC) for token in element.items):
+                raise NotNativeError(f"{_short(element)} is not deterministic", element)
             if isinstance(element, WindowBlock):
                 self._window_block(element)
             elif isinstance(element, TriplePattern) and self.default is not None:
                 self._pattern(element, self.default)
             elif self._moves(element):
-                raise NotNativeError(f"{_short(element)} is more than a pattern over a window", element)
+                raise NotNativeError(f"{_short(element)} is more than a triple pattern over a window", element)
             elif isinstance(element, Filter | Bind) and not self._is_static(element, elements, n, moving):
                 self.looking.append(element)
                 if isinstance(element, Bind):
@@ -180,12 +181,12 @@ class _Reader:
             elif isinstance(element, (*JOINING, Filter, Bind)) or self._is_static(element, elements, n, moving):
                 self.statics.append(element)
             else:
-                raise NotNativeError(f"{_short(element)} looks at what windows bind", element)
+                raise NotNativeError(f"{_short(element)} depends on what windows bind", element)
 
     def plan(self) -> Plan:
-        """What was read, put together."""
+        """Return the plan of everything that was read."""
         if not self.patterns:
-            raise NotNativeError("no pattern asks a window")
+            raise NotNativeError("no pattern matches a window")
         certain = frozenset().union(*(p.variables for p in self.patterns)) | bound_variables(self.statics)
         doubtful = frozenset().union(*(e.bound for e in self.statics)) - certain
         if unsure := doubtful if self.head.star else doubtful & everything(self.services):
@@ -193,7 +194,7 @@ class _Reader:
         expressions = tuple(self._expressions(certain.union(*(bound_variables(s.inner) for s in self.services))))
         computed = frozenset(e.name for e in expressions if e.name is not None)
         if self.services and (computed or self.head.form is not Form.SELECT):
-            raise NotNativeError("a SERVICE beside a BIND, or answers that are no rows", self.services[0])
+            raise NotNativeError("a SERVICE is combined with a BIND, or with CONSTRUCT or ASK", self.services[0])
         known = (certain | computed).union(*(service.bound for service in self.services))
         kept = tuple(n for n in sorted(known) if not n.startswith(BLANKS)) if self.head.star else self.head.needed
         if unbound := [name for name in (*kept, *self.head.shown) if name not in known | self._aggregates]:
@@ -203,7 +204,7 @@ class _Reader:
         return Plan(tuple(self.patterns), parts, expressions, kept, self.head, certain, len(self.services))
 
     def _named(self, name: str) -> Token | None:
-        """Where a variable stands first."""
+        """Return the first occurrence of a variable in the query."""
         items = self.query.tree.source.tokens.items
         return next((token for token in items if token.kind is Kind.VAR and token.text[1:] == name), None)
 
@@ -222,17 +223,17 @@ class _Reader:
             elif isinstance(element, Filter) and everything([element]) <= bound:
                 self.looking.append(element)
             else:
-                raise NotNativeError(f"{_short(element)} stands inside WINDOW", element)
+                raise NotNativeError(f"{_short(element)} is inside a WINDOW block", element)
 
     def _pattern(self, element: TriplePattern, window: int) -> None:
         for triple in element.triples:
             if any(isinstance(term, Path | Quoted) for term in triple):
-                raise NotNativeError(f"{_short(element)} is a path, or has a triple in a triple", element)
+                raise NotNativeError(f"{_short(element)} is a path or contains a triple term", element)
             s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
             self.patterns.append(WindowPattern(window, (s, p, o)))
 
     def _moves(self, element: Element) -> bool:
-        """Whether anything inside it asks a window or a source."""
+        """Return True if anything inside an element matches a window or a source."""
         for inner in element.walk():
             if isinstance(inner, WindowBlock | Service):
                 return True
@@ -241,12 +242,12 @@ class _Reader:
         return False
 
     def _moving_variables(self, elements: Sequence[Element]) -> frozenset[str]:
-        """What window patterns and computed values bind."""
+        """Return the variables that window patterns bind."""
         moving = [e for e in elements if isinstance(e, WindowBlock) or self._moves(e)]
         return everything(moving)
 
     def _is_static(self, element: Element, group: Sequence[Element], at: int, moving: frozenset[str]) -> bool:
-        """Whether what it looks at is bound by static elements alone, so that no window has a part in it."""
+        """Return True if only static elements bind what an element uses, so that it does not depend on any window."""
         if isinstance(element, JOINING):
             return True
         others = [e for e in group if isinstance(e, JOINING) and not self._moves(e)]
@@ -262,39 +263,41 @@ class _Reader:
         return isinstance(element, Graph)
 
     def _expressions(self, certain: frozenset[str]) -> Iterator[Expression]:
-        """BINDs in their order, then the FILTERs, then what SELECT computes."""
+        """Yield BINDs in their order, then FILTERs, then the expressions in SELECT."""
         computed: set[str] = set()
         for element in sorted(self.looking, key=lambda e: isinstance(e, Filter)):
-            if element.parts or _is_fickle(element.items):
-                raise NotNativeError(f"{_short(element)} is not made of its variables alone", element)
+            if element.parts or _is_nondeterministic(element.items):
+                raise NotNativeError(f"{_short(element)} is not a deterministic function of its variables", element)
             if isinstance(element, Bind):
                 looked, (name,) = element.looked, element.bound
                 if not looked <= self.before[element] | computed:
-                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind before it", element)
+                    raise NotNativeError(
+                        f"{_short(element)} uses a variable that not all solutions bind before it", element
+                    )
                 yield self._computed(element.text, looked, name, certain, computed)
             else:
                 looked = everything([element])
                 if not looked <= certain | computed:
-                    raise NotNativeError(f"{_short(element)} looks at what not all solutions bind", element)
+                    raise NotNativeError(f"{_short(element)} uses a variable that not all solutions bind", element)
                 yield Expression(element.text, tuple(sorted(looked)), None, _differ(element))
         for name, text in self.head.computed:
             items = tokenize(text).items
-            if _is_fickle(items):
-                raise NotNativeError(f"?{name} is not made of variables alone", self._named(name))
+            if _is_nondeterministic(items):
+                raise NotNativeError(f"?{name} is not a deterministic function of variables", self._named(name))
             if not (looked := names_in(items)) <= certain | computed:
-                raise NotNativeError(f"?{name} looks at what not all solutions bind", self._named(name))
+                raise NotNativeError(f"?{name} uses a variable that not all solutions bind", self._named(name))
             yield self._computed(f"BIND({text} AS ?{name})", looked, name, certain, computed)
 
     def _computed(
         self, text: str, looked: frozenset[str], name: str, certain: frozenset[str], computed: set[str]
     ) -> Expression:
         if name in certain | computed or name in everything(self.statics):
-            raise NotNativeError(f"?{name} is computed, and bound by something else", self._named(name))
+            raise NotNativeError(f"?{name} is computed and also bound elsewhere", self._named(name))
         computed.add(name)
         return Expression(text, tuple(sorted(looked)), name)
 
     def _parts(self, wanted: frozenset[str]) -> Iterator[StaticPart]:
-        """The static elements, those together that share variables."""
+        """Yield the static elements in connected parts: those that share variables stay together."""
         rest = list(self.statics)
         while rest:
             part, names, grew = [rest.pop(0)], everything([]), True
@@ -308,12 +311,14 @@ class _Reader:
             sure = bound_variables(ordered)
             joined = frozenset(shown) & frozenset().union(*(p.variables for p in self.patterns))
             if not joined <= sure:
-                raise NotNativeError("a static part joins a window by what not all of its solutions bind", part[0])
+                raise NotNativeError(
+                    "a static part joins a window by a variable that not all of its solutions bind", part[0]
+                )
             yield StaticPart(ordered, shown)
 
 
-def _is_fickle(items: Sequence[Token]) -> bool:
-    return any(token.is_word(*FICKLE, "EXISTS") for token in items)
+def _is_nondeterministic(items: Sequence[Token]) -> bool:
+    return any(token.is_word(*NONDETERMINISTIC, "EXISTS") for token in items)
 
 
 def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms]]:
@@ -321,7 +326,7 @@ def _plain(elements: Sequence[Element], graph: str) -> Iterator[tuple[str, Terms
         if isinstance(element, TriplePattern):
             for triple in element.triples:
                 if any(isinstance(term, Path | Quoted) for term in triple):
-                    raise NotNativeError("it is more than a pattern")
+                    raise NotNativeError("it is more than a triple pattern")
                 s, p, o = (_named(term) for term in triple if not isinstance(term, Path | Quoted))
                 yield graph, (s, p, o)
         elif type(element) is Group or (type(element) is Graph and element.iri is not None):
@@ -335,12 +340,12 @@ def _named(term: "str | Term") -> "str | Term":
 
 
 def _within_graph(outer: Element, inner: Element) -> bool:
-    """Whether an element stands inside a GRAPH block of another one."""
+    """Return True if an element is inside a GRAPH block of another one."""
     return any(isinstance(e, Graph) and any(inner is x for x in e.walk()) for e in outer.walk())
 
 
 def _differ(element: Element) -> bool | None:
-    """FILTER(?a != ?b), which ids alone can tell where they are names."""
+    """Recognise FILTER(?a != ?b) and FILTER(?a = ?b), which ids alone decide if both are IRIs."""
     words = [token.text for token in element.items]
     if len(words) == 6 and words[1] == "(" and words[3] in ("=", "!=") and words[2][0] == words[4][0] == "?":
         return words[3] == "!="

@@ -1,4 +1,4 @@
-"""A query's answers from columns: what arrives is joined once, what leaves takes its solutions along."""
+"""Evaluates a query natively: arrivals are joined once, and triples that leave remove their solutions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ from freshkeeper.maintenance.query.sound import sound
 
 @dataclass(eq=False)
 class NativeAnswers:
-    """Solutions kept up to date with the windows, and what R2S makes of them."""
+    """Solutions that are kept up to date with the windows, and what R2S selects from them."""
 
     query: Query
     plan: Plan
@@ -48,13 +48,13 @@ class NativeAnswers:
     variables: tuple[str, ...] = ()
     errors: int = 0
     tells_all: bool = False
-    """whether R2S compares terms, as a state keeps them: then it is told of all answers"""
+    """return all answers, because R2S compares terms that a saved state contains"""
     _gained: list[Ints] = field(default_factory=list)
     _lost: list[Ints] = field(default_factory=list)
     _before: Ints | None = None
 
     def __post_init__(self) -> None:
-        """Solve the static parts; what windows bring is joined with them."""
+        """Solve the static parts and set up the join of the windows with them."""
         head = self.plan.head
         self.variables = self.variables or shown(self.query)
         plain = head.form is Form.SELECT and head.grouping is None
@@ -76,11 +76,11 @@ class NativeAnswers:
 
     @property
     def operator(self) -> Operator:
-        """What R2S makes of answers here."""
+        """The R2S operator that is applied here, to columns."""
         return Operator.RSTREAM if self.tells_all else self.query.operator
 
     def apply(self, content: Content, move: Move) -> None:
-        """A window has moved."""
+        """Update the solutions after a window has moved."""
         if not move.changed:
             return
         held = slots_of(content)
@@ -88,7 +88,7 @@ class NativeAnswers:
         self._gain(self._join.arrived(held))
 
     def replace(self, found: Sequence[Relation]) -> None:
-        """Static parts have other solutions from the next evaluation on; any thread may say so."""
+        """Use other solutions of the static parts from the next evaluation on; safe from any thread."""
         with self.dictionary.lock:
             self._swapped = found
 
@@ -96,7 +96,7 @@ class NativeAnswers:
         self.replace(relations(self.query, self.plan.statics, self.static))
 
     def _swap(self) -> None:
-        """Take new relations, if there are some: all solutions are found again, and R2S sees what differs."""
+        """Take over new static solutions, if any: all solutions are found again, and R2S sees the difference."""
         with self.dictionary.lock:
             if (found := self._swapped) is None:
                 return
@@ -113,7 +113,6 @@ class NativeAnswers:
             self._remember(self._gained, values)
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
-        """What R2S streams of this instant."""
         del now, evaluator, functions
         self._swap()
         if self.plan.head.form is Form.ASK:
@@ -124,28 +123,28 @@ class NativeAnswers:
         return Answers(IdRows(rows, self.dictionary))
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """Without SERVICE there is nobody to ask."""
+        """Return no fetch jobs: there is no SERVICE."""
         del now, evaluator, functions
         return ()
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """What the windows hold is all there is; the answers of this instant are out."""
+        """Take the changes as seen: the answers of this evaluation have been written by an earlier run."""
         del now, done, evaluator, functions
         self._streamed()
         return ()
 
     def leave(self) -> None:
-        """Nobody else is concerned."""
+        """Do nothing: nothing is shared."""
 
     def emit(self, streamed: Answers) -> Answers:
-        """Answers are written as R2S leaves them."""
+        """Return the answers as they are: CONSTRUCT has made its triples already."""
         return streamed
 
     def _streamed(self) -> Ints:
         operator, table = self.operator, self.table
         if operator is Operator.RSTREAM:
             return self._rows()
-        if self._whole:
+        if self._compares_rows:
             now = self._rows()
             before = now[:, :0] if self._before is None else self._before
             self._before = now
@@ -158,8 +157,8 @@ class NativeAnswers:
         return left[:, without(left, right)]
 
     @property
-    def _whole(self) -> bool:
-        """Whether R2S compares all rows of two evaluations, not the solutions that came and went in between."""
+    def _compares_rows(self) -> bool:
+        """True if R2S must compare all rows of two evaluations, not just the solutions that came and went."""
         return self.plan.head.distinct or self._groups is not None
 
     def _rows(self) -> Ints:
@@ -174,8 +173,8 @@ class NativeAnswers:
         self._remember(self._lost, values)
 
     def _remember(self, where: list[Ints], values: Ints) -> None:
-        """For R2S, which compares with the answers before."""
-        if self.operator is not Operator.RSTREAM and not self._whole and values.shape[1]:
+        """Store solutions that came or went for the next R2S comparison, if it needs them."""
+        if self.operator is not Operator.RSTREAM and not self._compares_rows and values.shape[1]:
             where.append(values)
 
     def _input(self, pattern: WindowPattern, held: Sequence[HeldSlots]) -> WindowInput:
@@ -200,7 +199,7 @@ def native_query(
     tells_all: bool = False,
     windows: SharedWindows | None = None,
 ) -> ContinuousQuery:
-    """A query that runs by its plan."""
+    """Create the query for a plan."""
     counts = plan.head.grouping is None or plan.head.grouping.counts
     if counts and moves_with_elements(query) and not tells_all:
         return _moving_query(query, plan, graphs, start, name, dictionary)
@@ -210,11 +209,11 @@ def native_query(
 
 
 def continuous(answers: NativeAnswers, graphs: Graphs, start: int, name: str) -> ContinuousQuery:
-    """A query that runs by its plan."""
+    """Create the query that runs these answers."""
     query, contents, dictionary = answers.query, answers.contents, answers.dictionary
     found = ContinuousQuery(query, contents, answers, graphs, start, name, follow=answers.apply, dictionary=dictionary)
     if query.form is not Form.ASK and not answers.tells_all:
-        found.streamer = Streamer(Operator.RSTREAM)  # what R2S compares is columns
+        found.streamer = Streamer(Operator.RSTREAM)  # R2S has been applied to columns already
     return found
 
 
@@ -233,13 +232,13 @@ def _moving_query(
 
 
 def slots_of(content: Content) -> HeldSlots:
-    """The triples of a window that a native query has."""
+    """Return the column store of a native query's window."""
     assert isinstance(content.held, HeldSlots)
     return content.held
 
 
 def shown(query: Query) -> tuple[str, ...]:
-    """What it shows, in the order in which the SPARQL library shows it; CONSTRUCT what R2S compares."""
+    """Return the visible variables in the SPARQL library's order; for CONSTRUCT those that R2S compares."""
     constructs = query.form is Form.CONSTRUCT and query.operator is not Operator.RSTREAM
     text = solutions_text(query) if constructs else query.sparql if query.form is Form.SELECT else None
     if text is None:

@@ -1,4 +1,4 @@
-"""NDJSON of answers that are columns, byte for byte what is written of terms, without a term being made."""
+"""NDJSON of answers in columns, byte for byte as it is written from terms, without creating terms."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,18 +15,18 @@ from freshkeeper.maintenance.engine.native.json_terms import BEYOND, JsonTerms
 from freshkeeper.maintenance.engine.native.token_scan import words_of
 
 LONGEST_SHARE, LONGEST_AGE = 10, 20
-NEAR = 1e-5
-"""So near to the middle between two numbers the rounding is not ours."""
+ROUNDING_DOUBT = 1e-5
+"""This close to halfway between two millionths, rounding is left to Python."""
 PIECES = ('{"bindings": {', '}, "fresh": ', ', "age_ms": ', "}, ")
-"""Before an answer, before its freshness, before its age, behind it."""
+"""The text before an answer, before its freshness, before its age, and after it."""
 BETWEEN = ", "
 CHUNK = 1 << 18
-"""Bytes that are handed on at once: so many stay in the processor's cache."""
+"""Bytes that are handed on at once: few enough to stay in the CPU cache."""
 
 
 @dataclass(eq=False)
 class JsonAnswers:
-    """Answers that are columns of one dictionary, as JSON, one behind the other."""
+    """Writes answers in columns of one dictionary as JSON."""
 
     terms: JsonTerms
     _out: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
@@ -34,12 +34,12 @@ class JsonAnswers:
     def chunks(
         self, rows: IdRows, variables: Sequence[str], freshness: FreshnessColumns, head: bytes, tail: bytes
     ) -> Iterator[memoryview]:
-        """The head, every answer with its freshness, commas between them, the tail: in pieces of one buffer.
+        """Yield the head, all answers with their freshness, and the tail, as views of one reused buffer.
 
-        Each must be taken before the next; what cannot be written raises before there is the first.
+        Use each chunk before requesting the next. Errors are raised before the first chunk.
         """
         values, shares = np.ascontiguousarray(rows.ids), _shares(freshness.probabilities)
-        longest = self.terms.take(values)
+        longest = self.terms.prepare(values)
         pieces, piece = _pieces(variables)
         answer = len(variables) * longest + int(piece[-1]) + LONGEST_SHARE + LONGEST_AGE + STRIDE
         room = len(head) + CHUNK
@@ -62,7 +62,7 @@ class JsonAnswers:
 
 
 def _pieces(variables: Sequence[str]) -> tuple[Bytes, Ints]:
-    """What stands between terms and numbers, and where each piece begins."""
+    """Return the constant pieces of text, and where each begins."""
     names = [f"{json.dumps(name)}: " for name in variables]
     texts = [*PIECES, *(before + name for name in names for before in (PIECES[0], BETWEEN))]
     pieces = [text.encode() for text in texts]
@@ -70,10 +70,10 @@ def _pieces(variables: Sequence[str]) -> tuple[Bytes, Ints]:
 
 
 def _shares(probabilities: Floats) -> Ints:
-    """In millionths, rounded as Python rounds."""
+    """Return probabilities in millionths, rounded as Python rounds."""
     assert ((probabilities >= 0) & (probabilities <= 1)).all(), "a probability is not between 0 and 1"
     above = probabilities * MILLION + 0.5
     found = above.astype(np.int64)
-    (unsure,) = np.nonzero(np.abs(above - np.rint(above)) < NEAR)
+    (unsure,) = np.nonzero(np.abs(above - np.rint(above)) < ROUNDING_DOUBT)
     found[unsure] = [round(round(p, 6) * MILLION) for p in probabilities[unsure].tolist()]
     return found

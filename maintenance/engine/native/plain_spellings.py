@@ -1,4 +1,4 @@
-"""Spellings that are as the store writes them if they are terms at all, so that a parser need only nod."""
+"""Recognises spellings that are normal forms if they are valid terms, so that parsing only has to validate them."""
 
 import numpy as np
 from pyoxigraph import RdfFormat, parse
@@ -12,7 +12,7 @@ INTEGER, MOST_DIGITS = b'"^^<http://www.w3.org/2001/XMLSchema#integer>', 18
 
 
 def plain(spellings: Spellings, first: int) -> Bools:
-    """Which rows from one on nothing else spells: new ones, whose bytes lie behind each other."""
+    """Return which of the rows from `first` on have no other spelling; they must be new and adjacent in the heap."""
     heap, (starts, sizes) = spellings.heap, spellings.spans(np.arange(first, spellings.count)).T
     text = heap[starts[0] : spellings.used]
     escaped = np.add.reduceat((text == BACKSLASH) | (text < SPACE) | (text == DELETE), starts - starts[0]) > 0
@@ -24,7 +24,10 @@ def plain(spellings: Spellings, first: int) -> Bools:
 
 
 def _one_way(spelling: bytes) -> bool:
-    """Whether nothing else spells this literal with a datatype or a language; a number or a tag, most are not."""
+    """Return True if no other spelling exists for a literal with a datatype or language.
+
+    For integers and lower-case tags.
+    """
     if spelling.endswith(INTEGER):
         digits = spelling[1 : -len(INTEGER)].removeprefix(b"-")
         return digits.isdigit() and digits[0] != ZERO and len(digits) <= MOST_DIGITS
@@ -32,7 +35,7 @@ def _one_way(spelling: bytes) -> bool:
 
 
 def are_terms(spellings: Spellings, rows: Ints) -> bool:
-    """Whether these rows spell terms, all of them: a document of them is right, IRIs being four to a line."""
+    """Return True if all these rows spell valid terms, by parsing a document of them with four IRIs per line."""
     spans = spellings.spans(rows)
     iris = spellings.heap[spans[:, 0]] == OPEN
     some, others = spans[iris], spans[~iris]

@@ -1,4 +1,4 @@
-"""What a query makes of its solutions: rows, counts of groups, triples, or yes and no."""
+"""What a query makes of its solutions: rows, groups, triples, or a truth value."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,21 +16,20 @@ FUNCTIONS = ("COUNT", *ORDERED)
 
 
 class NotNativeError(Exception):
-    """Why a query is left to the snapshot evaluator, and what in it is to blame, where one element is."""
+    """The reason why a query needs the snapshot evaluator, and the element that causes it, if it is one."""
 
     def __init__(self, reason: str, element: Element | Token | None = None) -> None:
-        """Keep the element for its place."""
         super().__init__(reason)
         self.element = element
 
     def within(self, query: Query) -> str:
-        """The reason with its place in the text of the query."""
+        """Return the reason with its place in the text of the query."""
         return query.said_of(self.element, str(self))
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What is made of a group: of its solutions, or of the values of a variable."""
+    """An aggregate function over a variable, or COUNT(*) if `variable` is None."""
 
     name: str
     variable: str | None
@@ -40,40 +39,40 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Grouping:
-    """GROUP BY variables; what is shown of each group are these and aggregates."""
+    """GROUP BY variables, with aggregates."""
 
     keys: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
 
     @property
     def counts(self) -> bool:
-        """Whether it does nothing but count."""
+        """True if all aggregates are COUNT."""
         return not self.ordered
 
     @property
     def ordered(self) -> tuple[str, ...]:
-        """The variables whose values are taken in one order, in that of the text."""
+        """The variables that are aggregated in a defined order, as the order may affect the result."""
         made_of = (one.variable for one in self.aggregates if one.function in ORDERED and one.variable is not None)
         return tuple(dict.fromkeys(made_of))
 
 
 @dataclass(frozen=True)
 class Head:
-    """What stands before and behind the pattern."""
+    """The parts of a query around its pattern."""
 
     form: Form
     star: bool
     shown: tuple[str, ...] = ()
-    """variables of SELECT, or of the triples of CONSTRUCT"""
+    """variables of SELECT, or of the template of CONSTRUCT"""
     computed: tuple[tuple[str, str], ...] = ()
-    """names that SELECT gives to expressions"""
+    """names and texts of the expressions in SELECT"""
     distinct: bool = False
     grouping: Grouping | None = None
     template: tuple[Triple, ...] = ()
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """What must be known of every solution."""
+        """The variables that must be kept of every solution."""
         if self.grouping is None:
             return self.shown
         made_of = (one.variable for one in self.grouping.aggregates if one.variable is not None)
@@ -81,17 +80,15 @@ class Head:
 
 
 def read_head(query: Query) -> Head:
-    """The head of a query; NotNativeError says why it is left to the other evaluator."""
+    """Return the head of a query; raise NotNativeError if the native evaluator does not support it."""
     if query.form is Form.DESCRIBE:
         raise NotNativeError("it is a DESCRIBE")
     if OWN.search(query.sparql):
-        raise NotNativeError("it asks for times of elements")
+        raise NotNativeError("it uses the timestamps of elements")
     tree = query.tree
     for token in tree.tail:
         if token.is_word("ORDER", "LIMIT", "OFFSET", "VALUES", "HAVING"):
-            raise NotNativeError(
-                f"{token.text.upper()}: it orders, cuts off or joins what stands behind its pattern", token
-            )
+            raise NotNativeError(f"{token.text.upper()} is not supported", token)
     if query.form is Form.CONSTRUCT:
         return _construct(query, tree)
     if query.form is Form.ASK:
@@ -115,23 +112,23 @@ def _grouping(tree: Select) -> Grouping:
     aggregates = tuple(_aggregate(name, made) for name, made in tree.columns.items() if made)
     if lost := [name for name, made in tree.columns.items() if not made and name not in keys]:
         named = [token for token in tree.head if token.text[1:] == lost[0]]
-        raise NotNativeError(f"?{lost[0]} is no key of its groups", named[0] if named else None)
+        raise NotNativeError(f"?{lost[0]} is not a key of GROUP BY", named[0] if named else None)
     return Grouping(keys, aggregates)
 
 
 def _keys(tail: Sequence[Token]) -> tuple[str, ...]:
-    """The variables of GROUP BY, where there is nothing but variables."""
+    """Return the variables of GROUP BY; raise NotNativeError if it contains expressions."""
     begin = next((n for n, token in enumerate(tail) if token.is_word("GROUP")), None)
     if begin is None:
         return ()
     named = [token for token in tail[begin + 2 :] if not token.is_word(*CLAUSES)]
     if others := [token for token in named if token.kind is not Kind.VAR]:
-        raise NotNativeError("it groups by what it computes", others[0])
+        raise NotNativeError("it groups by an expression", others[0])
     return tuple(dict.fromkeys(token.text[1:] for token in named))
 
 
 def _aggregate(name: str, made: Sequence[Token]) -> Aggregate:
-    """A function of a variable, or COUNT(*)."""
+    """Return an aggregate of a variable, or COUNT(*)."""
     distinct = len(made) == 5 and made[2].is_word("DISTINCT")
     of = made[3 if distinct else 2] if len(made) == 4 + distinct else None
     if of is not None and made[0].is_word(*FUNCTIONS) and made[1].is_mark("(") and made[-1].is_mark(")"):
@@ -140,15 +137,15 @@ def _aggregate(name: str, made: Sequence[Token]) -> Aggregate:
             return Aggregate(name, of.text[1:], distinct, function)
         if of.is_mark("*") and not distinct and function == "COUNT":
             return Aggregate(name, None, distinct)
-    raise NotNativeError(f"?{name} is more than {', '.join(FUNCTIONS)} of a variable, or COUNT of all", made[0])
+    raise NotNativeError(f"?{name} is not {', '.join(FUNCTIONS)} of a variable, nor COUNT(*)", made[0])
 
 
 def _construct(query: Query, tree: Select) -> Head:
     template = Template.of(query)
     if template is None or tree.aggregated:
-        raise NotNativeError("its CONSTRUCT has no template of its own, or groups")
+        raise NotNativeError("its CONSTRUCT has no template, or groups")
     if any(isinstance(term, BlankNode | Triple) for triple in template.triples for term in triple):
-        raise NotNativeError("its template has blank nodes, or triples in triples")
+        raise NotNativeError("its template has blank nodes or triple terms")
     named = tuple(dict.fromkeys(_variables(template.triples)))
     return Head(query.form, query.operator is not Operator.RSTREAM, named, template=template.triples)
 
@@ -161,6 +158,6 @@ def _variables(triples: Sequence[Triple]) -> Iterator[str]:
 
 
 def template_variable(term: object) -> str | None:
-    """The variable that a term of a template stands for."""
+    """Return the variable that a term of a template stands for, or None."""
     value = getattr(term, "value", "")
     return value.removeprefix(MARK) if value.startswith(MARK) else None

@@ -1,4 +1,4 @@
-"""Lines of N-Quads and the ids of their terms, as far as the scan understands them."""
+"""Lines of N-Quads as found by the scanner, and the ids of their terms."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from freshkeeper.maintenance.engine.native.token_scan import OTHER, PAD, words_o
 
 @dataclass(frozen=True, eq=False)
 class ScannedLines:
-    """Where every line of a text ends, what it is, its time, and where its four terms lie, a row for each place."""
+    """For every line its end, kind and time, and start and size of its four terms, one row per position."""
 
     words: Words
     ends: Ints
@@ -23,7 +23,7 @@ class ScannedLines:
 
     @classmethod
     def of(cls, text: bytes, timed: bool = True) -> "ScannedLines":
-        """Scan a text; `timed` where each line begins with its time and a tab."""
+        """Scan a text; with `timed` each line starts with its time and a tab."""
         padded, size = np.frombuffer(text + PAD, np.uint8), text.count(b"\n") + 1
         words, ends, times = words_of(padded), np.empty(size, np.int64), np.empty(size, np.int64)
         starts, sizes = np.empty((4, size), np.int64), np.empty((4, size), np.int64)
@@ -32,7 +32,7 @@ class ScannedLines:
         return found
 
     def terms(self, dictionary: Dictionary) -> Ints:
-        """The ids of subject, predicate and object of every line, a row each; a line with none is not understood."""
+        """Return the ids of subject, predicate and object, a row each; mark lines with invalid terms as OTHER."""
         ids = dictionary.encode_spans(self.words, self.starts.ravel(), self.sizes.ravel()).reshape(4, -1)
         self.kinds[(ids < 0).any(axis=0)] = OTHER
         return ids[:3]

@@ -1,4 +1,4 @@
-"""Bags of rows that hold during [since, until), in evaluations of one batch: how often each row is there, and when."""
+"""Bags of rows that hold during [since, until), in evaluations of a batch: how often each row is present, and when."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from freshkeeper.maintenance.engine.native.interval_rows import FAR
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Rows of ids, and from when until when each holds."""
+    """Rows of ids, and the interval during which each holds."""
 
     rows: Ints
     """variables × rows"""
@@ -22,15 +22,15 @@ class Intervals:
         return self.since.size
 
     def take(self, which: Ints) -> "Intervals":
-        """The intervals at these places."""
+        """Return the intervals at these positions."""
         return Intervals(self.rows[:, which], self.since[which], self.until[which])
 
     def with_rows(self, rows: Ints) -> "Intervals":
-        """The same with other columns."""
+        """Return the same intervals with other columns."""
         return Intervals(rows, self.since, self.until)
 
     def at_each(self, count: int) -> tuple[Ints, Ints]:
-        """Evaluations of a batch of so many, in order, and the place of a row that holds then."""
+        """Return each evaluation of a batch of `count`, in order, beside the position of every row that holds then."""
         begin = np.maximum(self.since, 0)
         sizes = np.maximum(np.minimum(self.until, count) - begin, 0)
         places = np.repeat(np.arange(len(self)), sizes)
@@ -41,10 +41,10 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """How much of each different row there is, from one change to the next."""
+    """The multiplicity of each distinct row, from one change to the next."""
 
     first: Ints
-    """a place of the row"""
+    """the position of one occurrence of the row"""
     since: Ints
     until: Ints
     totals: Ints
@@ -54,8 +54,10 @@ class Segments:
 
 
 def segments(found: Intervals, weights: Ints) -> Segments:
-    """The sums of weights (weights × rows) over equal rows, as they change."""
+    """Return the sums of weights (weights × rows) over equal rows, as a step function of time."""
     numbers, _ = numbered(found.rows)
+    # Every interval adds its weight at `since` and subtracts it at `until`. Sorted by row and time, the running sums
+    # within a row are its totals.
     ending = np.flatnonzero(found.until < FAR)
     places = np.concatenate([np.arange(len(found)), ending])
     ticks = np.concatenate([found.since, found.until[ending]])
@@ -78,14 +80,14 @@ def segments(found: Intervals, weights: Ints) -> Segments:
 
 
 def present(found: Intervals) -> Intervals:
-    """Each different row once, as long as any of its equals holds."""
+    """Return each distinct row once, with the intervals during which any of its occurrences holds."""
     parts = segments(found, np.ones((1, len(found)), np.int64))
     there = np.flatnonzero(parts.totals[0] > 0)
     return Intervals(found.rows[:, parts.first[there]], parts.since[there], parts.until[there])
 
 
 def changed(found: Intervals, sign: int) -> tuple[Ints, Ints]:
-    """Evaluations, in order, and the place of a row that came then (sign 1) or went (sign −1), as bags differ."""
+    """Return evaluation and position of every row that came (sign 1) or went (sign −1), comparing bags."""
     parts = segments(found, np.ones((1, len(found)), np.int64))
     times = np.where(parts.since >= 0, np.maximum(sign * parts.change[0], 0), 0)
     order = np.argsort(parts.since, kind="stable")

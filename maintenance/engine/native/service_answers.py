@@ -1,7 +1,7 @@
-"""SERVICE from the view in columns: solutions of the windows are the mappings, and copies join them.
+"""SERVICE from the view in columns: the solutions over windows are the window mappings; cached entries join them.
 
-windows ─▶ solutions ─▶ demand (what came, what left, until when) ─▶ the view's evaluation ─▶ rows of its copies
-               ╰───────────────────────────────────────────────────────────▶ answers, each with its freshness
+windows ─▶ solutions ─▶ demand (new, gone, until when) ─▶ evaluation of the view ─▶ rows of its entries
+               ╰─────────────────────────────────────────────────────────▶ answers with their freshness
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,15 +30,15 @@ from freshkeeper.policies import base
 
 @dataclass(eq=False)
 class NativeService:
-    """One SERVICE pattern: which solutions its view knows of, and what it has for them."""
+    """One SERVICE pattern: the solutions that its view has been told about, and the view's rows for them."""
 
     service: FromView
     dictionary: Dictionary
     table: SolutionTable = field(init=False)
     by_sn: GroupIndex | None = None
-    """solutions that the view knows of by their SN, where somebody asks"""
+    """solutions by lookup key, for queries that need it"""
     number: int = 0
-    """which one of the query's it is"""
+    """the position of the pattern in the query"""
     _slots: dict[tuple[int, ...], int] = field(default_factory=dict)
     _unknown: list[int] = field(default_factory=list)
     _released: int = 0
@@ -46,7 +46,6 @@ class NativeService:
     _looked: tuple[Ints, Ints] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Ids of SNs are kept, for they come again."""
         view = self.service.view
         if view.columns is None:
             view.columns = ViewColumns(view.manager, view.endpoint, self.dictionary)
@@ -56,17 +55,17 @@ class NativeService:
 
     @property
     def notes(self) -> tuple[Ints, Ints]:
-        """Of each solution: until when the view knows of it, and the slot of its SN."""
+        """Of each solution: until when the view knows it (-1: not at all), and the slot of its lookup key."""
         return self.table.noted[2 * self.number], self.table.noted[2 * self.number + 1]
 
     def prepare(self, rows: Ints, until: Ints) -> ServiceView:
-        """There will be an evaluation; these solutions, over then, may have to be told of."""
+        """Offer these solutions, which hold until `until`, as demand for the next evaluation of the view."""
         self._looked = rows, until
         self.service.stage(self._feed)
         return self.service.view
 
     def lose(self, noted: Ints) -> None:
-        """Solutions are gone, before their time perhaps."""
+        """Withdraw the demand of solutions that have ended."""
         fed, slots = noted[2 * self.number], noted[2 * self.number + 1]
         known = fed >= 0
         self._gone.append((fed[known], slots[known]))
@@ -74,24 +73,24 @@ class NativeService:
             self.by_sn.remove(noted[-1, known])
 
     def leave(self) -> None:
-        """Nothing is needed any more."""
+        """Withdraw all demand."""
         fed, slots = self.notes
         self._gone.append((fed[fed >= 0], slots[fed >= 0]))
         self._withdraw()
         self.service.leave()
 
     def follow(self) -> None:
-        """The view was evaluated."""
+        """Take in the changes of the view's last evaluation."""
         self.columns.follow(self.service.view.evaluation, self._unknown)
         self._unknown.clear()
 
     def expand(self, slots: Ints) -> Expansion:
-        """What the view has for solutions with these SNs."""
+        """Return the view's rows for solutions with these lookup keys, under the names of this query."""
         found = self.columns.expand(slots, self.service.marks)
         return replace(found, columns={self._names[name]: ids for name, ids in found.columns.items()})
 
     def wholes(self, now: int, sns: Ints) -> tuple[Floats, Ints]:
-        """How sure it is that all copies of these SNs are fresh, and how old the oldest one is."""
+        """Return the probability that all entries of each lookup key are fresh, and the age of the oldest."""
         manager, join = self.service.view.manager, self.service.view.evaluation.join
         place = np.searchsorted(join.sns, sns)
         known = place < join.sns.size
@@ -107,8 +106,10 @@ class NativeService:
         return sure, age
 
     def _feed(self, now: int) -> tuple[Ints, Ints]:
-        """What came, and what stays longer than it was known to; what is gone is taken out."""
+        """Return the demand that is new or holds longer than the view knew, as arrival times and slots."""
         span, (fed, slots), (rows, until) = self.service.view.manager.window.range, self.notes, self._looked
+        # Same arrival time as in ServiceView._arrivals: the mapping leaves the manager's window at `until`, and never
+        # arrives in the future.
         end = np.minimum(now, np.maximum(until - span, now - span + 1)) + span
         later = fed[rows] < end
         new, end = rows[later], end[later]
@@ -123,16 +124,16 @@ class NativeService:
         return end - span, slots[new]
 
     def _withdraw(self) -> None:
-        window = self.service.view.manager
+        manager = self.service.view.manager
         for ends, sns in self._gone:
-            window.content.withdraw(ends - window.window.range, sns)
+            manager.content.withdraw(ends - manager.window.range, sns)
         self._gone.clear()
 
     def _mark(self, live: Bools) -> None:
         live[[id for sn in self._slots for id in sn]] = True
 
     def _resolved(self, rows: Ints) -> Ints:
-        """The slots of the SNs of some solutions; those that are new to the view are ordered by their text."""
+        """Return the slots of the solutions' lookup keys."""
         view, table = self.service.view.manager.view, self.table
         if view.released != self._released:
             self._slots.clear()
@@ -145,6 +146,7 @@ class NativeService:
         sns = list(map(tuple, ids[:, each].T.tolist()))
         new = [sn for sn in sns if sn not in self._slots]
         terms = {tuple(map(self.dictionary.term, sn)): sn for sn in new}
+        # New keys get slots in the order of their text, as in the snapshot evaluator, so that both choose alike.
         ordered = sorted(terms, key=str)
         unknown = view.sn_slots(ordered).tolist()
         self._slots.update(zip(map(terms.__getitem__, ordered), unknown, strict=True))
@@ -154,23 +156,22 @@ class NativeService:
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """Answers: what they show, and what they are made of."""
+    """Answers, and the cached entries that they are made of."""
 
     shown: Ints
     """variables × answers"""
     srs: Ints
-    """SERVICE patterns × answers"""
+    """slots of entries, SERVICE patterns × answers"""
     solutions: Ints
 
 
 @dataclass(eq=False)
 class NativeServiceAnswers(NativeAnswers):
-    """A query with SERVICE patterns, all of them from views."""
+    """A query whose SERVICE patterns are all answered from views."""
 
     services: Sequence[NativeService] = ()
 
     def prepare(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """The views learn what is in the windows."""
         del evaluator, functions
         self._swap()
         rows = self._looked(now)
@@ -178,7 +179,6 @@ class NativeServiceAnswers(NativeAnswers):
         return [service.prepare(rows, until) for service in self.services]
 
     def answers(self, now: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Answers:
-        """The solutions joined with the views."""
         del evaluator, functions
         self.errors = sum(service.service.view.evaluation.record.errors for service in self.services)
         for service in self.services:
@@ -186,7 +186,7 @@ class NativeServiceAnswers(NativeAnswers):
         return self._compared(now)
 
     def rebuild(self, now: int, done: int, evaluator: Evaluator, functions: Mapping[str, Function]) -> Sequence[Asking]:
-        """An evaluation that an earlier run answered: the last one of query and view tell what is in its window."""
+        """Restore the demand: the last evaluations of the query and of the view show what is in the windows."""
         del evaluator, functions
         self._swap()
         lasts = [service.service.view.store.last for service in self.services]
@@ -196,7 +196,6 @@ class NativeServiceAnswers(NativeAnswers):
         return [view for view in views if now == view.store.last]
 
     def leave(self) -> None:
-        """Views that others have as well need nothing for this one any more."""
         for service in self.services:
             service.leave()
 
@@ -215,7 +214,7 @@ class NativeServiceAnswers(NativeAnswers):
         return SolutionTable(variables, holders, 2 * len(self.services))
 
     def _looked(self, now: int) -> Ints:
-        """The solutions that may be new to a view, or stay longer than it knows."""
+        """Return the solutions that may be new to a view, or hold longer than it knows."""
         del now
         return np.arange(self.table.size)
 
@@ -225,7 +224,7 @@ class NativeServiceAnswers(NativeAnswers):
                 service.lose(noted)
 
     def _until(self, rows: Ints) -> Ints:
-        """When some solutions are over: with the first of their elements to leave."""
+        """Return when each solution ends: with the first of its triples to leave a window."""
         found = np.full(rows.size, FOREVER, np.int64)
         contents: dict[int, Content] = {id(content.held): content for content in self.contents}
         for held, slots in zip(self.table.holders, self.table.slots, strict=True):
@@ -235,7 +234,7 @@ class NativeServiceAnswers(NativeAnswers):
         return found
 
     def _joined(self, solutions: Ints) -> "Joined":
-        """The answers that some solutions have."""
+        """Join some solutions with the views."""
         bound = {name: ids[solutions] for name, ids in zip(self.table.variables, self.table.values, strict=True)}
         slots = [service.notes[1][solutions] for service in self.services]
         srs = np.empty((0, solutions.size), np.int64)
@@ -250,6 +249,7 @@ class NativeServiceAnswers(NativeAnswers):
                 srs, solutions = srs[:, fits], solutions[fits]
         for condition in self._expressions:
             names = condition.expression.variables
+            # Expressions over window variables were applied when the solution was found.
             if not self.plan.bound >= set(names):
                 kept = condition.holds([bound[name] for name in names], solutions.size)
                 bound = {name: ids[kept] for name, ids in bound.items()}
@@ -258,14 +258,14 @@ class NativeServiceAnswers(NativeAnswers):
         return Joined(shown if self._groups else self._with_blanks(shown), srs, solutions)
 
     def _with_blanks(self, shown: Ints) -> Ints:
-        """Blank nodes of sources are such again."""
+        """Turn the IRIs that stand for blank nodes of sources back into blank nodes."""
         for service in self.services:
             for travelling, blank in service.columns.blanks.items():
                 shown[shown == travelling] = blank
         return shown
 
     def _sure(self, now: int, srs: Ints) -> tuple[Floats, Ints]:
-        """How sure answers are that are made of these copies, a row for each pattern, and how old."""
+        """Return freshness and age of answers made of these entries, one row per pattern."""
         sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], NEVER)
         for service, each in zip(self.services, srs, strict=True):
             join = service.service.view.evaluation.join
@@ -273,13 +273,13 @@ class NativeServiceAnswers(NativeAnswers):
         return sure, age
 
     def _compared(self, now: int) -> Answers:
-        """All of them, or with DISTINCT the surest of each."""
+        """Return all answers; with DISTINCT the freshest of each."""
         found = self._joined(np.arange(self.table.size))
         rows, sure, age = self._once(found.shown, *self._sure(now, found.srs))
         return Answers(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))
 
     def _once(self, rows: Ints, sure: Floats, age: Ints) -> tuple[Ints, Floats, Ints]:
-        """Answers, the surest first where they are compared; with DISTINCT that one alone."""
+        """Sort answers by freshness if they will be compared; with DISTINCT keep the freshest of each."""
         distinct = self.plan.head.distinct
         if distinct or self.operator is not Operator.RSTREAM:
             order = np.lexsort((age, -sure))
@@ -291,12 +291,16 @@ class NativeServiceAnswers(NativeAnswers):
 
 
 def ages(now: int, refreshed: Ints) -> Ints:
-    """How old copies are; of what was never fetched there is none."""
+    """Return the ages of copies; NEVER for entries that were never fetched."""
+    # Clamped: now - NEVER could overflow, in the branch that np.where discards.
     return np.where(refreshed == base.NEVER, NEVER, now - np.maximum(refreshed, base.NEVER // 2))
 
 
 def _merged(left: dict[str, Ints], right: Mapping[str, Ints]) -> tuple[Bools | None, dict[str, Ints]]:
-    """Two sides of a join by columns: which rows fit, and what they bind together; -1 is unbound and fits all."""
+    """Merge the columns of two joined sides.
+
+    Return which rows are compatible, and the merged columns. -1 is unbound.
+    """
     fits: Bools | None = None
     found = dict(left)
     for name, ids in right.items():

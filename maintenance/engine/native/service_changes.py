@@ -1,7 +1,7 @@
-"""ISTREAM and DSTREAM of answers with SERVICE: what an evaluation costs is what has changed, not what windows hold.
+"""ISTREAM and DSTREAM of answers with SERVICE, at a cost that depends on the changes, not on the window size.
 
-Answers are kept with the copies that they are made of. Those of a solution that came, that has gone, or whose copies
-have other rows are found again, and compared are those answers alone that show what one of them shows or showed.
+Answers are stored with the entries that they are made of. The answers of a solution are found again if it is new, has
+ended, or its entries have new rows; only answers that are equal to one of these, before or after, are compared.
 """
 
 import heapq
@@ -30,20 +30,21 @@ SPREAD = np.int64(-7046029254386353131)
 
 @dataclass(eq=False)
 class ServiceChanges(NativeServiceAnswers):
-    """A query with SERVICE patterns of which R2S shows what came or went."""
+    """A query with SERVICE patterns whose R2S operator selects what came or went."""
 
     solutions: IndexedSolutions = field(init=False)
     _overdue: "Overdue" = field(init=False)
     _lost: list[Ints] = field(default_factory=list)
-    """answers that are gone since the last evaluation"""
+    """answers that have gone since the last evaluation"""
     _changes: list[ViewChanges] = field(default_factory=list)
     _last: "tuple[int, Sequence[tuple[Floats, Ints]]] | None" = None
-    """the instant of the last evaluation, and for each view how sure its copies were, and when they were fetched"""
+    """the time of the last evaluation, and per view the freshness and fetch times of its entries then"""
 
     def __post_init__(self) -> None:
-        """Answers are found by what they show, and by their solution."""
         super().__post_init__()
         shown = len(self.variables)
+        # A row has the visible variables, the entries, the number of the solution, and a hash of the variables. The
+        # last two are indexed.
         made = shown + len(self.services)
         self._answers = IndexedRows(made + 2, (made, made + 1))
         for service in self.services:
@@ -52,7 +53,6 @@ class ServiceChanges(NativeServiceAnswers):
             service.columns.listeners.append(self._changes[-1])
 
     def apply(self, content: Content, move: Move) -> None:
-        """A window has moved; what came again stays longer."""
         super().apply(content, move)
         self.solutions.renewed(slots_of(content))
 
@@ -105,7 +105,7 @@ class ServiceChanges(NativeServiceAnswers):
         return Answers(IdRows(rows[:, kept], self.dictionary), FreshnessColumns(sure[kept], age[kept]))
 
     def _were_sure(self, srs: Ints) -> tuple[Floats, Ints]:
-        """What `_sure` said at the last evaluation."""
+        """Return what `_sure` returned at the last evaluation."""
         now, views = self._last or (0, [(np.empty(0), NO_INTS)] * len(self.services))
         sure, age = np.ones(srs.shape[1]), np.full(srs.shape[1], -FOREVER)
         for (copies, refreshed), each in zip(views, srs, strict=True):
@@ -113,7 +113,7 @@ class ServiceChanges(NativeServiceAnswers):
         return sure, age
 
     def _changed(self) -> Ints:
-        """The solutions that came, and those whose copies or edges are others."""
+        """Return the solutions that are new, and those whose entries or edges have changed."""
         found = [NO_INTS, *self.solutions.came]
         self.solutions.came.clear()
         for service, changes in zip(self.services, self._changes, strict=True):
@@ -126,7 +126,7 @@ class ServiceChanges(NativeServiceAnswers):
         return numbers[self.solutions.rows.there[numbers]]
 
     def _drop(self, solutions: Ints) -> None:
-        """The answers of these solutions are gone."""
+        """Remove the answers of these solutions."""
         numbers = self._answers.having(len(self.variables) + len(self.services), solutions)
         if numbers.size:
             self._lost.append(self._answers.remove(numbers))
@@ -140,21 +140,21 @@ class ServiceChanges(NativeServiceAnswers):
 
 @dataclass(eq=False)
 class Overdue:
-    """Solutions that are there though they should be over, as when a window moves less often than another."""
+    """Solutions that are present although they should have ended, as when one window moves less often than another."""
 
     _waiting: list[tuple[int, int, Ints, Ints]] = field(default_factory=list)
-    """a heap by the first of their instants; beside it which came first, the instants, and the solutions"""
+    """a heap of (first end time, sequence number, end times, solutions)"""
     _over: Ints = field(default_factory=lambda: NO_INTS)
     _added: int = 0
 
     def add(self, until: Ints, numbers: Ints) -> None:
-        """When some solutions should be over."""
+        """Register when solutions should end."""
         order = np.argsort(until, kind="stable")
         if order.size:
             self._push(until[order], numbers[order])
 
     def at(self, now: int, there: Bools) -> Ints:
-        """Those that should be over at an instant."""
+        """Return the solutions that should have ended by `now` but are still present."""
         over = [self._over]
         while self._waiting and self._waiting[0][0] <= now:
             _, _, until, numbers = heapq.heappop(self._waiting)
@@ -172,7 +172,7 @@ class Overdue:
 
 
 def hashed(rows: Ints) -> Ints:
-    """A number for each column of a matrix, the same for equal ones, and mostly for these alone."""
+    """Return a hash for each column of a matrix."""
     found = np.zeros(rows.shape[1], np.int64)
     for ids in rows:
         found = (found ^ (found >> 29)) * SPREAD + ids
@@ -180,7 +180,7 @@ def hashed(rows: Ints) -> Ints:
 
 
 def _with(service: NativeService, sns: Ints) -> Ints:
-    """Numbers of the solutions that have one of these SNs."""
+    """Return the numbers of the solutions with one of these lookup keys."""
     assert service.by_sn is not None
     groups, total = service.by_sn.find([sns.astype(np.int64)], sns.size)
     return service.by_sn.expand(groups, total)[1]

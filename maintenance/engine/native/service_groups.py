@@ -1,7 +1,7 @@
-"""Groups of answers with SERVICE: a group is as sure as it is that it is made of all that belongs to it, as it is now.
+"""Groups of answers with SERVICE: a group is as fresh as everything that belongs to it.
 
-Groups that keep SNs apart are as sure as their SN is whole. Any other may lack what any SN of the windows would bring,
-so it is as sure as all of them are.
+Groups that separate lookup keys are as fresh as all entries of their key. Any other group may lack what any key in the
+windows would contribute, so it is as fresh as all of them together.
 """
 
 from dataclasses import dataclass
@@ -30,20 +30,23 @@ class ServiceGroups(NativeServiceAnswers):
         sure, age = np.ones(rows.shape[1]), np.full(rows.shape[1], NEVER)
         for service in self.services:
             sn = np.where(members >= 0, service.notes[1][found.solutions[members]] if found.solutions.size else -1, -1)
-            one_sure, one_age = self._one(service, now, sn)
+            one_sure, one_age = self._freshness_from(service, now, sn)
             sure, age = sure * one_sure, np.maximum(age, one_age)
         rows, sure, age = self._once(self._with_blanks(rows), sure, age)
         if self.operator is not Operator.RSTREAM:
-            now_ = rows, sure, age
+            present = rows, sure, age
             before = self._earlier or (rows[:, :0], sure[:0], age[:0])
-            self._earlier = now_
-            left, other = (now_, before) if self.operator is Operator.ISTREAM else (before, now_)
-            (rows, sure, age), kept = left, without(left[0], other[0])
-            rows, sure, age = rows[:, kept], sure[kept], age[kept]
+            self._earlier = present
+            selected, other = (present, before) if self.operator is Operator.ISTREAM else (before, present)
+            kept = without(selected[0], other[0])
+            rows, sure, age = selected[0][:, kept], selected[1][kept], selected[2][kept]
         return Answers(IdRows(rows, self.dictionary), FreshnessColumns(sure, age))
 
-    def _one(self, service: NativeService, now: int, sn: Ints) -> tuple[Floats, Ints]:
-        """How sure groups are as far as one SERVICE goes, and how old; -1 is the SN of a group that has none."""
+    def _freshness_from(self, service: NativeService, now: int, sn: Ints) -> tuple[Floats, Ints]:
+        """Return freshness and age of groups as far as one SERVICE determines them.
+
+        `sn` is the slot of each group's lookup key, -1 for a group that has none.
+        """
         grouping = self.plan.head.grouping
         assert grouping is not None
         names = service.service.part.sn

@@ -1,8 +1,8 @@
-"""Windows that several queries have since the same moment are held once.
+"""Stores equal windows of several queries once.
 
-Queries that are always evaluated together move such a window together: the first of an instant moves it, and the
-others see what that brought. So it is for windows of time with a step, of queries that wait for no source and have
-begun to listen at the same element: who comes later has a window that is still empty, and one of its own.
+Queries that are always evaluated together move a shared window together: the first to be evaluated moves it, and the
+others see the same move. Only time windows with a step are shared, between queries without SERVICE that start with the
+same element; a query that is registered later starts with an empty window of its own.
 """
 
 from collections.abc import Sequence
@@ -17,67 +17,66 @@ from freshkeeper.maintenance.query.model import Query, Window, WindowKind
 from freshkeeper.maintenance.streams.batch import Timed
 
 Key = tuple[Window, int, frozenset[str], int]
-"""The window without its name, t0, the streams that say when its query begins, which of the query's it is."""
+"""The window without its name, t0, the streams that determine when its query begins, and its rank among equals."""
 
 
 @dataclass(eq=False)
 class Common:
-    """What the queries of one window have together."""
+    """The state that all queries of a shared window have in common."""
 
     content: TimeContent
     last: Move = STILL
     before: int = NEVER
-    """the instant from which the last move was made"""
+    """the time of the move before the last one"""
     came: Timed | None = None
-    """the last elements, which every query is given"""
+    """the last batch of elements, which every query receives"""
 
 
 @dataclass(eq=False)
 class SharedContent(TimeContent):
-    """A query's place in such a window; it shows what is there as of its own last move, which is that of all."""
+    """One query's view of a shared window, as of the query's own last move."""
 
     common: Common = field(kw_only=True)
 
     def receive(self, elements: Timed) -> None:
-        """The same elements are given to every query."""
+        """Pass a batch on once, though every query receives it."""
         if elements is not self.common.came:
             self.common.came = elements
             self.common.content.receive(elements)
 
     def begin(self, first: int) -> None:
-        """The same element is the first one of every query."""
         super().begin(first)
         self.common.content.begin(first)
 
     def discard(self) -> None:
-        """For all of them."""
         self.common.content.discard()
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is held and nothing waits."""
         return self.common.content.empty
 
     def move(self, now: int) -> Move:
-        """With the others: the first one moves the window."""
+        """Move the shared window if this query is the first, and report the same move to every query."""
         common, to = self.common, self.reached(now)
         if to is None:
             return STILL
         if common.content.moved == self.moved:
             common.before, common.last = self.moved, common.content.move(now)
-        assert (common.before, common.content.moved) == (self.moved, to), "a shared window has gone on without a query"
+        assert (common.before, common.content.moved) == (self.moved, to), (
+            "a shared window was moved without one of its queries"
+        )
         self.moved = to
         return replace(common.last, closed=to == now)
 
 
 @dataclass(eq=False)
 class SharedWindows:
-    """The windows into which nothing has come yet, so that one more query may have them."""
+    """The windows that may still be shared, because no element has entered yet."""
 
     _common: dict[Key, Common] = field(default_factory=dict)
 
     def contents(self, query: Query, start: int, dictionary: Dictionary) -> list[Content]:
-        """The windows of a query, shared where they can be."""
+        """Return the windows of a query, shared with other queries where possible."""
         streams = frozenset(window.stream for window in query.windows)
         found: list[Content] = []
         for window in query.windows:
@@ -90,7 +89,7 @@ class SharedWindows:
         return found
 
     def close(self) -> None:
-        """Elements come: who begins now begins with windows of its own."""
+        """Stop sharing: elements have arrived, so queries that start now need windows of their own."""
         self._common.clear()
 
     def _shared(self, window: Window, key: Key, dictionary: Dictionary) -> SharedContent:
@@ -105,7 +104,7 @@ class SharedWindows:
 def slot_contents(
     query: Query, start: int, dictionary: Dictionary, shared: SharedWindows | None = None
 ) -> Sequence[Content]:
-    """The windows of a query, their triples in slots."""
+    """Return the windows of a query, with their triples in column stores."""
     if shared is not None:
         return shared.contents(query, start, dictionary)
     return [content_of(window, start, HeldSlots(dictionary, window.kind)) for window in query.windows]

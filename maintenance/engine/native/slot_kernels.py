@@ -1,4 +1,7 @@
-"""Loops over the arrivals of a window, compiled. A slot holds a triple; a table finds it: -1 is empty, -2 was left."""
+"""Compiled loops over the arrivals of a window.
+
+A slot holds a triple. The table finds slots by triple: -1 is empty, -2 was removed.
+"""
 
 from numba import njit
 
@@ -10,7 +13,7 @@ GONE = -2
 
 @njit(cache=True, nogil=True)
 def find(table: Ints, terms: Ints, s: int, p: int, o: int) -> int:
-    """The slot of a triple, or the place for it as -1 - place."""
+    """Return the slot of a triple, or -1 - (its free position)."""
     mask = table.size - 1
     at = place(s, p, o, mask)
     free = -1
@@ -29,7 +32,7 @@ def enter(
     table: Ints, terms: Ints, latest: Ints, copies: Ints, free: Ints, width: int,
     times: Ints, s: Ints, p: Ints, o: Ints, slots: Ints, added: Ints,
 ) -> int:  # fmt: skip
-    """A slot for every arrival, a free one or the next one for what is new; returns how many are new."""
+    """Assign a slot to every arrival, for new triples a free one or the next; return how many are new."""
     new, unused = 0, free.size
     for n in range(times.size):
         slot = find(table, terms, s[n], p[n], o[n])
@@ -57,7 +60,7 @@ def enter_during(
     table: Ints, terms: Ints, held_since: Ints, held_until: Ints, held_latest: Ints, free: Ints, width: int,
     s: Ints, p: Ints, o: Ints, since: Ints, until: Ints, latest: Ints, added: Ints,
 ) -> int:  # fmt: skip
-    """A row for every arrival that none of its triple holds on to; returns how many there are."""
+    """Extend the row of a triple that is still held, or add a row, for every arrival; return how many rows are new."""
     new, unused = 0, free.size
     for n in range(s.size):
         if since[n] >= until[n]:
@@ -86,7 +89,7 @@ def enter_during(
 
 @njit(cache=True, nogil=True)
 def where(table: Ints, terms: Ints, slot: int) -> int:
-    """The place in the table of a slot that is in it, -1 where another one has its place."""
+    """Return the position of a slot in the table, or -1 if another slot has taken it."""
     mask = table.size - 1
     at: int = place(terms[0, slot], terms[1, slot], terms[2, slot], mask)
     while table[at] != slot and table[at] != -1:
@@ -96,7 +99,7 @@ def where(table: Ints, terms: Ints, slot: int) -> int:
 
 @njit(cache=True, nogil=True)
 def forget(table: Ints, terms: Ints, slots: Ints) -> None:
-    """What these slots held is found no more, unless another one holds it."""
+    """Remove these slots from the table, unless another slot of the same triple has taken their position."""
     for n in range(slots.size):
         at = where(table, terms, slots[n])
         if at >= 0:
@@ -105,7 +108,7 @@ def forget(table: Ints, terms: Ints, slots: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def refill(table: Ints, terms: Ints, slots: Ints) -> None:
-    """Find these slots by a table that is empty."""
+    """Enter these slots into an empty table."""
     for n in range(slots.size):
         slot = slots[n]
         table[-1 - find(table, terms, terms[0, slot], terms[1, slot], terms[2, slot])] = slot
@@ -113,7 +116,7 @@ def refill(table: Ints, terms: Ints, slots: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def drop(slots: Ints, copies: Ints, gone: Ints) -> int:
-    """These arrivals go; what had no other copy goes with them. Returns how many triples went."""
+    """Remove arrivals; write the slots of triples without another arrival to `gone`, and return how many."""
     count = 0
     for n in range(slots.size):
         copies[slots[n]] -= 1

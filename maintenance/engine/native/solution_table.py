@@ -1,4 +1,4 @@
-"""The solutions of what windows hold now, in columns: the ids that they bind, the slots that they are made of."""
+"""The solutions over the present windows, in columns: the ids they bind, and the slots of their triples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from freshkeeper.maintenance.engine.native.window_slots import HeldSlots
 
 @dataclass(eq=False)
 class SolutionTable:
-    """A solution is there as long as all its triples are."""
+    """Solutions that are removed as soon as one of their triples leaves its window."""
 
     variables: tuple[str, ...]
     holders: Sequence[HeldSlots]
-    """where the slots of each row of `slots` are"""
+    """the store that each row of `slots` refers to"""
     notes: int = 0
-    """how many numbers are kept beside each solution, -1 at first"""
+    """how many integers are attached to each solution, initially -1"""
     size: int = 0
     _notes: Ints = field(init=False)
     _values: Ints = field(init=False)
@@ -35,16 +35,16 @@ class SolutionTable:
 
     @property
     def slots(self) -> Ints:
-        """The triples that each is made of, patterns × solutions."""
+        """The slots of each solution's triples, patterns × solutions."""
         return self._slots[:, : self.size]
 
     @property
     def noted(self) -> Ints:
-        """Notes × solutions; they may be written."""
+        """The attached integers, notes × solutions; writable."""
         return self._notes[:, : self.size]
 
     def add(self, values: Ints, slots: Ints) -> None:
-        """Add solutions behind those that are there."""
+        """Append solutions."""
         end = self.size + values.shape[1]
         self._values, self._slots = grown(self._values, end, axis=-1), grown(self._slots, end, axis=-1)
         self._notes = grown(self._notes, end, axis=-1)
@@ -53,7 +53,7 @@ class SolutionTable:
         self.size = end
 
     def drop(self, held: HeldSlots) -> tuple[Ints, Ints]:
-        """Those with a slot that was freed go; returns what they bound, and what was noted of them."""
+        """Remove the solutions with a freed slot; return their values and notes."""
         if not held.removed.size or not self.size:
             return self.values[:, :0], self.noted[:, :0]
         gone = np.zeros(held.width, bool)
@@ -69,13 +69,13 @@ class SolutionTable:
         return found
 
     def clear(self) -> tuple[Ints, Ints]:
-        """All go; returns what they bound, and what was noted of them."""
+        """Remove all solutions; return their values and notes."""
         found = self.values.copy(), self.noted.copy()
         self.size = 0
         return found
 
     def mark(self, live: Bools) -> None:
-        """The ids that are kept."""
+        """Set live[id] for the ids of all solutions."""
         live[self.values[self.values >= 0]] = True
 
     def _keep(self, which: Bools) -> None:

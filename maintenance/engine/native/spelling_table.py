@@ -1,4 +1,4 @@
-"""A hash table from bytes to numbers, open addressing over rows of integers: compiled."""
+"""A compiled hash table from bytes to integers, with open addressing over rows of integers."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from numba import njit
 from freshkeeper.maintenance.base.arrays import Bools, Bytes, Ids, Ints, Words
 
 HASH, START, SIZE, ID = 0, 1, 2, 3
-"""What a row says of a spelling: the hash of its bytes, where they lie, how many they are, and the term's id."""
+"""Columns of a spelling: the hash of its bytes, where they start, how many they are, and the id of its term."""
 NONE, UNKNOWN = -1, -2
-"""Instead of an id: these bytes are no term; nobody has said yet."""
+"""Instead of an id: the bytes are not a term; not known yet."""
 USED = 128
-"""The first bytes of the heap are no spelling, but what stands between spellings in texts."""
+"""The first bytes of the heap are reserved for text that is put between spellings."""
 FIRST, ODD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 HALF, EIGHT, FULL = np.uint64(32), np.uint64(8), np.uint64(64)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -20,13 +20,13 @@ ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @njit(cache=True, nogil=True)
 def last_word(words: Words, at: int, size: int) -> Any:
-    """The last one to eight bytes of a span as a number."""
+    """Return the last one to eight bytes of a span as an integer."""
     return words[at] & (ALL >> (FULL - EIGHT * np.uint64(size)))
 
 
 @njit(cache=True, nogil=True)
 def hashed(words: Words, at: int, size: int) -> int:
-    """The hash of a span, never empty, whose bytes may be read beyond its end."""
+    """Return the hash of a non-empty span; bytes after its end must be readable."""
     found = FIRST ^ np.uint64(size)
     while size > 8:
         found = (found ^ words[at]) * ODD
@@ -39,7 +39,7 @@ def hashed(words: Words, at: int, size: int) -> int:
 
 @njit(cache=True, nogil=True)
 def same(words: Words, at: int, others: Words, other: int, size: int) -> bool:
-    """Whether two spans are the same bytes."""
+    """Return True if two spans have equal bytes."""
     while size > 8:
         if words[at] != others[other]:
             return False
@@ -49,7 +49,7 @@ def same(words: Words, at: int, others: Words, other: int, size: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def gather(heap: Bytes, starts: Ints, sizes: Ints, out: Bytes) -> None:
-    """Some spans of the heap, one behind the other."""
+    """Copy spans of the heap one after the other."""
     at = 0
     for n in range(starts.size):
         for step in range(sizes[n]):
@@ -69,7 +69,7 @@ def place(table: Ids, row: int, hash: int) -> None:
 
 @njit(cache=True, nogil=True)
 def fill(table: Ids, rows: Ints, count: int) -> None:
-    """Enter the first rows into an empty table."""
+    """Enter the first `count` rows into an empty table."""
     for row in range(count):
         place(table, row, rows[row, HASH])
 
@@ -78,9 +78,10 @@ def fill(table: Ids, rows: Ints, count: int) -> None:
 def find(
     words: Words, starts: Ints, sizes: Ints, table: Ids, rows: Ints, count: int, heap: Words, used: int, found: Ids
 ) -> tuple[int, int]:
-    """The row of every span, -1 for an empty one; one that is not there is put there, its id unknown.
+    """Write the row of every span into `found`, -1 for an empty span; add missing spellings with an unknown id.
 
-    Its bytes go to the heap. There must be room for all of them. Gives the new number of rows and of bytes on the heap.
+    The bytes of new spellings are copied to the heap, which must have room for them. Return the new number of rows and
+    of bytes on the heap.
     """
     mask = table.size - 1
     for n in range(starts.size):
@@ -108,7 +109,10 @@ def find(
 
 @njit(cache=True, nogil=True)
 def compact(rows: Ints, count: int, heap: Bytes, live: Bools, row_of: Ids, table: Ids) -> tuple[int, int]:
-    """Keep the rows of live ids alone, and their bytes, in the same order; the table is empty before."""
+    """Keep only the rows of live ids and their bytes, in the same order.
+
+    The table must be empty. Return counts as `find`.
+    """
     kept, used = 0, USED
     for row in range(count):
         id, start, size = rows[row, ID], rows[row, START], rows[row, SIZE]

@@ -1,4 +1,4 @@
-"""How terms are written: the bytes of every spelling that was met, and the id of its term."""
+"""The spellings of terms: the bytes of every spelling that was read, and the id of its term."""
 
 from dataclasses import dataclass, field
 
@@ -10,12 +10,12 @@ from freshkeeper.maintenance.engine.native.spelling_table import ID, START, USED
 from freshkeeper.maintenance.engine.native.token_scan import PAD, words_of
 
 LEAST = 1 << 10
-"""Rows that there is room for at first; the bytes of each are guessed to be 32."""
+"""Initial room in rows, with 32 bytes of text for each."""
 
 
 URI, NODE, END = b'{"type": "uri", "value": "', b'{"type": "bnode", "value": "', b'"}'
 BETWEEN = b"_:a <a:> .\n" + URI + NODE + END
-"""What stands before, between and behind spellings in the texts that are joined of them; every heap begins with it."""
+"""The constant pieces of text that are joined with spellings; every heap starts with them."""
 
 
 @dataclass(eq=False)
@@ -24,7 +24,7 @@ class Spellings:
 
     count: int = 0
     used: int = USED
-    """bytes of the heap"""
+    """bytes of the heap that are in use"""
     rows: Ints = field(default_factory=lambda: np.empty((LEAST, 4), np.int64))
     heap: Bytes = field(default_factory=lambda: np.zeros(32 * LEAST, np.uint8))
     _table: Ids = field(default_factory=lambda: np.full(2 * LEAST, -1, np.int32))
@@ -33,7 +33,7 @@ class Spellings:
         self.heap[: len(BETWEEN)] = np.frombuffer(BETWEEN, np.uint8)
 
     def find(self, words: Words, starts: Ints, sizes: Ints) -> Ids:
-        """The row of every span, -1 for an empty one; new ones have no id yet."""
+        """Return the row of every span, -1 for an empty one; new spellings have no id yet."""
         self._make_room(starts.size, int(sizes.sum()))
         found = np.empty(starts.size, np.int32)
         self.count, self.used = kernels.find(
@@ -42,13 +42,13 @@ class Spellings:
         return found
 
     def find_texts(self, texts: list[bytes]) -> Ids:
-        """The row of every spelling."""
+        """Return the row of every spelling."""
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         text = np.frombuffer(b"".join([*texts, PAD]), np.uint8)
         return self.find(words_of(text), np.cumsum(sizes) - sizes, sizes)
 
     def joined(self, count: int, *pieces: bytes | Ints) -> bytes:
-        """So many times all pieces, one behind the other: the same bytes again, or each time another span."""
+        """Return `count` repetitions of all pieces in a row: constant bytes, or another span each time."""
         spans = np.empty((count, len(pieces), 2), np.int64)
         for n, piece in enumerate(pieces):
             spans[:, n] = (BETWEEN.index(piece), len(piece)) if isinstance(piece, bytes) else piece
@@ -58,21 +58,21 @@ class Spellings:
         return out.tobytes()
 
     def spans(self, rows: Ints | Ids) -> Ints:
-        """Where the spellings of some rows lie: start and size of each."""
+        """Return start and size of the spellings of rows."""
         found: Ints = self.rows[rows][:, START:ID]
         return found
 
     def texts(self, rows: Ints | Ids) -> list[bytes]:
-        """How some terms are written."""
+        """Return the spellings of rows."""
         return self.joined(rows.size, self.spans(rows), b"\n").split(b"\n")[:-1]
 
     def ids(self, found: Ids) -> Ints:
-        """The ids of some rows; 0 for none, which nobody asks for."""
+        """Return the ids of rows; 0 for the row -1, whose result is never used."""
         ids: Ints = np.where(found >= 0, self.rows[found, ID], 0)
         return ids
 
     def compact(self, live: Bools, row_of: Ids) -> None:
-        """Forget the spellings of ids that are no longer live; `row_of` is kept right for the others."""
+        """Forget the spellings of ids that are not live, and update `row_of` for the others."""
         self._table.fill(-1)
         self.count, self.used = kernels.compact(self.rows, self.count, self.heap, live, row_of, self._table)
 

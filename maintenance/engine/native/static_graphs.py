@@ -22,40 +22,39 @@ from freshkeeper.maintenance.engine.native.scanned_lines import ScannedLines
 from freshkeeper.maintenance.engine.native.token_scan import OTHER, SKIPPED
 
 T = TypeVar("T")
-"""Is told of a graph's name, the triples that it has no more, and those that are new."""
 Part = tuple[Small, Small, Small]
 Parts = list[Part]
 CHUNK = 1 << 25
 """Bytes of a file that are scanned at a time."""
-MANY = 100_000
-"""Quads that are encoded at a time."""
+QUADS_AT_ONCE = 100_000
+"""Quads that are encoded or decoded at a time."""
 
 
 @dataclass(eq=False)
 class StaticGraphs(Mapping[str, Iterable[Quad]]):
-    """Graphs by IRI; whoever wants quads is given them, and whoever has a plan the columns."""
+    """Graphs by IRI, as quads for the snapshot evaluator and as columns for native plans."""
 
     dictionary: Dictionary
     inputs: dict[str, Iterable[Quad] | Path] = field(default_factory=dict)
-    """quads, or the file or directory that has them"""
+    """quads, or the file or directory that contains them"""
     _columns: dict[str, GraphColumns] = field(default_factory=dict)
     _watching: WeakKeyDictionary[Any, Callable[[Any], None]] = field(default_factory=WeakKeyDictionary)
     _following: WeakKeyDictionary[Any, Callable[..., None]] = field(default_factory=WeakKeyDictionary)
     _solved: dict[Hashable, Relation] = field(default_factory=dict)
-    """what was made of the graphs as they are"""
+    """solutions of sub-queries over the present graphs"""
     _lock: Lock = field(default_factory=Lock)
     _changing: Lock = field(default_factory=Lock)
 
     @classmethod
     def of(cls, graphs: Mapping[str, Iterable[Quad]], dictionary: Dictionary) -> "StaticGraphs":
-        """Graphs that are shared already, or the same as columns when they are first asked for."""
+        """Return graphs as shared columns, which are encoded on first use."""
         if isinstance(graphs, StaticGraphs) and graphs.dictionary is dictionary:
             return graphs
         again = (Collection, _Quads)
         return cls(dictionary, {name: each if isinstance(each, again) else [*each] for name, each in graphs.items()})
 
     def __post_init__(self) -> None:
-        """What is loaded keeps its ids."""
+        """Register with the dictionary, so that a sweep keeps the ids of loaded graphs."""
         self.dictionary.hold(self._mark)
 
     def __len__(self) -> int:
@@ -65,45 +64,45 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
         return iter(self.inputs)
 
     def __getitem__(self, name: str) -> Iterable[Quad]:
-        """The quads of a graph, made anew each time they are asked for."""
+        """Return the quads of a graph; those of a file are decoded anew at each call."""
         given = self.inputs[name]
         return _Quads(self.columns(name), self.dictionary) if isinstance(given, Path) else given
 
     def columns(self, name: str) -> GraphColumns:
-        """A graph as columns, loaded when it is first asked for."""
+        """Return a graph as columns, loaded on first use."""
         with self._lock:
             if name not in self._columns:
                 self._columns[name] = self._load(self.inputs[name])
             return self._columns[name]
 
     def load(self) -> None:
-        """All graphs, now; what cannot be read is an error."""
+        """Load all graphs now; raise InputError if one cannot be read."""
         for name in self.inputs:
             self.columns(name)
 
-    def watch(self, owner: T, told: Callable[[T], None]) -> None:
-        """Whoever has made something of graphs is told when one has changed; it must not forget it was told.
+    def watch(self, owner: T, changed: Callable[[T], None]) -> None:
+        """Call `changed(owner)` whenever a graph has changed, as long as the owner lives.
 
-        `told` gets the owner and has no other hold on it, so that a query that is no more goes.
+        `changed` must not refer to the owner itself, or the owner would never be freed.
         """
         with self._lock:
-            self._watching[owner] = told
+            self._watching[owner] = changed
 
-    def follow(self, owner: T, told: Callable[[T, str, list[Quad], list[Quad]], None]) -> None:
-        """Whoever has a graph's triples is told which have gone and come when it has changed; else as `watch`."""
+    def follow(self, owner: T, changed: Callable[[T, str, list[Quad], list[Quad]], None]) -> None:
+        """Like `watch`, but with the graph's name and the quads that were removed and added."""
         with self._lock:
-            self._following[owner] = told
+            self._following[owner] = changed
 
     def read(self, given: Iterable[Quad] | Path) -> GraphColumns:
-        """What `change` may be given."""
+        """Load a graph in the form that `change` takes."""
         found = self._load(given)
         self.dictionary.keep(found)
         return found
 
     def change(self, name: str, given: Iterable[Quad] | Path | GraphColumns | None = None) -> None:
-        """A graph is another one now, or its file was written anew; what was made of it is made again.
+        """Replace a graph, or read its file again, and solve again what depends on it.
 
-        Queries go on with what they have until that is done: call it in a thread where they should not wait.
+        Queries use the old graph until this is done; call it in a thread of its own if they must not wait.
         """
         with self._changing:
             before = self.columns(name) if self._following else None
@@ -116,15 +115,15 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
                 self._columns[name] = loaded
                 self._solved.clear()
                 watching, following = list(self._watching.items()), list(self._following.items())
-            for owner, told in watching:
-                told(owner)
+            for owner, changed in watching:
+                changed(owner)
             if before is not None:
                 gone, come = self._quads(before.without(loaded)), self._quads(loaded.without(before))
                 for follower, follow in following:
                     follow(follower, name, gone, come)
 
     def solved(self, key: Hashable, solve: Callable[[], Relation]) -> Relation:
-        """The solutions of a sub-query, found once for all queries that have it."""
+        """Return the solutions of a sub-query, computed once for all queries that have it."""
         found = self._solved.get(key)
         if found is None:
             found = solve()
@@ -137,7 +136,7 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
         self.dictionary.keep(loading)
         read = read_columns(given, self.dictionary) if isinstance(given, Path) else encoded(given, self.dictionary)
         while True:
-            with self.dictionary.lock:  # streams are encoded between two parts
+            with self.dictionary.lock:  # released between parts, so that streams can be encoded meanwhile
                 if (part := next(read, None)) is None:
                     return GraphColumns.of(loading.parts)
                 loading.parts.append(part)
@@ -152,49 +151,50 @@ class StaticGraphs(Mapping[str, Iterable[Quad]]):
 
 @dataclass(frozen=True, eq=False)
 class _Loading:
-    """What was read of a graph so far."""
+    """The parts of a graph that have been read, whose ids must be kept."""
 
     parts: Parts
 
     def mark(self, live: Bools) -> None:
-        """Its ids are kept."""
+        """Set live[id] for the ids of all parts."""
         for ids in (ids for part in self.parts for ids in part):
             live[ids] = True
 
 
 @dataclass(frozen=True, eq=False)
 class _Quads:
-    """The triples of columns as quads."""
+    """The triples of columns, as quads."""
 
     columns: GraphColumns
     dictionary: Dictionary
 
     def __iter__(self) -> Iterator[Quad]:
         columns = self.columns
-        for first in range(0, len(columns), MANY):
-            here = slice(first, first + MANY)
+        for first in range(0, len(columns), QUADS_AT_ONCE):
+            here = slice(first, first + QUADS_AT_ONCE)
             terms = (self.dictionary.terms(each[here].astype(np.int64)) for each in (columns.s, columns.p, columns.o))
             yield from (Quad(s, p, o, DefaultGraph()) for s, p, o in zip(*terms, strict=True))
 
 
 def encoded(quads: Iterable[Quad], dictionary: Dictionary) -> Iterator[Part]:
-    """Quads as columns, part by part."""
+    """Yield quads as columns, in parts."""
     rest = iter(quads)
-    while some := list(islice(rest, MANY)):
+    while some := list(islice(rest, QUADS_AT_ONCE)):
         ids = dictionary.encode(term for quad in some for term in (quad.subject, quad.predicate, quad.object))
         s, p, o = ids.astype(np.int32).reshape(-1, 3).T
         yield s, p, o
 
 
 def read_columns(path: Path, dictionary: Dictionary) -> Iterator[Part]:
-    """A file as columns; N-Triples without blank nodes are scanned, all else is parsed as it always was."""
+    """Yield a file as columns, in parts; N-Triples without blank nodes are scanned, everything else is parsed."""
     if path.suffix != ".nt" or not path.is_file():
         yield from encoded(load_graph(path), dictionary)
         return
     try:
         with path.open("rb") as file:
             for text in _chunks(file):
-                if (part := _scanned(text, dictionary)) is None:  # what was read before is read again: it is a set
+                if (part := _scanned(text, dictionary)) is None:
+                    # Start again with the parser; triples that come twice do no harm, because a graph is a set.
                     yield from encoded(load_graph(path), dictionary)
                     return
                 yield part
@@ -203,7 +203,7 @@ def read_columns(path: Path, dictionary: Dictionary) -> Iterator[Part]:
 
 
 def _scanned(text: bytes, dictionary: Dictionary) -> Part | None:
-    """The triples of some lines; None where the scan does not understand them all."""
+    """Return the triples of some lines, or None if the scanner does not understand all of them."""
     if b"_:" in text or b"<<" in text:
         return None
     scanned = ScannedLines.of(text, timed=False)

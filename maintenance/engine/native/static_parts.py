@@ -1,4 +1,4 @@
-"""Sub-queries over static graphs: solved once, their solutions kept as relations."""
+"""Solves sub-queries over static graphs once and keeps their solutions as relations."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -21,7 +21,7 @@ from freshkeeper.maintenance.query.sound import sound
 
 
 def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -> list[Relation]:
-    """The solutions of the static parts of a query; those that are more than joins are solved by the SPARQL library."""
+    """Return the solutions of a query's static parts; parts that are more than joins are left to the SPARQL library."""
     for name in (*query.dataset.default_graphs, *query.dataset.named_graphs):
         checked(name, graphs)
     library = cache(lambda: Snapshot(static_quads(query, graphs)))
@@ -37,7 +37,7 @@ def relations(query: Query, parts: Sequence[StaticPart], graphs: StaticGraphs) -
 
 
 def joined(query: Query, join: StaticJoin, graphs: StaticGraphs, more: Sequence[JoinInput] = ()) -> Relation:
-    """The solutions of a join of triple patterns, each over one graph; with other inputs in the join."""
+    """Return the solutions of a join of triple patterns, each over one graph, and of the inputs in `more`."""
     default = "".join(query.dataset.default_graphs)
     inputs = [_input(terms, name or default, name, query, graphs) for name, terms in join.patterns]
     prologue, dictionary = query.expression.prologue.text, graphs.dictionary
@@ -67,7 +67,7 @@ def _relation(part: StaticPart, text: str, evaluator: Snapshot, dictionary: Dict
 
 
 def _ids(terms: Sequence[object], dictionary: Dictionary) -> Ints:
-    """Ids, -1 where a solution binds nothing."""
+    """Return the ids of terms, -1 for unbound."""
     found = np.full(len(terms), -1, np.int64)
     bound = [n for n, term in enumerate(terms) if term is not None]
     found[bound] = dictionary.encode([terms[n] for n in bound])  # type: ignore[misc]

@@ -1,6 +1,6 @@
-"""Instances of one template: queries that are equal but for constants are one plan, whose constants are a relation.
+"""Instances of one template: queries that differ only in constants share one plan; the constants form a relation.
 
-Which queries these are is found from their texts, of which one is read for all, with marks in place of what differs.
+Templates are recognised by text. One text is parsed for all instances, with marks in place of the differing constants.
 """
 
 import re
@@ -31,30 +31,30 @@ from freshkeeper.maintenance.query.model import Form, Query
 
 INSTANCE = " instance"
 CONSTANT = re.compile(r'"(?:[^"\\\n\r]|\\.)*"|<[A-Za-z][A-Za-z0-9+.\-]*:[^<>"{}|^`\\\x00-\x20]*>')
-"""A literal or an IRI, in most places where a query has one."""
+"""Matches a literal or an IRI, in most places where a query can have one."""
 MARK = "x-freshkeeper-constant:"
 
 
 @dataclass(frozen=True)
 class Template:
-    """Queries that differ in constants of one static part alone."""
+    """Queries that differ only in constants of one static part."""
 
     text: str
-    """that of all, with marks in place of what differs"""
+    """the common text, with marks in place of the differing constants"""
     query: Query
     plan: Plan
     part: int
-    """the number of the static part"""
+    """the number of the static part with the marks"""
     names: tuple[str, ...]
-    """of the queries"""
+    """names of the queries"""
     constants: tuple[tuple[Term, ...], ...]
-    """of each mark, by query"""
+    """per mark, one constant for each query"""
 
 
 def templates_of(
     texts: Mapping[str, str], read: Callable[[str], Query], graphs: Collection[str] = ()
 ) -> list[Template]:
-    """The templates of many queries over static graphs of these names; what is in none is a query of its own."""
+    """Return the templates of many queries over static graphs of these names; other queries remain on their own."""
     groups: dict[str, list[str]] = {}
     for name, text in texts.items():
         groups.setdefault(CONSTANT.sub(lambda found: found[0][0] + found[0][-1], text), []).append(name)
@@ -63,7 +63,7 @@ def templates_of(
 
 
 def _templates(texts: Mapping[str, str], read: Callable[[str], Query], graphs: Collection[str]) -> Iterator[Template]:
-    """Of texts that are alike but for constants; those that differ where no instances may are told apart."""
+    """Yield the templates of texts that differ only in constants."""
     each = list(zip(*(CONSTANT.findall(text) for text in texts.values()), strict=True))
     differing = {f"{MARK}{n}": column for n, column in enumerate(each) if len(set(column)) > 1}
     if not differing:
@@ -75,9 +75,11 @@ def _templates(texts: Mapping[str, str], read: Callable[[str], Query], graphs: C
         owners = _owners(query, plan, differing)
         apart = [column for mark, column in differing.items() if mark not in owners]
         constants = () if apart else tuple(map(_terms, differing.values()))
+    # Not a template: each query is then parsed on its own and reports its own mistakes.
     except (FreshkeeperError, NotNativeError, SyntaxError, ValueError):
-        return  # each is read by itself, and is told its own mistakes
+        return
     if apart:
+        # Constants that differ elsewhere cannot be lifted out: group the queries by these and try again.
         parted: dict[object, dict[str, str]] = {}
         for key, name in zip(zip(*apart, strict=True), texts, strict=True):
             parted.setdefault(key, {})[name] = texts[name]
@@ -88,7 +90,7 @@ def _templates(texts: Mapping[str, str], read: Callable[[str], Query], graphs: C
 
 
 def _marked(text: str, marks: Collection[str]) -> str:
-    """With marks in place of the constants that differ."""
+    """Return the text with marks in place of the differing constants."""
     places = count()
 
     def marked(found: re.Match[str]) -> str:
@@ -104,13 +106,13 @@ def _terms(written: Sequence[str]) -> tuple[Term, ...]:
 
 
 def _owners(query: Query, plan: Plan, marks: Collection[str]) -> dict[str, int]:
-    """The static part of each mark that is the subject or the object of a triple pattern in one."""
+    """Return the static part in which each mark is the subject or object of a triple pattern."""
     if not moves_with_elements(query) or query.form is not Form.SELECT or plan.services:
-        raise NotNativeError("it is no instance")
+        raise NotNativeError("it cannot be an instance of a template")
     if MARK in query.expression.prologue.text:
-        raise NotNativeError("what differs is what names mean")
+        raise NotNativeError("a prefix differs")
     if plan.head.grouping is not None and not (plan.head.grouping.keys and plan.head.grouping.counts):
-        raise NotNativeError("it counts everything")
+        raise NotNativeError("it has aggregates without keys, or other than COUNT")
     return {mark: n for n, join in _joins(plan) for mark in map(_mark, _ends(join)) if mark in marks}
 
 
@@ -122,19 +124,19 @@ def _joins(plan: Plan) -> Iterator[tuple[int, StaticJoin]]:
 
 
 def _ends(join: StaticJoin) -> Iterator[str | Term]:
-    """Subjects and objects of its patterns."""
+    """Yield the subjects and objects of the patterns."""
     for _, (s, _, o) in join.patterns:
         yield from (s, o)
 
 
 def _mark(term: str | Term) -> str:
-    """What a term says, if it may be a mark."""
+    """Return the text of a term that may be a mark, otherwise ""."""
     plain = isinstance(term, NamedNode) or (isinstance(term, Literal) and str(term) == f'"{term.value}"')
     return term.value if plain and isinstance(term, NamedNode | Literal) else ""
 
 
 def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> "TemplateQuery":
-    """One query that answers for all instances; evaluations of an instance without answers are left out."""
+    """Create one query that answers for all instances; evaluations of an instance without answers are left out."""
     query, plan, dictionary = template.query, template.plan, graphs.dictionary
     marks = dictionary.encode([NamedNode(f"freshkeeper:instance/{n}") for n in range(len(template.names))])
     lifted, given = _lifted(template), _constants(template, marks, dictionary)
@@ -155,15 +157,15 @@ def template_query(template: Template, graphs: StaticGraphs, start: int = 0) -> 
 
 
 def _constants(template: Template, marks: Ints, dictionary: Dictionary) -> Relation:
-    """The constants of every instance."""
+    """Return the constants of every instance as a relation."""
     names = (f" constant{n}" for n in range(len(template.constants)))
     found = Relation((*names, INSTANCE), np.stack([*map(dictionary.encode, template.constants), marks]))
-    dictionary.keep(found)  # when a graph has changed they are asked again
+    dictionary.keep(found)  # they are needed again whenever a graph changes
     return found
 
 
 def _lifted(template: Template) -> StaticJoin:
-    """The static part with names in place of marks."""
+    """Return the static part with variables in place of marks."""
     join = template.plan.statics[template.part].join
     assert join is not None
     order = dict.fromkeys(sorted((m for m in map(_mark, _ends(join)) if m.startswith(MARK)), key=_number))
@@ -180,18 +182,17 @@ def _number(mark: str) -> int:
 
 @dataclass(eq=False)
 class TemplateQuery(MovingQuery):
-    """A query whose answers say which instance they are of."""
+    """A query whose answers include the instance that they belong to."""
 
     instances: Mapping[int, tuple[int, str]] = field(kw_only=True)
-    """by the id that stands for it: its place among them, and its name"""
+    """by the id of an instance: its position and its name"""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all instances, in the order of their rows."""
         return tuple(name for _, name in self.instances.values())
 
     def _results_at(self, ticks: Ints, at: Ints, rows: Ints) -> Iterator[Result]:
-        """A result for each evaluation of an instance that has answers."""
+        """Yield a result for every evaluation of an instance that has answers."""
         if not at.size:
             return
         each, which = np.unique(rows[-1], return_inverse=True)

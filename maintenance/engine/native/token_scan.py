@@ -1,7 +1,7 @@
-"""Where the terms of N-Quads lie in a text, found without making them: compiled, eight bytes at a time.
+"""Finds the terms of N-Quads in a text without creating them: compiled, eight bytes at a time.
 
-What is not plainly a time, three or four terms and a full stop is not understood here, and read by a parser instead.
-Whether the bytes of a term are one is asked once for each spelling, elsewhere.
+Lines that are not plainly a time, three or four terms and a full stop are left to a parser. Whether the bytes of a term
+are valid is checked elsewhere, once per spelling.
 """
 
 from typing import TypeAlias
@@ -14,28 +14,33 @@ from freshkeeper.maintenance.base.arrays import Bytes, Ints, Kinds, Words
 Word: TypeAlias = np.uint64
 PADDED = 16
 PAD = bytes(PADDED)
-"""After a text: its last bytes can be read as a word, and no array of words is so short that it has another type."""
+"""Follows every text, so that its last bytes can be read as a word.
+
+It also keeps every array of words long enough that numpy does not treat its layout as another type, for which numba
+would compile the kernels again.
+"""
 SKIPPED, ELEMENT, OTHER = 0, 1, 2
-"""What a line is: nothing; an element; not understood."""
+"""Kinds of lines: empty or comment; an element; not understood."""
 TAB, NEWLINE, RETURN, SPACE, QUOTE, HASH, DASH, DOT, ZERO, NINE, COLON = 9, 10, 13, 32, 34, 35, 45, 46, 48, 57, 58
 OPEN, CLOSE, AT, BACKSLASH, CARET, UNDERSCORE = 60, 62, 64, 92, 94, 95
 MOST_DIGITS = 18
-"""of a time that surely fits"""
+"""Digits of a timestamp that certainly fits into 64 bits."""
 ONES, TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 NEWLINES, QUOTES, CLOSES, BACKSLASHES = (np.uint64(byte) * ONES for byte in (NEWLINE, QUOTE, CLOSE, BACKSLASH))
 PLACES, SEVEN, LAST = np.uint64(0x0001020304050607), np.uint64(7), np.uint64(56)
 
 
 def words_of(text: Bytes) -> Words:
-    """The eight bytes that begin at every place but the last seven, as numbers; processors read them from anywhere."""
+    """Return the eight bytes that start at every position (except the last seven) as overlapping 64-bit integers."""
     return np.ndarray((max(0, text.size - 7),), np.uint64, text, strides=(1,))
 
 
 @njit(cache=True, nogil=True)
 def first_of(words: Words, at: int, end: int, one: Word, other: Word) -> int:
-    """The place of the first of two bytes, each given eight times; `end` or more where there is none."""
+    """Return the position of the first of two bytes, each given eight times; `end` or more if there is none."""
     while at < end:
         a, b = words[at] ^ one, words[at] ^ other
+        # The classic test for a zero byte in a word (Mycroft): the top bit of the lowest zero byte is set.
         found = (((a - ONES) & ~a) | ((b - ONES) & ~b)) & TOPS
         if found:
             found >>= SEVEN
@@ -46,14 +51,14 @@ def first_of(words: Words, at: int, end: int, one: Word, other: Word) -> int:
 
 @njit(cache=True, nogil=True)
 def in_name(byte: int) -> bool:
-    """Whether a byte may be in a label or a language tag; what it must not be there, the parser says."""
+    """Return True if a byte may be part of a label or language tag; the parser checks the exact rules."""
     letter = 97 <= byte | 32 <= 122
     return letter or ZERO <= byte <= NINE or byte in (DASH, DOT, COLON, UNDERSCORE) or byte >= 128
 
 
 @njit(cache=True, nogil=True)
 def name_end(text: Bytes, at: int, end: int) -> int:
-    """Where a label or a language tag ends; none where it may be meant in another way."""
+    """Return the end of a label or language tag, or -1 if it might continue differently."""
     begin = at
     while at < end and in_name(text[at]):
         at += 1
@@ -63,7 +68,7 @@ def name_end(text: Bytes, at: int, end: int) -> int:
 
 @njit(cache=True, nogil=True)
 def iri_end(text: Bytes, words: Words, at: int, end: int) -> int:
-    """Where the IRI that begins here ends; -1 where it begins a triple term, or does not end."""
+    """Return the end of the IRI that starts here, or -1 if it is a triple term or unterminated."""
     if text[at + 1] == OPEN:
         return -1
     close = first_of(words, at + 1, end, CLOSES, CLOSES)
@@ -72,7 +77,7 @@ def iri_end(text: Bytes, words: Words, at: int, end: int) -> int:
 
 @njit(cache=True, nogil=True)
 def literal_end(text: Bytes, words: Words, at: int, end: int) -> int:
-    """Where the literal that begins here ends, with its language or its datatype; -1 where it does not."""
+    """Return the end of the literal that starts here, with language or datatype, or -1 if it is not understood."""
     at = first_of(words, at + 1, end, QUOTES, BACKSLASHES)
     while at < end and text[at] == BACKSLASH:
         at = first_of(words, at + 2, end, QUOTES, BACKSLASHES)
@@ -88,7 +93,7 @@ def literal_end(text: Bytes, words: Words, at: int, end: int) -> int:
 
 @njit(cache=True, nogil=True)
 def term_end(text: Bytes, words: Words, at: int, end: int, place: int) -> int:
-    """Where the term that begins here ends; -1 where none begins that may stand at this place of a statement."""
+    """Return the end of the term that starts here, or -1 if none starts that is allowed at this position."""
     if at >= end:
         return -1
     if text[at] == OPEN:
@@ -102,7 +107,7 @@ def term_end(text: Bytes, words: Words, at: int, end: int, place: int) -> int:
 
 @njit(cache=True, nogil=True)
 def blank_end(text: Bytes, at: int, end: int) -> int:
-    """Past spaces and tabs."""
+    """Return the position after spaces and tabs."""
     while at < end and (text[at] == SPACE or text[at] == TAB):
         at += 1
     return at
@@ -110,7 +115,7 @@ def blank_end(text: Bytes, at: int, end: int) -> int:
 
 @njit(cache=True, nogil=True)
 def statement(text: Bytes, words: Words, at: int, end: int, line: int, starts: Ints, sizes: Ints) -> bool:
-    """Find the terms of one statement; a graph that it does not name has the size 0."""
+    """Find the terms of one statement; the graph has size 0 if it is missing. Return False if not understood."""
     for place in range(4):
         at = blank_end(text, at, end)
         if place == 3 and at < end and text[at] == DOT:
@@ -129,7 +134,7 @@ def statement(text: Bytes, words: Words, at: int, end: int, line: int, starts: I
 
 @njit(cache=True, nogil=True)
 def digits_end(text: Bytes, at: int, end: int) -> int:
-    """Where the digits of a time end; -1 where they are none, too many, or not followed by a tab."""
+    """Return the end of a timestamp's digits, or -1 if there are none, too many, or no tab after them."""
     begin = at
     while at < end and ZERO <= text[at] <= NINE:
         at += 1
@@ -138,7 +143,7 @@ def digits_end(text: Bytes, at: int, end: int) -> int:
 
 @njit(cache=True, nogil=True)
 def number(text: Bytes, at: int, end: int) -> int:
-    """The number that digits write; they have been looked at before, so nothing is checked here."""
+    """Return the value of digits that have been checked."""
     found = 0
     while at < end:
         found = found * 10 + text[at] - ZERO
@@ -150,7 +155,7 @@ def number(text: Bytes, at: int, end: int) -> int:
 def scan(
     text: Bytes, words: Words, timed: bool, ends: Ints, kinds: Kinds, times: Ints, starts: Ints, sizes: Ints
 ) -> None:
-    """What every line is, where it ends, its time, and where its four terms lie; all sizes are 0 in what has none."""
+    """Write kind, end, time and terms of every line; all sizes are 0 in lines that are not elements."""
     last = text.size - PADDED
     for line in range(ends.size):
         at = ends[line - 1] + 1 if line else 0

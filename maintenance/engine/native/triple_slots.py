@@ -1,4 +1,4 @@
-"""Triples in columns of ids: each has a slot while it is held, found by a table, and a freed slot is used again."""
+"""Triples in columns of ids: each has a slot while it is held, found by a hash table; freed slots are used again."""
 
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, field
@@ -11,26 +11,26 @@ from freshkeeper.maintenance.engine.native.dictionary import Dictionary
 from freshkeeper.maintenance.engine.native.group_index import SMALLEST, GroupIndex
 
 Positions = tuple[int, ...]
-"""Of subject (0), predicate (1) and object (2)"""
+"""Positions in a triple: subject (0), predicate (1), object (2)."""
 
 
 def column() -> Ints:
-    """A column that nothing is in."""
+    """Return a new, empty column."""
     return np.empty(SMALLEST, np.int64)
 
 
 @dataclass(eq=False)
 class TripleSlots(ABC):
-    """What a window holds; joins ask its indexes, one for each set of positions that some plan binds."""
+    """The content of a window, with one index for each set of positions that some plan binds."""
 
     dictionary: Dictionary
     _: KW_ONLY
     terms: Ints = field(default_factory=lambda: np.empty((3, SMALLEST), np.int64))
     """subject, predicate and object by slot"""
     latest: Ints = field(default_factory=column)
-    """by slot: the time, or the number, of the last arrival"""
+    """by slot: time or ordinal of the last arrival"""
     width: int = 0
-    """how many slots there are, free ones included"""
+    """the number of slots, including free ones"""
     added: Ints = field(default_factory=lambda: NO_INTS)
     """the slots that the last move, or batch, filled"""
     indexes: dict[Positions, GroupIndex] = field(default_factory=dict)
@@ -39,16 +39,16 @@ class TripleSlots(ABC):
     _free: Ints = field(default_factory=lambda: NO_INTS)
 
     def __post_init__(self) -> None:
-        """What is held keeps its ids."""
+        """Register with the dictionary, so that a sweep keeps the ids."""
         self.dictionary.hold(self._mark)
 
     @property
     @abstractmethod
     def slots(self) -> Ints:
-        """Those that hold a triple."""
+        """The slots that hold a triple."""
 
     def index(self, positions: Positions) -> GroupIndex:
-        """What is held, by the terms at these positions."""
+        """Return the index by the terms at these positions; it is built on first use."""
         if positions not in self.indexes:
             self.indexes[positions] = index = GroupIndex()
             held = self.slots
@@ -65,7 +65,7 @@ class TripleSlots(ABC):
             self._used = held.size
 
     def _fill(self, new: int) -> None:
-        """So many slots were taken, first of those that were free."""
+        """Record that `new` slots were taken: free ones first, then new ones."""
         self.width += max(0, new - self._free.size)
         self._free = self._free[: max(0, self._free.size - new)]
         self._used += new

@@ -1,7 +1,7 @@
-"""The copies of a view in columns of ids: what SERVICE answers for the SNs of the window, without a term in sight.
+"""The entries of a view in columns of ids: the solutions of SERVICE for the lookup keys in the window.
 
-A row is an edge of the static part with a row of the copy. Copies are encoded when they were refreshed, edges when
-their SN was fetched; a refresh touches nothing else.
+A row combines an edge of the static part with a row of the entry. Entries are encoded when they were refreshed, edges
+when their lookup key was fetched; nothing else is touched by a refresh.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,16 +21,16 @@ from freshkeeper.maintenance.sources.pattern_endpoint import PatternEndpoint
 from freshkeeper.policies.base import NEVER
 
 UNBOUND = -1
-MANY = 1_000
-"""Edges that may be held though their SNs are gone."""
+STALE_EDGES = 1_000
+"""Edges of removed lookup keys that are tolerated before they are cleared."""
 
 
 @dataclass(eq=False)
 class Pool:
-    """Rows of ids under numbers; what is replaced leaves a gap until the gaps are the most."""
+    """Variable-length groups of rows by number; replaced groups leave gaps, which are closed once they dominate."""
 
     width: int
-    """ids in a row"""
+    """ids per row"""
     start: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     count: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     rows: Ints = field(init=False)
@@ -41,7 +41,7 @@ class Pool:
         self.rows = np.empty((self.width, 0), np.int64)
 
     def put(self, numbers: Ints, counts: Ints, rows: Ints) -> None:
-        """The rows of some numbers, one after the other, in the place of those that they had."""
+        """Replace the rows of some numbers; `rows` has them one group after the other."""
         self._know(int(numbers.max(initial=-1)) + 1)
         self.live += rows.shape[1] - int(self.count[numbers].sum())
         self.start[numbers] = self.used + np.cumsum(counts) - counts
@@ -56,7 +56,7 @@ class Pool:
             self.start, self.used = np.cumsum(self.count) - self.count, self.live
 
     def holds(self, numbers: Ints, counts: Ints, rows: Ints) -> Bools:
-        """Which of these numbers have these very rows."""
+        """Return which of these numbers have exactly these rows already."""
         self._know(int(numbers.max(initial=-1)) + 1)
         same: Bools = self.count[numbers] == counts
         there = np.repeat(same, counts)
@@ -66,7 +66,7 @@ class Pool:
         return same
 
     def mark(self, live: Bools) -> None:
-        """The ids that are kept."""
+        """Set live[id] for the ids of all rows."""
         ids = self.rows[:, spread(self.start, self.count)].ravel()
         live[ids[ids >= 0]] = True
 
@@ -78,27 +78,28 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """What SERVICE gives for some solutions: a row for each pair that joins."""
+    """The rows that SERVICE adds to some solutions, one per joining pair."""
 
     solutions: Ints
-    """the place of the solution"""
+    """the position of the solution"""
     columns: dict[str, Ints]
     srs: Ids
-    """the copy that each row is made of"""
+    """the slot of the entry that made each row"""
 
 
 @dataclass(eq=False)
 class ViewChanges:
-    """What has changed in a view until somebody takes it."""
+    """Collects the changes of a view until they are taken."""
 
     sns: list[Ints] = field(default_factory=list)
-    """SNs whose edges were read"""
+    """lookup keys whose edges were read"""
     srs: list[Ints] = field(default_factory=list)
-    """SRs whose copies have other rows than before"""
+    """entries with other rows than before"""
 
     def take(self) -> tuple[Ints, Ints]:
-        """The different SNs and SRs."""
-        sns, srs = (np.unique(np.concatenate([NO_INTS, *each])) for each in (self.sns, self.srs))
+        """Return the distinct lookup keys and entries, and forget them."""
+        sns = np.unique(np.concatenate([NO_INTS, *self.sns]))
+        srs = np.unique(np.concatenate([NO_INTS, *self.srs]))
         self.sns.clear()
         self.srs.clear()
         return sns, srs
@@ -106,27 +107,28 @@ class ViewChanges:
 
 @dataclass(eq=False)
 class ViewColumns:
-    """One view; columns have the names that its endpoint gives them."""
+    """The columns of one view, under the names of its endpoint."""
 
     manager: Manager
     endpoint: PatternEndpoint
     dictionary: Dictionary
     blanks: dict[int, int] = field(default_factory=dict)
-    """blank nodes of the source by the names that they travel under"""
+    """blank nodes of the source, by the ids of the IRIs that stand for them"""
     listeners: list[ViewChanges] = field(default_factory=list)
     _seen: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     _read: dict[int, tuple[object, object]] = field(default_factory=dict)
-    """the key and the value that the rows of each slot are made of: what is as it was is not read again"""
+    """the key and value that the rows of each slot were made of: unchanged ones are not encoded again"""
     _followed: Evaluation | None = None
     _missing: set[int] = field(default_factory=set)
     _nameless: set[int] = field(default_factory=set)
-    """SNs that nobody can be asked for"""
+    """lookup keys that contain a blank node, so that no source can be queried for them"""
     _edges: GroupIndex = field(default_factory=GroupIndex)
     _edge_count: int = 0
 
     def __post_init__(self) -> None:
-        """Edges have what neither their key nor a copy says; keys lie beside the rows of copies."""
         split = self.endpoint.split
+        # Columns of an edge are the variables that neither its key nor the entry has; the key is stored with the rows
+        # of the entry.
         self._extra = [n for n, name in enumerate(self.endpoint.edge) if name not in split.key]
         self._edge_names = tuple(self.endpoint.edge[n] for n in self._extra)
         self._copy_names = (*split.key, *split.values)
@@ -135,7 +137,7 @@ class ViewColumns:
         self.dictionary.hold(self._mark)
 
     def follow(self, evaluation: Evaluation, arrived: Collection[int]) -> None:
-        """The view was evaluated; these SNs are in the window and were not known before."""
+        """Take in the view's evaluation; `arrived` are the lookup keys that are new in the window."""
         self._missing.update(arrived)
         for sn in arrived:
             key = self.manager.view.sns.keys[sn]
@@ -146,9 +148,9 @@ class ViewColumns:
         self._read_edges()
 
     def expand(self, sns: Ints, marks: bool = False) -> Expansion:
-        """The rows for some solutions by their SNs; those of other queries cost nothing.
+        """Return the rows of some solutions by their lookup keys; keys of other queries cost nothing.
 
-        With `marks` an SN that the view lacks has one row, in which nothing is bound.
+        With `marks` a lookup key that the view lacks has one row, in which nothing is bound.
         """
         each, place = _different(sns, self.manager.view.sns.width)
         sn, sr = self.manager.graph.edges_of(each)
@@ -173,9 +175,9 @@ class ViewColumns:
         return Expansion(np.repeat(np.arange(sns.size), lengths), columns, sr[rows])
 
     def _rows(self, sn: Ints, sr: Ids) -> tuple[Ints, Ints, Ints]:
-        """Of each pair of an edge and its copy: the row of the edge, the row of the copy, and the place of the pair."""
+        """For each pair of an edge and its entry, return the rows of both and the position of the pair."""
         number = self._edges.first(self._edges.find([sn, sr.astype(np.int64)], sn.size)[0])
-        known = number >= 0  # what other queries have in their windows may not have been read yet
+        known = number >= 0  # edges of other queries' lookup keys may not have been read yet
         edge_rows = np.zeros(number.size, np.int64)
         edge_rows[known] = self.edges.count[number[known]]
         inner = self.copies.count[sr]
@@ -186,7 +188,7 @@ class ViewColumns:
         return self.edges.start[number[pairs]] + edge, self.copies.start[sr[pairs]] + copy, pairs
 
     def _read_copies(self, join: Join) -> None:
-        """Copies that were fetched since the last time, and are others than before."""
+        """Encode the entries that were fetched since the last evaluation and have a new value."""
         view, now = self.manager.view, join.refreshed
         if (more := now.size - self._seen.size) > 0:
             self._seen = np.concatenate([self._seen, np.full(more, NEVER)])
@@ -214,11 +216,11 @@ class ViewColumns:
             self.copies.put(changed, counts, ids)
 
     def _read_edges(self) -> None:
-        """Edges of SNs that are no longer missing."""
+        """Encode the edges of lookup keys that are no longer missing."""
         view, graph = self.manager.view, self.manager.graph
         there = [sn for sn in self._missing if view.sns.keys[sn] not in view.misses]
         self._missing.difference_update(there)
-        there = [sn for sn in there if view.sns.keys[sn] is not None]  # it was let go before it was ever fetched
+        there = [sn for sn in there if view.sns.keys[sn] is not None]  # some were evicted before they were fetched
         sns, slots = graph.edges_of(np.array(there, np.int64))
         found = []
         for sn, slot in zip(sns.tolist(), slots.tolist(), strict=True):
@@ -230,11 +232,11 @@ class ViewColumns:
         self.edges.put(self._numbers(sns, slots.astype(np.int64)), counts, self._encoded(rows, self.edges.width))
         for listener in self.listeners:
             listener.sns.append(np.array(there, np.int64))
-        if self._edge_count > 2 * graph.edges + MANY:
+        if self._edge_count > 2 * graph.edges + STALE_EDGES:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Forget the edges of SNs that the view has let go, once they are the most."""
+        """Forget the edges of lookup keys that the view has removed, once they dominate."""
         sns, slots = self.manager.graph.edges_of(np.arange(self.manager.graph.sns))
         keys = [sns, slots.astype(np.int64)]
         known = self._edges.first(self._edges.find(keys, sns.size)[0])
@@ -246,7 +248,7 @@ class ViewColumns:
         self.edges.put(np.arange(known.size), before.count[known], rows)
 
     def _numbers(self, sns: Ints, slots: Ints) -> Ints:
-        """A number for every edge."""
+        """Return the number of every edge; new edges get the next numbers."""
         known = self._edges.first(self._edges.find([sns, slots], sns.size)[0])
         new = np.flatnonzero(known < 0)
         known[new] = self._edge_count + np.arange(new.size)
@@ -273,7 +275,7 @@ class ViewColumns:
 
 
 def _different(numbers: Ints, width: int) -> tuple[Ints, Ints]:
-    """The different ones of some numbers, in order, and the place of each among them; of -1 it is behind all."""
+    """Return the distinct numbers in order, and by number its position among them; -1 comes after all."""
     there = np.zeros(width + 1, bool)
     there[numbers] = True
     each = np.flatnonzero(there[:-1])

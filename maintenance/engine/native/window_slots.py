@@ -1,4 +1,4 @@
-"""The triples of a window that moves from evaluation to evaluation, and the arrivals that they are held for."""
+"""The column store of a window that moves from evaluation to evaluation, with the queue of its arrivals."""
 
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ from freshkeeper.maintenance.streams.batch import Timed
 
 @dataclass(eq=False)
 class Arrivals:
-    """Slots by the time of their arrivals, first in first out."""
+    """A queue of arrival times and slots, first in, first out."""
 
     times: Ints = field(default_factory=column)
     slots: Ints = field(default_factory=column)
@@ -28,7 +28,7 @@ class Arrivals:
         return self.end - self.first
 
     def add(self, times: Ints, slots: Ints) -> None:
-        """Add elements, no earlier than those that are held."""
+        """Append arrivals, none earlier than those in the queue."""
         if self.end + times.size > self.times.size:
             here = slice(self.first, self.end)
             times_, slots_ = self.times[here], self.slots[here]
@@ -41,24 +41,24 @@ class Arrivals:
         self.end = end
 
     def take(self, count: int) -> Ints:
-        """The slots of the first ones, which go."""
+        """Remove the first arrivals and return their slots."""
         self.first += count
         return self.slots[self.first - count : self.first]
 
     def before(self, time: int) -> int:
-        """How many came before a time."""
+        """Return how many arrivals are before a time."""
         return int(np.searchsorted(self.times[self.first : self.end], time))
 
 
 @dataclass(eq=False)
 class HeldSlots(TripleSlots):
-    """What `HeldQuads` is in columns."""
+    """The triples of a window in columns; does what `HeldQuads` does with quads."""
 
     kind: WindowKind = WindowKind.TIME
     removed: Ints = field(default_factory=lambda: NO_INTS)
-    """the slots that the last move freed; until the next one they still have their terms"""
+    """the slots that the last move freed; their terms remain until the next move"""
     came: Ints = field(default_factory=lambda: NO_INTS)
-    """the slots of what arrived in it, also again"""
+    """the slots of all arrivals of the last move, including repeated triples"""
     _size: int = 0
     _copies: Ints = field(default_factory=column)
     _arrivals: Arrivals = field(default_factory=Arrivals)
@@ -72,22 +72,18 @@ class HeldSlots(TripleSlots):
 
     @property
     def oldest(self) -> int | None:
-        """The time of the first arrival that is still held."""
         return int(self._arrivals.times[self._arrivals.first]) if len(self._arrivals) else None
 
     @property
     def slots(self) -> Ints:
-        """Those that hold a triple."""
         return np.flatnonzero(self._copies[: self.width] > 0)
 
     def time_of(self, quad: Quad) -> int | None:
-        """When a triple came last, if it is held."""
         s, p, o = self.dictionary.encode([quad.subject, quad.predicate, quad.object]).tolist()
         slot = slot_kernels.find(self._table, self.terms, s, p, o)
         return int(self.latest[slot]) if slot >= 0 else None
 
     def enter(self, elements: Timed) -> None:
-        """Elements come; one that is held already is renewed."""
         came = columns_of(elements, self.dictionary)
         self._make_room(len(came))
         slots, added = np.empty(len(came), np.int64), np.empty(len(came), np.int64)
@@ -103,20 +99,18 @@ class HeldSlots(TripleSlots):
             self._arrivals.add(came.times, slots)
 
     def leave(self, before: int) -> None:
-        """What came last before this time goes, unless it comes again in this move."""
         self._before = before
         self._going.append(self._arrivals.take(self._arrivals.before(before)))
 
     def drop(self, most: int) -> None:
-        """All arrivals but the last few go; a triple goes with its last one."""
         slots = self._arrivals.take(max(0, len(self._arrivals) - most))
         gone = np.empty(slots.size, np.int64)
         self._going.append(gone[: slot_kernels.drop(slots, self._copies, gone)])
 
     def moved(self, closed: bool) -> Move:
-        """What came and went since this was last asked; what went and came back did neither."""
         going, added = _all(self._going), _all(self._coming)
         if self._before is not None:
+            # Decided here, not in leave(): a triple may have arrived again within this move.
             going = _different(going[self.latest[going] < self._before], self.width)
         self.came = _all(self._arrived)
         self._going, self._coming, self._arrived, self._before = [], [], [], None
@@ -136,6 +130,7 @@ class HeldSlots(TripleSlots):
 
     def _mark(self, live: Bools) -> None:
         super()._mark(live)
+        # Solutions refer to freed slots until the evaluation has dropped them.
         live[self.terms[:, self.removed].ravel()] = True
 
 
@@ -144,7 +139,7 @@ def _all(parts: list[Ints]) -> Ints:
 
 
 def _different(slots: Ints, width: int) -> Ints:
-    """Each once, in order: few by sorting them, many by marking them."""
+    """Return distinct slots in order: sort a few, use a bitmap for many."""
     if slots.size < width // 64:
         return np.unique(slots)
     there = np.zeros(width, bool)
@@ -153,7 +148,7 @@ def _different(slots: Ints, width: int) -> Ints:
 
 
 def _apart(added: Ints, going: Ints, width: int) -> tuple[Ints, Ints]:
-    """Without the slots that are in both."""
+    """Remove the slots that are in both lists: what left and came back did neither."""
     if not added.size or not going.size:
         return added, going
     went = np.zeros(width, bool)

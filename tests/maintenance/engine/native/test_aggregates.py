@@ -74,7 +74,7 @@ def test_many_integers_are_not_asked_of_the_library() -> None:
     column = dictionary.encode([Literal(n) for n in range(1000)])
     groups = np.arange(1000) % 2
     made = Aggregated(dictionary)
-    made._asked = None  # type: ignore[method-assign, assignment]
+    made._by_library = None  # type: ignore[method-assign, assignment]
     sums = made.rows(Aggregate("made", "v", False, "SUM"), groups, {"v": column}, 2)
     means = made.rows(Aggregate("made", "v", False, "AVG"), groups, {"v": column}, 2)
     assert dictionary.terms(sums) == [Literal(249_500), Literal(250_000)]

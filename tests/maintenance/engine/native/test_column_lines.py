@@ -243,7 +243,7 @@ def test_a_pace_cuts_columns_where_they_are_not_due() -> None:
 
 @pytest.mark.slow
 def test_what_a_thread_has_read_and_nobody_has_taken_outlives_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionaries, "SMALL", 3)
+    monkeypatch.setattr(dictionaries, "SWEEP_FROM_SPELLINGS", 3)
     dictionary, text = Dictionary(), b"".join(b"%d\t<a:s%d> <a:p> <a:o> .\n" % (n, n) for n in range(400))
     stream = ColumnLines(TimedLines("s", lambda: Pieces(text, 60)), dictionary)
     background, found = Background(stream, 60, lambda: None), []

@@ -52,7 +52,7 @@ def test_columns_are_the_elements_as_the_store_has_them(drawn: list[tuple[int, o
 @pytest.fixture
 def swept(monkeypatch: pytest.MonkeyPatch) -> Dictionary:
     """A dictionary that is swept from its fourth term on."""
-    monkeypatch.setattr(subject, "SMALL", 3)
+    monkeypatch.setattr(subject, "SWEEP_FROM_SPELLINGS", 3)
     return Dictionary()
 
 

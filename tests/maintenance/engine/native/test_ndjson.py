@@ -107,7 +107,7 @@ def test_what_cannot_be_written_fails_before_a_byte_is_out() -> None:
 
 
 def test_texts_of_ids_that_were_freed_are_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionaries, "SMALL", 3)
+    monkeypatch.setattr(dictionaries, "SWEEP_FROM_SPELLINGS", 3)
     dictionary = Dictionary()
     mine = NdJson()
     for n in range(20):

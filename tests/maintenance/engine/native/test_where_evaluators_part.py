@@ -17,13 +17,16 @@ W = "FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT2S STEP PT1S]"
     ("text", "reason"),
     [
         (f"SELECT ?s {W} {{ WINDOW <urn:w> {{ ?s <urn:p>+ ?o }} }}", "path"),
-        (f"SELECT ?s ?n {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} BIND(RAND() AS ?n) }}", "something else each time"),
-        (f"SELECT ?s {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} FILTER(RAND() < 0.5) }}", "something else each time"),
-        (f"SELECT ?s {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} {{ SELECT (NOW() AS ?t) {{ }} }} }}", "something else"),
-        (f"SELECT ?n {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} BIND(<freshkeeper:now>() AS ?n) }}", "times of elements"),
+        (f"SELECT ?s ?n {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} BIND(RAND() AS ?n) }}", "not deterministic"),
+        (f"SELECT ?s {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} FILTER(RAND() < 0.5) }}", "not deterministic"),
+        (f"SELECT ?s {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} {{ SELECT (NOW() AS ?t) {{ }} }} }}", "not deterministic"),
+        (
+            f"SELECT ?n {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} BIND(<freshkeeper:now>() AS ?n) }}",
+            "timestamps of elements",
+        ),
         (
             f"PREFIX f: <freshkeeper:> SELECT (f:timestamp(?s, ?p, ?o) AS ?n) {W} {{ WINDOW <urn:w> {{ ?s ?p ?o }} }}",
-            "times of elements",
+            "timestamps of elements",
         ),
     ],
 )
