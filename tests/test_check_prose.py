@@ -124,8 +124,8 @@ def test_statements_have_one_comprehension(tmp_path: Path) -> None:
 
 def test_conditions_that_assign_do_nothing_else(tmp_path: Path) -> None:
     source = "a = 1\nif (b := a) is not None:\n    pass\nif a and (b := a):\n    pass\n"
-    source += "c = [d for d in range(3) if a or (e := d)]\n"
-    assert _findings(tmp_path, {"policies/a.py": source}) == [("walrus", 4), ("walrus", 6)]
+    source += "while b := [c for c in a if a and c]:\n    pass\nc = [d for d in range(3) if a or (e := d)]\n"
+    assert _findings(tmp_path, {"policies/a.py": source}) == [("walrus", 4), ("walrus", 8)]
 
 
 def test_fifteen_conditional_expressions_in_1000_lines_are_permitted(tmp_path: Path) -> None:
